@@ -1,0 +1,1 @@
+"""Federated algorithms, one file each: a scenario's `algorithm: NAME` is the file NAME.py."""

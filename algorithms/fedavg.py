@@ -1,0 +1,57 @@
+"""Federated averaging (McMahan et al., AISTATS 2017)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsim.algorithm import Algorithm, Fit
+from fedsim.learn import tree
+
+
+@dataclass(frozen=True)
+class FedAvg(Algorithm):
+    """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ vertices of the current period.
+
+    A client without a training vertex returns the model as it came (power.md 1.3).
+    """
+
+    weight_by: Literal["period", "train"] = "period"  # count all labelled vertices of the period, or those trained on
+
+    def start(self):
+        """Return the model with its first parameters."""
+        return {"model": self.task.init()}
+
+    def download(self, state, client, step):
+        """Send the model."""
+        return {"model": state["model"]}
+
+    def work(self, job):
+        """Train the model on what the client holds; send the difference and the number of vertices."""
+        trained = yield from self.fit(job, {"received": job.download["model"]})
+        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
+
+    def fit(self, job, given):
+        """Train the downloaded model and keep the result as the client's own."""
+        model = job.download["model"]
+        if bool(job.data["train"].any()):
+            model = yield Fit(start=model, loss=self.loss, given=given)
+        job.memory["local"] = model
+        return model
+
+    def samples(self, data):
+        """Return the client's weight in the average."""
+        masks = ("train",) if self.weight_by == "train" else ("train", "val", "test")
+        return sum(int(data[mask].sum()) for mask in masks)
+
+    def loss(self, params, data, given):
+        """Return the task's loss."""
+        return self.task.loss(params, data)
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        return {"update": job.download["model"], "samples": 0}
+
+    def update(self, state, replies, step):
+        """Add the weighted mean of the differences."""
+        weights = [reply.weight * reply.upload["samples"] for reply in replies]
+        mean = tree.mean([reply.upload["update"] for reply in replies], weights)
+        return {**state, "model": tree.add(state["model"], mean)}

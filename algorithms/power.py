@@ -1,0 +1,234 @@
+"""POWER: graph evolution trajectory-aware knowledge transfer (Zhu, Hu and Wu, KDD 2025; power.md).
+
+Clients replay a few experience nodes of past periods (Eq. 2-7).  Once a period each client also sends the gradients
+of its class prototypes (Eq. 8-9); the server rebuilds pseudo prototypes from them (Eq. 10-11) and, after every
+aggregation, teaches the global model on them with the clients' models as teachers, each trusted on a class as far as
+its trajectory has met that class (Eq. 12-14).
+
+Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code,
+bug for bug (power.md 9).  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server
+infer classes.  What the paper calls privacy is none: a prototype follows from its gradients in closed form.
+Whether intertask edges are kept is the stream's option `edges`.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+
+from algorithms.fedavg import FedAvg
+from fedsim.data.graph import graph_of
+from fedsim.learn import layout, ops, prototypes, replay, tree
+from fedsim.learn.optimiser import Adam
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Power(FedAvg):
+    """The knowledge transfer and the replay can each be switched off: with neither, this is FedAvg bit for bit."""
+
+    preset: Literal["paper", "official"] = "paper"
+    beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
+    alpha: Fraction = 0.5  # share of the local embedding in Z; 1 is "Local CM"
+    keep: Count = 1  # experience nodes for each class and period
+    epsilon: float = 0.1  # reach of the coverage, in mean distances
+    phi: Fraction = 0.3  # what an earlier period still counts; 0 is "Non-cumulative"
+    replay: bool = True  # False is "w/o LGF"
+    transfer: bool = True  # False is "w/o GEC"
+    server_epochs: Count = 3  # steps of the transfer after each aggregation
+    server_lr: float = 1e-2  # of a fresh Adam each time
+    server_decay: float = 5e-4  # its weight decay
+    server_dropout: bool = True  # the global model learns in training mode, as in the code
+    rebuild_steps: Count = 300  # outer L-BFGS steps of 20 iterations at most, for each prototype
+    restarts: int = 5  # new beginnings of a reconstruction that diverged; the official code has none
+    neighbours: int = 0  # edges of the buffer graph to the k̄ most alike; 0: each vertex only itself
+
+    # ---- server
+
+    def start(self):
+        """Return the model, the encoder Γ, and empty notes on what was met."""
+        features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
+        gamma = prototypes.encoder(features, classes, seed, self.task.device)
+        notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0}
+        return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
+
+    def download(self, state, client, step):
+        """Send the model; the encoder until a reply has shown that the client has it; the last period known of it."""
+        if not self.transfer:
+            return super().download(state, client, step)
+        known = state["known"].get(client)
+        first = {"encoder": state["encoder"]} if known is None else {}
+        return {**super().download(state, client, step), "known": "" if known is None else str(known), **first}
+
+    def update(self, state, replies, step):
+        """Aggregate, rebuild the prototypes that came, and transfer."""
+        new = super().update(state, replies, step)
+        if not self.transfer:
+            return new
+        new["updates"] = state["updates"] + 1
+        new = self.learn(new, [reply for reply in replies if "prototypes" in reply.upload])
+        teachers = {r.client: tree.add(r.download["model"], r.upload["update"]) for r in replies}
+        return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
+
+    def learn(self, state, replies):
+        """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""
+        known, met, sent = dict(state["known"]), dict(state["met"]), []
+        for reply in replies:
+            period, counts = int(reply.upload["period"]), torch.zeros(self.task.classes, dtype=torch.double)
+            for one in reply.upload["prototypes"]:
+                counts[prototypes.label_of(one["gradients"])] += one["count"]
+                sent.append(one["gradients"])
+            before, q = met.get(reply.client, (period, torch.zeros_like(counts)))
+            share = counts if self.preset == "official" else counts / counts.sum().clamp(min=1)
+            met[reply.client] = (period, self.faded(q, period - before) + share)
+            known[reply.client] = period
+        state = {**state, "known": known, "met": met}
+        if not sent:
+            return state
+        generator = torch.Generator().manual_seed(integer(self.task.seed, "power", "rebuild", state["updates"]))
+        restarts = self.restarts if self.preset == "paper" else 0
+        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=restarts)
+        good = built.good | (self.preset == "official")  # the published code keeps what diverged
+        skipped = int((~good).sum())
+        if skipped:
+            log.warning("power: %d of %d prototypes could not be rebuilt and are skipped", skipped, len(sent))
+        labels = [prototypes.label_of(one) for one, fine in zip(sent, good.tolist(), strict=True) if fine]
+        x = torch.cat([state["x"].to(built.x.device), built.x[good]])
+        counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
+        return {**state, "x": x, "y": state["y"] + labels, **counts}
+
+    def faded(self, q, periods):
+        """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
+        return q * self.phi**periods if periods else q
+
+    def trust(self, state, clients):
+        """Return w (K, C): q of each client over the sum of all, zero where nobody has met the class."""
+        now = max(period for period, _ in state["met"].values())
+        none = (now, torch.zeros(self.task.classes, dtype=torch.double))
+        q = [self.faded(past, now - period) for period, past in (state["met"].get(c, none) for c in clients)]
+        q = torch.stack(q)
+        return (q / q.sum(0).clamp(min=torch.finfo(q.dtype).tiny)).float().to(self.task.device)
+
+    def teach(self, state, teachers):
+        """Distil the participants' models into the global one on the pseudo prototypes (Eq. 14)."""
+        clients = sorted(teachers)
+        y = torch.tensor(state["y"], device=self.task.device)
+        buffer = self.buffer_graph(state["x"].to(self.task.device), y)
+        with torch.no_grad():
+            stacked = tree.stack([teachers[c] for c in clients])
+            wisdom = self.task.forward(stacked, layout.union([buffer] * len(clients)))
+        wisdom = wisdom.view(len(clients), len(y), -1)
+        weight = self.trust(state, clients)[:, y]
+        model = tree.transform(lambda leaf: leaf.unsqueeze(0).clone(), state["model"])
+        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(model)]
+        optimiser = Adam(self.server_lr, self.server_decay)
+        moments = optimiser.start(tree.transform(torch.detach, model), 1)
+        seed = torch.tensor([integer(self.task.seed, "power", "teach", state["updates"])], device=self.task.device)
+        for epoch in range(self.server_epochs):
+            graph = {**buffer, "seed": ops.seed_steps(seed, epoch, 0)} if self.server_dropout else buffer
+            loss = self.divergence(self.task.forward(model, graph), wisdom, weight, y)
+            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
+        return tree.at(tree.transform(torch.detach, model), 0)
+
+    def divergence(self, own, wisdom, weight, y):
+        """Return Σ w KL(global ‖ client) as printed, or the code's weighted L1 distance of logits, by class means."""
+        if self.preset == "official":
+            counts = torch.bincount(y, minlength=self.task.classes)[y]
+            return (weight * (own - wisdom).abs().mean(2) / counts).sum()
+        mine, theirs = F.log_softmax(own, 1), F.log_softmax(wisdom, 2)
+        return (weight * (mine.exp() * (mine - theirs)).sum(2)).sum()
+
+    def buffer_graph(self, x, y):
+        """Return the pseudo prototypes as a graph (Eq. 13), ranked on raw products since the sigmoid saturates."""
+        edges = torch.zeros(2, 0, dtype=torch.long, device=y.device)
+        if self.neighbours:
+            near = (x @ x.T).topk(min(self.neighbours, len(y)), dim=1).indices
+            row = torch.arange(len(y), device=y.device).repeat_interleave(near.shape[1])
+            pairs = torch.stack([torch.cat([row, near.flatten()]), torch.cat([near.flatten(), row])])
+            edges = torch.unique(pairs[:, pairs[0] != pairs[1]], dim=1)
+        return graph_of(x, edges, y)
+
+    def server_flops(self, state, replies, step):
+        """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer."""
+        total = super().server_flops(state, replies, step)
+        if not self.transfer:
+            return total
+        sent = sum(len(reply.upload.get("prototypes", ())) for reply in replies)
+        pass_of = 2.0 * tree.count(state["model"])
+        return (
+            total
+            + sent * 100 * 6.0 * tree.count(state["encoder"])
+            + (len(state["y"]) + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
+        )
+
+    # ---- client
+
+    def work(self, job):
+        """Close the period that has ended, train with replay, send prototypes that the server does not know yet."""
+        given = {"received": job.download["model"]}
+        if self.replay:
+            given = {"buffer": self.buffer(job)}
+        extra = self.introduce(job) if self.transfer else {}
+        trained = yield from self.fit(job, given)
+        if self.replay:
+            received = job.download["model"]
+            job.memory["last"] = {"period": job.period, "data": job.data, "model": trained, "received": received}
+            job.memory["last"]["seed"] = job.seed
+        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data), **extra}
+
+    def loss(self, params, data, given):
+        """Return β L_new + (1 − β) L_old (Eq. 7), or the task's loss alone without replay."""
+        if not self.replay:
+            return self.task.loss(params, data)
+        return replay.mixed(self.task, params, data, given["buffer"], self.beta)
+
+    def introduce(self, job):
+        """Return the prototype gradients of a period that the server does not know of, with the class counts."""
+        if "encoder" in job.download:
+            job.memory["encoder"] = job.download["encoder"]
+        if job.download["known"] == str(job.period):
+            return {}
+        labels, means, counts = prototypes.of_classes(job.data, self.task.classes)
+        sent = prototypes.gradients(job.memory["encoder"], means, labels)
+        both = zip(sent, counts.tolist(), strict=True)
+        return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload: the model, and Γ for each class to be introduced."""
+        like = super().upload_like(job)
+        if not self.transfer or job.download["known"] == str(job.period):
+            return like
+        gamma = job.download.get("encoder") or job.memory["encoder"]
+        classes = len(job.data["y"][job.data["train"]].unique())
+        return {**like, "prototypes": [{"gradients": gamma, "count": 0}] * classes, "period": str(job.period)}
+
+    def buffer(self, job):
+        """Return the experience nodes, after adding those of a period that has ended since the last job."""
+        buffer, last = job.memory.get("buffer"), job.memory.get("last")
+        buffer = replay.empty(job.data) if buffer is None else buffer
+        if last is not None and last["period"] != job.period:
+            buffer = replay.joined(buffer, self.select(last))
+            job.memory["last"] = None
+        job.memory["buffer"] = buffer
+        return buffer
+
+    @torch.no_grad()
+    def select(self, last):
+        """Return the experience nodes of a period by local-global coverage (Eq. 2-4), as a buffer."""
+        data, official = last["data"], self.preset == "official"
+        own = self.task.embed(tree.stack([last["model"]]), data)
+        seeds = torch.tensor([last["seed"]], device=own.device)
+        # the published code never puts its copy of the global model in evaluation mode (power.md 9.10)
+        noisy = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
+        z = self.alpha * own + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
+        kept = []
+        for rows in replay.class_rows(data):
+            covers = replay.coverage(z[rows], self.epsilon, scale="class" if official else "vertex")
+            best = replay.greedy_cover(covers, self.keep) if official else replay.most_covering(covers, self.keep)
+            kept.append(rows[best])
+        return replay.isolated(data, torch.cat(kept)) if kept else replay.empty(data)

@@ -1,0 +1,256 @@
+"""One description a chart, in Vega-Lite through Altair, for the page and for paper figures alike.
+
+Every function takes a tidy frame and returns a Vega-Lite description. Colour is the algorithm; the other axes of the
+sweep make panels. Spread over seeds is the mean and one standard deviation either side, with their number stated.
+
+Not modelled: interaction, and more than two axes of panels: further axes share the rows.
+"""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.axes import number, ordered, short
+from analysis.panels import PALETTE, Chart, colour, dash, facet, finished, shape, with_panels
+from analysis.quantity import BYTES, SECONDS, unit_for
+
+Spec = dict[str, Any]
+PARTS = {"up": "#0072B2", "down": "#56B4E9", "peer": "#009E73", "wasted": "#D55E00"}
+COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
+TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
+
+
+def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None) -> Spec:
+    """Chart mean curves: columns algorithm, `axes`, x (`time` in s or `moved` in bytes), score, low, high, n."""
+    name, units = COSTS[x]
+    scale, unit = unit_for(frame[x].max(), units)
+    algorithms = list(frame["algorithm"].unique())
+    rows = with_panels(frame.assign(x=frame[x] / scale), axes)
+    across = alt.X("x:Q", title=f"{name} ({unit})", axis=alt.Axis(tickCount=5))
+    percent = alt.Axis(format="%", tickCount=5)
+    line = alt.Chart().mark_line(strokeWidth=2, interpolate="step-after")
+    band = alt.Chart().mark_area(opacity=0.18, interpolate="step-after")
+    layers = [
+        band.encode(x=across, y=alt.Y("low:Q", title=score, axis=percent), y2="high:Q", color=colour(algorithms)),
+        line.encode(
+            x=across,
+            y=alt.Y("score:Q", title=score, axis=percent, scale=alt.Scale(zero=False)),
+            color=colour(algorithms),
+            strokeDash=dash(algorithms),
+        ),
+    ]
+    if target is not None:
+        rule = alt.Chart().mark_rule(strokeDash=[4, 4], color="#777")
+        layers.append(rule.encode(y=alt.datum(target)))
+    chart = facet(layers, rows, height=170, x="independent")
+    note = "" if target is None else f"; dashed: the target, {target:.0%}"
+    return finished(chart, f"{score} against {name}", f"{_spread(frame)}{note}")
+
+
+def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
+    """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction or kind), bytes (mean).
+
+    The direction `wasted` is whatever moved beyond delivered payload.
+    """
+    parts = [name for name in PARTS if name in set(frame[part])] if part == "direction" else ordered(frame[part])
+    colours = [PARTS[name] for name in parts] if part == "direction" else PALETTE
+    whole = frame.groupby(["algorithm", *axes])["bytes"].sum().max()
+    scale, unit = unit_for(whole, BYTES)
+    rows = with_panels(frame.assign(amount=frame["bytes"] / scale, place=frame[part].map(parts.index)), axes)
+    bars = (
+        alt.Chart()
+        .mark_bar(height={"band": 0.7})
+        .encode(
+            x=alt.X("amount:Q", stack="zero", title=f"bytes ({unit})", axis=alt.Axis(tickCount=5)),
+            y=alt.Y("algorithm:N", title=None, sort=list(frame["algorithm"].unique())),
+            color=alt.Color(f"{part}:N", title=None, scale=alt.Scale(domain=parts, range=colours[: len(parts)])),
+            order="place:Q",
+        )
+    )
+    chart = facet([bars], rows, height=_bar_height(frame))
+    title = "Bytes moved, by direction" if part == "direction" else "Bytes moved on the wire, by step"
+    return finished(chart, title, _spread(frame).replace(" and one standard deviation", ""))
+
+
+def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:
+    """Chart when, or for how many bytes, the target was reached; what never reached it is written out.
+
+    Columns algorithm, `axes`, n (seeds), reached (seeds that did), and `value` (seconds_to_target or bytes_to_target:
+    mean over those that did, NaN if none) with its `_sd`. `target` is None where not all points share one.
+    """
+    name, units = TARGETS[value]
+    known = frame[value].dropna()
+    scale, unit = unit_for(known.max() if len(known) else 1.0, units)
+    algorithms = list(frame["algorithm"].unique())
+    sd = frame[f"{value}_sd"].fillna(0.0)
+    wide = bool(len(known)) and known.min() > 0 and known.max() / known.min() > 30
+    least = (known.min() / 2 if wide else 0.0) if len(known) else 0.0
+    rows = frame.assign(
+        amount=frame[value] / scale,
+        low=(frame[value] - sd).clip(lower=least) / scale,
+        high=(frame[value] + sd) / scale,
+        note=[_reached(r, n) for r, n in zip(frame["reached"], frame["n"], strict=True)],
+        origin=(least or known.min() if wide else 0.0) / scale if len(known) else 0.0,
+    )
+    rows = with_panels(rows, axes)
+    axis = alt.Scale(type="log", nice=True) if wide else alt.Scale(zero=True)
+    across: dict[str, Any] = {
+        "title": f"{name} to {_goal(target)} ({unit})",
+        "scale": axis,
+        "axis": alt.Axis(tickCount=5, format="~g"),
+    }
+    down = alt.Y("algorithm:N", title=None, sort=algorithms, scale=alt.Scale(domain=algorithms))
+    dots = alt.Chart().mark_point(filled=True, size=90, opacity=1)
+    notes = alt.Chart().mark_text(align="left", dx=9, fontSize=10, color="#444")
+    layers = [
+        alt.Chart().mark_rule(strokeWidth=2).encode(
+            x=alt.X("low:Q", **across), x2="high:Q", y=down, color=colour(algorithms, legend=None)
+        ),
+        dots.encode(x=alt.X("amount:Q", **across), y=down, color=colour(algorithms, legend=None)),
+        notes.transform_filter("datum.amount !== null").encode(x="high:Q", y=down, text="note:N"),
+        notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
+    ]  # fmt: skip
+    chart = facet(layers, rows, height=_bar_height(frame))
+    return finished(chart, f"{name.capitalize()} until {_goal(target)} is reached", _spread(frame))
+
+
+def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> Spec:
+    """Chart the share of the reference score along an axis.
+
+    Columns algorithm, `others`, axis (text), x (SI units), share (fraction) with its `_sd`, n.
+    """
+    algorithms = list(frame["algorithm"].unique())
+    positive = frame["x"].min() > 0 and frame["x"].max() / frame["x"].min() >= 20
+    sd = frame["share_sd"].fillna(0.0)
+    rows = with_panels(frame.assign(low=frame["share"] - sd, high=frame["share"] + sd), others)
+    texts = {number(text): text for text in frame[axis]}
+    places = sorted(value for value in texts if value is not None)
+    spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
+    ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
+    across = alt.X("x:Q", title=short(axis), axis=ticks, scale=alt.Scale(type="log" if positive else "linear"))
+    up: dict[str, Any] = {"title": f"score, share of that at {reference}", "axis": alt.Axis(format="%", tickCount=5)}
+    common = {"x": across, "color": colour(algorithms)}
+    layers = [
+        alt.Chart().mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        alt.Chart().mark_line(strokeWidth=2).encode(
+            y=alt.Y("share:Q", scale=alt.Scale(zero=False), **up), strokeDash=dash(algorithms), **common
+        ),
+        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="share:Q", shape=shape(algorithms), **common),
+    ]  # fmt: skip
+    chart = facet(layers, rows, height=170)
+    return finished(chart, f"Robustness against {short(axis)}", f"100 % is the score at {reference}. {_spread(frame)}")
+
+
+def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
+    """Chart the final score against its whole cost, one mark a mean over seeds, and the line of those nobody beats.
+
+    Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
+    """
+    name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
+    scale, unit = unit_for(frame[cost].max(), units)
+    algorithms = list(frame["algorithm"].unique())
+    rows = frame.assign(amount=frame[cost] / scale, column="", row="")
+    wide = rows["amount"].min() > 0 and rows["amount"].max() / rows["amount"].min() > 30
+    x = alt.X("amount:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear"))
+    y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
+    best = alt.Chart().transform_filter("datum.frontier").mark_line(color="#999", interpolate="step-after")
+    marks = alt.Chart().mark_point(filled=True, size=60, opacity=0.9)
+    layers = [
+        best.encode(x=x, y=y),
+        marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="condition:N"),
+    ]
+    chart = facet(layers, rows, height=230)
+    note = f"One mark a condition, mean over {_seeds(frame)}; the line joins those that nobody beats on both"
+    return finished(chart, f"Final {score} against {name}", note)
+
+
+def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
+    """Chart A[i][j] as one heat map an algorithm: columns algorithm, learned (i), tested (j), both from 1, value, n."""
+    rows = with_panels(frame.dropna(subset="value"), [], column="algorithm")
+    size = max(110, 26 * int(frame["learned"].max()))
+    cells = _cells(
+        alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0)),
+        alt.Y("learned:O", title="just learned period"),
+        (float(rows["value"].min()), float(rows["value"].max())),
+        ".0%",
+        "score",
+    )
+    chart = facet(cells, rows, height=size, width=size)
+    return finished(chart, "Score on each period, as periods are learned", f"{where}Mean over {_seeds(frame)}")
+
+
+def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
+    """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
+
+    `value` is score, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so.
+    """
+    names = {key: f"{name} to {_goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
+    names |= {"score": "Final score", "bytes_moved": "Bytes moved"}
+    known = frame[value].dropna()
+    kind = SECONDS if value == "seconds_to_target" else BYTES
+    scale, unit = (1.0, "") if value == "score" else unit_for(known.max() if len(known) else 1.0, kind)
+    across, down = axes
+    rows = frame.assign(value=frame[value] / scale, x=frame[across], y=frame[down])
+    rows = with_panels(rows, others, column="algorithm")
+    low, high = (float(known.min() / scale), float(known.max() / scale)) if len(known) else (0.0, 1.0)
+    legend = f"{value.split('_')[0]} ({unit})" if unit else value
+    cells = _cells(
+        alt.X("x:N", sort=ordered(frame[across]), title=short(across), axis=alt.Axis(labelAngle=0)),
+        alt.Y("y:N", sort=ordered(frame[down])[::-1], title=short(down)),
+        (low, high),
+        ".0%" if value == "score" else ".3~g",
+        legend,
+        reverse=value != "score",
+    )
+    wide, tall = (max(110, 58 * frame[axis].nunique()) for axis in (across, down))
+    chart = facet(cells, rows, height=max(90, int(tall * 0.6)), width=wide)
+    n = f"Mean over {_seeds(frame)}; an en dash where {'there is none' if value != 'score' else 'nothing was scored'}"
+    return finished(chart, f"{names[value]}{f' ({unit})' if unit else ''}", n)
+
+
+def _cells(
+    x: alt.X, y: alt.Y, domain: tuple[float, float], form: str, legend: str, reverse: bool = False
+) -> list[Chart]:
+    low, high = domain
+    middle = (low + high) / 2
+    dark = f"datum.value < {middle}" if reverse else f"datum.value > {middle}"
+    scale = alt.Scale(scheme="blues", domain=[low - 0.15 * (high - low), high], reverse=reverse)
+    if low == high:
+        scale = alt.Scale(scheme="blues", domain=[low - 1, low + 1])
+    base = alt.Chart().encode(x=x, y=y)
+    written = alt.condition(f"isValid(datum.value) && {dark}", alt.value("white"), alt.value("#222"))
+    return [
+        base.transform_filter("!isValid(datum.value)").mark_rect(color="#eeeeee"),
+        base.transform_filter("isValid(datum.value)")
+        .mark_rect(stroke="white")
+        .encode(color=alt.Color("value:Q", scale=scale, title=legend, legend=None)),
+        base.transform_calculate(text=f"isValid(datum.value) ? format(datum.value, '{form}') : '–'")
+        .mark_text(fontSize=11)
+        .encode(text="text:N", color=written),
+    ]
+
+
+def _bar_height(frame: pd.DataFrame) -> int:
+    return max(60, 26 * frame["algorithm"].nunique())
+
+
+def _goal(target: float | None) -> str:
+    return "the target" if target is None else f"{target:.0%}"
+
+
+def _reached(reached: float, seeds: float) -> str:
+    if reached == seeds:
+        return ""
+    return "not reached" if reached == 0 else f"{reached:.0f} of {seeds:.0f} seeds"
+
+
+def _seeds(frame: pd.DataFrame) -> str:
+    least, most = int(frame["n"].min()), int(frame["n"].max())
+    return f"{most} seed{'s' if most > 1 else ''}" if least == most else f"{least} to {most} seeds"
+
+
+def _spread(frame: pd.DataFrame) -> str:
+    if frame["n"].max() == 1:
+        return "A single seed: no spread is known"
+    return f"Mean and one standard deviation over n = {_seeds(frame)}"

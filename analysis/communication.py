@@ -1,0 +1,91 @@
+"""Who sent how many bytes: the transfers table by direction, step, client and fate, and over time.
+
+Payload bytes are `nbytes` of delivered transfers. Wire bytes are `wire_bytes`, whatever became of the transfer.
+Wasted is the difference: headers, repeats, cut transfers and replies that came too late to count.
+Bytes are booked when a transfer has ended; what is under way at a moment is not known to the table.
+
+Not modelled: energy, money, and which link of a path carried the bytes.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+SERVER = -1  # the server's number in `src` and `dst`
+
+
+def directions(transfers: pd.DataFrame) -> pd.Series:
+    """Return of each transfer its direction: up (to the server), down (from it) or peer (client to client)."""
+    names = np.select([transfers["dst"] == SERVER, transfers["src"] == SERVER], ["up", "down"], "peer")
+    return pd.Series(names, index=transfers.index, dtype="str")
+
+
+def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
+    """Return payload bytes delivered up and down, bytes wasted, and wire bytes: bytes_up, bytes_down, ..., bytes_moved.
+
+    Up and down are None where messages went from peer to peer only, and the server took no part.
+    """
+    delivered = transfers["fate"] == "delivered"
+    direction = directions(transfers)
+    payload = transfers["nbytes"].where(delivered, 0)
+    serverless = len(transfers) > 0 and bool((direction == "peer").all())
+    moved = int(transfers["wire_bytes"].sum())
+    return {
+        "bytes_up": None if serverless else int(payload[direction == "up"].sum()),
+        "bytes_down": None if serverless else int(payload[direction == "down"].sum()),
+        "bytes_wasted": moved - int(payload.sum()),
+        "bytes_moved": moved,
+    }
+
+
+def split_bytes(transfers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return sums for each group: columns `by`, transfers (count), payload, wire, wasted (bytes)."""
+    payload = transfers["nbytes"].where(transfers["fate"] == "delivered", 0)
+    rows = transfers[by].assign(transfers=1, payload=payload, wire=transfers["wire_bytes"])
+    sums = rows.groupby(by, as_index=False)[["transfers", "payload", "wire"]].sum()
+    return sums.assign(wasted=sums["wire"] - sums["payload"])
+
+
+def by_direction(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return bytes by direction: columns direction (up, down, peer), transfers, payload, wire, wasted."""
+    return split_bytes(transfers.assign(direction=directions(transfers)), ["direction"])
+
+
+def by_step(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return bytes by step and direction: columns kind, direction, transfers, payload, wire, wasted."""
+    return split_bytes(transfers.assign(direction=directions(transfers)), ["kind", "direction"])
+
+
+def by_fate(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return bytes by fate: columns fate (delivered, late, cut, lost), transfers, payload, wire, wasted."""
+    return split_bytes(transfers, ["fate"])
+
+
+def by_client(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return bytes by client and direction: columns client, direction, transfers, payload, wire, wasted.
+
+    A transfer between peers is booked once, with the client that sent it.
+    """
+    client = transfers["src"].where(transfers["src"] != SERVER, transfers["dst"])
+    return split_bytes(transfers.assign(client=client, direction=directions(transfers)), ["client", "direction"])
+
+
+def moved_by(transfers: pd.DataFrame, times: npt.ArrayLike, direction: str | None = None) -> npt.NDArray[np.int64]:
+    """Return the wire bytes of all transfers ended at or before each of `times` (s), of one direction or of all."""
+    rows = transfers if direction is None else transfers[directions(transfers) == direction]
+    rows = rows.sort_values("arrived", kind="stable")
+    cumulative = np.concatenate([[0], rows["wire_bytes"].to_numpy(np.int64).cumsum()])
+    return cumulative[np.searchsorted(rows["arrived"].to_numpy(float), np.asarray(times, float), side="right")]
+
+
+def per_update(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
+    """Return wire bytes moved since the update before: columns time (s), version, up, down, peer, all (bytes)."""
+    rows = updates.sort_values(["time", "version"], kind="stable")[["time", "version"]].reset_index(drop=True)
+    for name in ("up", "down", "peer"):
+        rows[name] = np.diff(moved_by(transfers, rows["time"], name), prepend=0)
+    return rows.assign(all=rows[["up", "down", "peer"]].sum(axis=1))
+
+
+def bytes_until(transfers: pd.DataFrame, seconds: float | None) -> int | None:
+    """Return the wire bytes moved up to a moment (s), such as that of a target; None if it never came."""
+    return None if seconds is None else int(moved_by(transfers, [seconds])[0])

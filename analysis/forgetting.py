@@ -1,0 +1,74 @@
+"""Average accuracy and forgetting over the periods of a stream, from the scores table.
+
+A[i][j] is the score on period j once period i has been learned: of every client the last row with
+`seen == i + 1` and `period == j`, pooled over clients by `weight` (vertices). With T periods (counted from 0)
+
+    AM = mean over j of A[T-1][j]                  FM = mean over j < T-1 of A[j][j] - A[T-1][j]
+
+so that AM + FM (T-1)/T is the mean of the diagonal. Everything is a fraction, not a percentage.
+
+Not modelled: spread between clients, and classes: a period is the client's own, not a set of classes.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Matrix = npt.NDArray[np.float64]
+
+
+def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> Matrix:
+    """Return A of shape (T, T), fractions, NaN where nothing was scored and above the diagonal.
+
+    `scores` has the columns of the scores table, rows of one point. A client without a row for a cell, or with weight
+    zero there, has no say in that cell. Without any score of this model, metric and split, T is zero.
+    """
+    rows = usable(scores, model, metric, split)
+    if rows.empty:
+        return np.empty((0, 0))
+    last = rows.sort_values(["time", "version"], kind="stable").groupby(["client", "seen", "period"]).tail(1)
+    cells = pooled(last, ["seen", "period"])
+    periods = int(last["seen"].max())
+    A = np.full((periods, periods), np.nan)
+    A[cells["seen"].to_numpy(int) - 1, cells["period"].to_numpy(int)] = cells["value"].to_numpy(float)
+    return A
+
+
+def usable(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
+    """Return the rows that count: of this model, metric and split, a period already met, a weight and a number."""
+    chosen = (scores["model"] == model) & (scores["metric"] == metric) & (scores["split"] == split)
+    met = (scores["period"] < scores["seen"]) & (scores["period"] >= 0)
+    return scores[chosen & met & (scores["weight"] > 0) & scores["value"].notna()]
+
+
+def pooled(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the mean of `value` over each group, weighted by `weight`: columns `by`, value."""
+    products = rows[by].assign(total=rows["value"] * rows["weight"], weight=rows["weight"])
+    sums = products.groupby(by, as_index=False)[["total", "weight"]].sum()
+    return sums[by].assign(value=sums["total"] / sums["weight"])
+
+
+def average_accuracy(A: Matrix) -> float | None:
+    """Return AM, a fraction; None where a period was scored earlier but not at the end, or nothing was scored."""
+    final = A[-1:, scored(A)]
+    return _mean(final)
+
+
+def forgetting(A: Matrix) -> float | None:
+    """Return FM, a fraction that may be negative; None for a single period or where a score it needs is missing."""
+    earlier = scored(A)[scored(A) < len(A) - 1]
+    return _mean(A[earlier, earlier] - A[-1, earlier]) if len(earlier) else None
+
+
+def just_learned(A: Matrix) -> float | None:
+    """Return the mean of the diagonal, a fraction: the score on each period right after it was learned."""
+    return _mean(A[scored(A), scored(A)])
+
+
+def scored(A: Matrix) -> npt.NDArray[np.int64]:
+    """Return the periods with any score at all; one without test vertices anywhere has none and is left out."""
+    return np.flatnonzero(np.isfinite(A).any(axis=0)) if A.size else np.empty(0, np.int64)
+
+
+def _mean(values: Matrix) -> float | None:
+    return float(values.mean()) if values.size and np.isfinite(values).all() else None

@@ -1,0 +1,168 @@
+"""Run folders to data frames: the points of all runs in one frame, each table of all points in another.
+
+A point is named "<run>/<point>", so that several runs can stand side by side. Only finished points (status `done`)
+are read; the others stay in `points`, so that a report can name them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+TABLES = {
+    "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
+    "updates": "time version step asked folded lost late",
+    "spans": "client start end what",
+    "scores": "time version client period seen model split metric value weight",
+}
+COUNTS = ["updates", "asked", "folded", "lost", "late"]
+BYTES = ["bytes_up", "bytes_down", "bytes_wasted", "bytes_to_target"]
+NUMBERS = ["score", "am", "fm", "sim_seconds", *BYTES, *COUNTS, "target", "seconds_to_target", "real_seconds"]
+FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
+
+
+class NotARunError(Exception):
+    """A folder that cannot be analysed; the message names it and says what to do."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Everything that was read.
+
+    `points` has the columns of summary.csv plus run, algorithm, model and split (the headline's); axes are texts,
+    seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
+    if there are several, but neither algorithm nor seed. Each table has a column `point` that leads to them.
+    """
+
+    points: pd.DataFrame
+    axes: tuple[str, ...]
+    tables: dict[str, pd.DataFrame]
+    scenarios: dict[str, str]  # run -> its scenario.yaml as given
+    resolved: dict[str, dict[str, Any]]  # point -> its resolved scenario
+
+    def split(self, table: str) -> dict[str, pd.DataFrame]:
+        """Return each finished point's rows of a table, which may be none."""
+        frame = self.tables[table]
+        groups = {str(point): rows for point, rows in frame.groupby("point", sort=False)}
+        return {point: groups.get(point, frame.iloc[:0]) for point in self.resolved}
+
+
+def load(folders: Sequence[Path]) -> Runs:
+    """Read the runs in these folders.
+
+    Raises NotARunError, with one message, for a folder that is missing or is not a run, an unreadable summary or
+    table, and when no point has finished.
+    """
+    if not folders:
+        raise NotARunError("no run folder given; name at least one, such as runs/sparse_clients")
+    names = _names(folders)
+    summaries = {name: _summary(folder) for name, folder in zip(names, folders, strict=True)}
+    grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
+    frames, tables = [], []
+    resolved: dict[str, dict[str, Any]] = {}
+    for (name, summary), folder in zip(summaries.items(), folders, strict=True):
+        finished = summary.loc[summary["status"] == "done", "point"]
+        if finished.empty:
+            raise NotARunError(f"{folder}: none of its {len(summary)} points has finished; run the scenario to its end")
+        scenarios = {point: _resolved(folder / point) for point in finished}
+        resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
+        tables += [{t: _table(folder / point, t).assign(point=f"{name}/{point}") for t in TABLES} for point in finished]
+        frames.append(_described(summary, name, list(grid), scenarios))
+    points = pd.concat(frames, ignore_index=True)
+    axes = tuple(axis for axis in grid if axis != "algorithm")
+    return Runs(
+        points=points,
+        axes=("run", *axes) if len(folders) > 1 else axes,
+        tables={t: pd.concat([some[t] for some in tables], ignore_index=True) for t in TABLES},
+        scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
+        resolved=resolved,
+    )
+
+
+def lookup(scenario: dict[str, Any], axis: str) -> str:
+    """Return the value at a dotted key of a resolved scenario as text, a part's options included; else ""."""
+    found: Any = scenario
+    for key in axis.split("."):
+        if isinstance(found, dict):
+            found = found.get(key, (found.get("options") or {}).get(key))
+        elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            return ""
+    found = found.get("name", "") if isinstance(found, dict) else found
+    return "" if found is None else str(found)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    names = [folder.resolve().name for folder in folders]
+    unique = names if len(set(names)) == len(names) else [str(folder) for folder in folders]
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise NotARunError("the same run folder is given twice; name each once")
+    return unique
+
+
+def _summary(folder: Path) -> pd.DataFrame:
+    if not folder.is_dir():
+        raise NotARunError(f"{folder}: there is no such folder; expected a run such as runs/<scenario>")
+    path = folder / "summary.csv"
+    if not path.is_file() or not (folder / "scenario.yaml").is_file():
+        hint = "give its parent, the run" if (folder / "scores.parquet").is_file() else "expected runs/<scenario>"
+        lacking = "summary.csv" if not path.is_file() else "scenario.yaml"
+        raise NotARunError(f"{folder}: not a run folder, it has no {lacking}; {hint}")
+    try:
+        rows = pd.read_csv(path, dtype="str", keep_default_na=False)
+        missing = [column for column in FIXED if column not in rows.columns]
+        if missing:
+            raise NotARunError(f"{path}: has no column {', '.join(missing)}; was it written by fedsim?")
+        return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
+    except (OSError, ValueError) as error:
+        raise NotARunError(f"{path}: cannot be read ({error}); delete it and run the scenario again") from error
+
+
+def _resolved(folder: Path) -> dict[str, Any]:
+    path = folder / "scenario.yaml"
+    try:
+        scenario = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise NotARunError(f"{path}: summary.csv lists this point as done, but its scenario is unreadable: {error}; "
+                           "run it again with --fresh") from error  # fmt: skip
+    if not isinstance(scenario, dict):
+        raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
+    return scenario
+
+
+def _table(folder: Path, table: str) -> pd.DataFrame:
+    path = folder / f"{table}.parquet"
+    again = "run the scenario again with --fresh"
+    if not path.is_file():
+        raise NotARunError(f"{path}: summary.csv lists this point as done, but this table is missing; {again}")
+    try:
+        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise NotARunError(f"{path}: cannot be read ({error}); {again}") from error
+    missing = [column for column in TABLES[table].split() if column not in frame.columns]
+    if missing:
+        raise NotARunError(f"{path}: has no column {', '.join(missing)}; {again}")
+    return frame
+
+
+def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    """Return the summary with run, algorithm, model, split, and the axes that only other runs vary."""
+    found = [scenarios.get(point, {}) for point in rows["point"]]
+    measures = [scenario.get("measure") or {} for scenario in found]
+    added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
+    if "algorithm" not in rows.columns:
+        added["algorithm"] = [lookup(s, "algorithm") for s in found]
+    splits = [list(measure.get("splits") or ["test"]) for measure in measures]
+    return rows.assign(
+        **added,
+        run=run,
+        point=[f"{run}/{point}" for point in rows["point"]],
+        model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
+        split=["test" if "test" in names else names[0] for names in splits],
+    )

@@ -1,0 +1,105 @@
+"""The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from analysis.axes import ordered, short
+
+Chart = Any  # one of Altair's chart classes, which have no common typed face
+
+# Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333"]
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
+WIDTHS = {1: 460, 2: 320, 3: 230, 4: 170}
+
+
+def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None) -> pd.DataFrame:
+    """Return the frame with texts `column` and `row`: which panel a row of it belongs to.
+
+    The first axis with several values makes the columns, all others the rows; an axis with one value makes none.
+    Where another column of the frame is to make the columns, such as the algorithm, every axis makes rows.
+    """
+    varied = [axis for axis in axes if frame[axis].nunique() > 1]
+    across, down = (varied[:1], varied[1:]) if column is None else ([], varied)
+    labels = [[f"{short(axis)} {value}" for value in frame[axis]] for axis in down]
+    rows = [", ".join(parts) for parts in zip(*labels, strict=True)] if labels else ""
+    columns = [f"{short(axis)} {value}" for axis in across for value in frame[axis]] or ""
+    return frame.assign(column=columns if column is None else frame[column], row=rows)
+
+
+def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | None = None, **resolve: Any) -> Chart:
+    """Return the layers over the frame, one panel for each of its values of `column` and `row`."""
+    columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
+    size = width or WIDTHS.get(min(len(columns), 4), 170)
+    data = alt.InlineData(values=records(frame))
+    chart = alt.layer(*layers, data=data).properties(width=size, height=height)
+    header: dict[str, Any] = {"labelFontSize": 11, "labelFontWeight": "bold", "title": None}
+    sides: dict[str, Any] = {}
+    if len(columns) > 1:
+        sides["column"] = alt.Column("column:N", sort=columns, header=alt.Header(**header))
+    if len(rows) > 1:
+        sides["row"] = alt.Row("row:N", sort=rows, header=alt.Header(**header, labelOrient="right"))
+    if not sides:
+        return chart
+    return chart.facet(**sides, spacing={"row": 14, "column": 14}).resolve_scale(**resolve)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows as plain dictionaries, missing values as None."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
+
+
+def colour(algorithms: list[str], **options: Any) -> alt.Color:
+    """Return the colour channel for algorithms, the same in every chart; after seven the dashes tell them apart."""
+    colours = [PALETTE[i % len(PALETTE)] for i in range(len(algorithms))]
+    return alt.Color("algorithm:N", scale=alt.Scale(domain=algorithms, range=colours), title=None, **options)
+
+
+def dash(algorithms: list[str]) -> alt.StrokeDash:
+    """Return the dash channel for algorithms: solid for the first seven, then another dash for each further seven."""
+    dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(algorithms))]
+    return alt.StrokeDash("algorithm:N", scale=alt.Scale(domain=algorithms, range=dashes), title=None)
+
+
+def shape(algorithms: list[str]) -> alt.Shape:
+    """Return the shape channel for algorithms, which also tells them apart in black and white."""
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(algorithms))]
+    return alt.Shape("algorithm:N", scale=alt.Scale(domain=algorithms, range=shapes), title=None)
+
+
+def finished(chart: Chart, title: str, subtitle: str) -> dict[str, Any]:
+    """Return the chart's Vega-Lite description, with title and the common look."""
+    heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#555", offset=10)
+    described = (
+        chart.properties(title=heading, background="white")
+        .configure(font="Helvetica, Arial, sans-serif")
+        .configure_axis(labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor="#e8e8e8", grid=True)
+        .configure_view(stroke="#cccccc")
+        .configure_legend(orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300)
+    )
+    result: dict[str, Any] = described.to_dict()
+    return result
+
+
+def draw(spec: dict[str, Any], path: Path) -> str:
+    """Write a description as SVG and PNG (192 pixels an inch) beside each other; return the SVG's text.
+
+    `path` lacks the ending. Raises OSError where the folder cannot be written.
+    """
+    svg: str = vl_convert.vegalite_to_svg(spec)
+    path.with_suffix(".svg").write_text(svg, "utf-8")
+    path.with_suffix(".png").write_bytes(vl_convert.vegalite_to_png(spec, ppi=192))
+    return svg
+
+
+def _panel_order(labels: pd.Series) -> list[str]:
+    """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"."""
+    split = {str(label): [part.split(" ", 1)[-1] for part in str(label).split(", ")] for label in labels.unique()}
+    places = [{value: i for i, value in enumerate(ordered(values))} for values in zip(*split.values(), strict=True)]
+    return sorted(split, key=lambda label: [place[v] for place, v in zip(places, split[label], strict=True)])

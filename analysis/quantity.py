@@ -1,0 +1,34 @@
+"""Numbers with units for people: bytes, seconds, percentages; an en dash for what is missing."""
+
+import math
+
+MISSING = "–"
+BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
+SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")]
+PERCENT = [(0.01, "%")]
+COUNT = [(1.0, "")]
+
+
+def unit_for(largest: float, units: list[tuple[float, str]]) -> tuple[float, str]:
+    """Return (SI value, name) of the unit that shows a number of this size with one to four digits."""
+    return next((unit for unit in units if abs(largest) >= unit[0]), units[-1])
+
+
+def show(value: float | None, units: list[tuple[float, str]], sd: float | None = None) -> str:
+    """Return "12.3 MB", or "12.3 ± 0.4 MB" with a deviation; an en dash for None or NaN."""
+    if value is None or math.isnan(value):
+        return MISSING
+    scale, name = (1.0, units[-1][1]) if value == 0 else unit_for(value, units)
+    texts = [_digits(value / scale, units)]
+    if sd is not None and not math.isnan(sd):
+        texts.append(_digits(sd / scale, units))
+    return f"{' ± '.join(texts)} {name}".strip()
+
+
+def _digits(value: float, units: list[tuple[float, str]]) -> str:
+    if units is PERCENT:
+        return f"{value:.1f}"
+    if units is COUNT and value == round(value):
+        return f"{value:.0f}"
+    places = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{places}f}"

@@ -1,0 +1,54 @@
+"""How much of its score an algorithm keeps as one numeric axis moves: participation, latency, dropout.
+
+The share at a value is the score there over the score at the reference, the same algorithm's and seed's at the easiest
+value in the sweep: the highest participation, the lowest latency (`axes.best_end`). The area under the shares
+(trapezoids over the axis, over its range) is 1 for an algorithm that loses nothing.
+
+Not modelled: anything outside the values that were run; with 0.1, 0.3 and 0.5 "full" participation means 0.5.
+"""
+
+import numpy as np
+import pandas as pd
+
+from analysis.axes import best_end, number
+
+
+def shares(points: pd.DataFrame, axis: str, others: list[str], value: str = "score") -> pd.DataFrame:
+    """Return one row a point: columns algorithm, `others`, seed, axis, x (SI units), value, share, reference.
+
+    `others` are the sweep's further axes: curves are never mixed over them. The share is NaN without a reference score,
+    or where that is zero. Raises ValueError for an axis whose values are not numbers.
+    """
+    names = [str(name) for name in points[axis]]
+    reference = best_end(axis, names)
+    numbers = [_number(axis, name) for name in names]
+    by = ["algorithm", *others, "seed"]
+    best = points[points[axis] == reference].drop_duplicates(by)[[*by, value]].rename(columns={value: "best"})
+    rows = points[[*by, axis, value]].assign(x=numbers, reference=reference).merge(best, on=by, how="left")
+    rows["share"] = rows[value] / rows["best"].where(rows["best"] != 0)
+    return rows.drop(columns="best").sort_values("x", kind="stable").reset_index(drop=True)
+
+
+def areas(rows: pd.DataFrame, others: list[str]) -> pd.DataFrame:
+    """Return the area under the shares of each algorithm and seed: columns algorithm, `others`, seed, area.
+
+    NaN where a share is missing or there is only one value of the axis.
+    """
+    by = ["algorithm", *others, "seed"]
+    found = [
+        {**dict(zip(by, key, strict=True)), "area": _area(group)} for key, group in rows.groupby(by, sort=False)
+    ]  # fmt: skip
+    return pd.DataFrame(found, columns=[*by, "area"])
+
+
+def _number(axis: str, text: str) -> float:
+    value = number(text)
+    if value is None:
+        raise ValueError(f"axis {axis}: {text!r} is not a number, so there is no curve along it")
+    return value
+
+
+def _area(group: pd.DataFrame) -> float:
+    x, share = group["x"].to_numpy(float), group["share"].to_numpy(float)
+    reach = x.max() - x.min()
+    return float(np.trapezoid(share, x) / reach) if reach > 0 else float("nan")

@@ -1,0 +1,43 @@
+"""One point's tables in one row: the columns of summary.csv that the tables can tell."""
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.communication import totals
+from analysis.forgetting import average_accuracy, forgetting, matrix
+from analysis.frontier import curve, reach
+
+
+def summarise(
+    transfers: Any, updates: Any, scores: Any, model: str, metric: str, target: float | None, split: str = "test"
+) -> dict[str, Any]:
+    """Return metric, score, am, fm, bytes_up, bytes_down, bytes_wasted, updates, asked, ..., bytes_to_target.
+
+    The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
+    headline's (global or local): where it was never scored, score, am, fm and the way to the target are None; no other
+    model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
+    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late.
+    """
+    moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
+    points = curve(scored, moved, model, metric, split)
+    A = matrix(scored, model, metric, split)
+    reached = reach(points, target)
+    sent = totals(moved)
+    counts = {name: int(folding[name].sum()) if len(folding) else None for name in ("asked", "folded", "lost", "late")}
+    return {
+        "metric": metric,
+        "score": float(points["score"].iloc[-1]) if len(points) else None,
+        "am": average_accuracy(A),
+        "fm": forgetting(A),
+        **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_wasted")},
+        "updates": len(folding) or None,
+        **counts,
+        "target": target,
+        "seconds_to_target": reached[0] if reached else None,
+        "bytes_to_target": reached[1] if reached else None,
+    }
+
+
+def _frame(table: Any) -> pd.DataFrame:
+    return table if isinstance(table, pd.DataFrame) else table.to_pandas()

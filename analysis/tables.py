@@ -1,0 +1,107 @@
+"""The frames behind a report: each is written as a CSV and drawn or printed from.
+
+`by` below is the sweep's axes followed by the algorithm: what tells one condition's runs apart, seeds aside.
+"""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from analysis.axes import ordered
+from analysis.communication import by_client, by_direction, by_step
+from analysis.forgetting import matrix
+from analysis.frontier import curve, pareto
+from analysis.load import COUNTS, Runs
+from analysis.spread import over_seeds
+
+FIGURES = ["score", "am", "fm", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "bytes_moved", *COUNTS]
+REACHED = ["target", "seconds_to_target", "bytes_to_target"]
+
+
+def finished(runs: Runs) -> pd.DataFrame:
+    """Return the finished points in the order of their axes, with bytes_moved (on the wire, all directions)."""
+    points = runs.points[runs.points["status"] == "done"]
+    moved = runs.tables["transfers"].groupby("point")["wire_bytes"].sum()
+    points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0))
+    ranks = {axis: {value: i for i, value in enumerate(ordered(points[axis]))} for axis in runs.axes}
+    order = sorted(range(len(points)), key=lambda i: [ranks[axis][points[axis].iloc[i]] for axis in runs.axes])
+    return points.iloc[order].reset_index(drop=True)
+
+
+def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return every figure's mean and `_sd` over seeds, with n, reached (seeds that reached the target)."""
+    rows = over_seeds(points, by, [*FIGURES, *REACHED])
+    reached = points.assign(reached=points["seconds_to_target"].notna()).groupby(by, sort=False)["reached"].sum()
+    rows["reached"] = reached.to_numpy(int)
+    for name, cost in (("frontier_bytes", "bytes_moved"), ("frontier_time", "sim_seconds")):
+        rows[name] = pareto(rows, cost)
+    return rows
+
+
+def curves(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return every point's curve (see frontier.curve), with `by`, seed and point."""
+    scores, transfers = runs.split("scores"), runs.split("transfers")
+    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+    return _each(points, by, lambda point: curve(scores[point], transfers[point], *heads[point]))
+
+
+def direction_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return mean bytes by direction (up, down, peer: delivered payload; wasted: the rest), with n (seeds)."""
+    transfers = runs.split("transfers")
+
+    def of(point: str) -> pd.DataFrame:
+        rows = by_direction(transfers[point])
+        wasted = pd.DataFrame({"direction": ["wasted"], "bytes": [rows["wasted"].sum()]})
+        paid = pd.DataFrame({"direction": rows["direction"], "bytes": rows["payload"]})
+        return pd.concat([paid, wasted], ignore_index=True)
+
+    return _mean_parts(_each(points, by, of), points, by, "direction")
+
+
+def step_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return mean wire bytes by step (kind), both directions together, with n (seeds)."""
+    transfers = runs.split("transfers")
+
+    def of(point: str) -> pd.DataFrame:
+        sums = by_step(transfers[point]).groupby("kind", as_index=False)[["wire"]].sum()
+        return pd.DataFrame({"kind": sums["kind"], "bytes": sums["wire"]})
+
+    return _mean_parts(_each(points, by, of), points, by, "kind")
+
+
+def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return every point's bytes by client and direction (see communication.by_client)."""
+    transfers = runs.split("transfers")
+    return _each(points, by, lambda point: by_client(transfers[point]))
+
+
+def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return mean A[i][j] over seeds: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; without empty cells."""
+    scores = runs.split("scores")
+    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+
+    def of(point: str) -> pd.DataFrame:
+        A = matrix(scores[point], *heads[point])
+        cells = [(i + 1, j + 1, A[i, j]) for i in range(len(A)) for j in range(i + 1)]
+        return pd.DataFrame(cells, columns=["learned", "tested", "value"]).dropna()
+
+    cells = _each(points, by, of)
+    return over_seeds(cells, [*by, "learned", "tested"], ["value"]) if len(cells) else cells
+
+
+def _each(points: pd.DataFrame, by: list[str], of: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    frames = []
+    for _, row in points.iterrows():
+        frame = of(str(row["point"]))
+        for place, name in enumerate([*by, "seed", "point"]):
+            frame.insert(place, name, str(row[name]))
+        frames.append(frame)
+    filled = [frame for frame in frames if len(frame)]
+    return pd.concat(filled or frames[:1], ignore_index=True)
+
+
+def _mean_parts(rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: str) -> pd.DataFrame:
+    """Average over seeds; a seed without a part sent no bytes of it, which counts as zero."""
+    seeds = points.groupby(by, sort=False).size().rename("n")
+    sums = rows.groupby([*by, part], sort=False)["bytes"].sum().reset_index().join(seeds, on=by)
+    return sums.assign(bytes=sums["bytes"] / sums["n"])

@@ -1,0 +1,99 @@
+"""Which algorithm is first, in words that are computed from the means over seeds.
+
+Not modelled: significance. "First" compares means; whether two of them differ by more than their spread is left to the
+reader, who sees it beside them.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.axes import short
+from analysis.quantity import BYTES, PERCENT, SECONDS, show
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One condition of the sweep and what can be said of it; `first` is None where nobody reached the target."""
+
+    condition: str
+    sentence: str
+    first: str | None
+    cheapest: str | None
+
+
+def answers(means: pd.DataFrame, axes: list[str]) -> list[Answer]:
+    """Return an answer for each condition, in the order of the frame (see tables.means)."""
+    varied = [axis for axis in axes if means[axis].nunique() > 1]
+    if not varied:
+        return [_answer("all conditions", means)]
+    groups = means.groupby(varied, sort=False)
+    return [_answer(condition_of(dict(zip(varied, map(str, key), strict=True))), rows) for key, rows in groups]
+
+
+def condition_of(values: dict[str, str]) -> str:
+    """Return "latency 10 ms, participation 0.3"."""
+    return ", ".join(f"{short(axis)} {value}" for axis, value in values.items())
+
+
+def overall(found: list[Answer]) -> str:
+    """Return how often each algorithm is first and cheapest, in one or two sentences; "" for a single condition."""
+    if len(found) < 2:
+        return ""
+    parts = []
+    for what, names in (("first", [a.first for a in found]), ("cheapest in bytes", [a.cheapest for a in found])):
+        wins = Counter(name for name in names if name is not None)
+        if wins:
+            told = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+            parts.append(f"Of {len(found)} conditions, {what} to the target: {told}.")
+    open_ones = sum(a.first is None for a in found)
+    if open_ones and parts:
+        parts.append(f"In {open_ones} of them no algorithm reached it with every seed.")
+    return " ".join(parts)
+
+
+def _answer(condition: str, rows: pd.DataFrame) -> Answer:
+    if rows["target"].isna().all():
+        return Answer(condition, f"No target was set. {_scores(rows)}", None, None)
+    goal = "/".join(show(target, PERCENT) for target in rows["target"].dropna().unique())
+    if rows["score"].isna().all():
+        return Answer(condition, f"Nothing was scored, so {goal} was not reached.", None, None)
+    sure = rows[rows["reached"] == rows["n"]].sort_values("seconds_to_target", kind="stable")
+    some = rows[(rows["reached"] > 0) & (rows["reached"] < rows["n"])]
+    never = rows[rows["reached"] == 0]
+    parts = []
+    if len(sure):
+        told = [f"{row['algorithm']} after {_cost(row)}" for _, row in sure.iterrows()]
+        then = f", then {', '.join(told[1:])}" if told[1:] else ""
+        parts.append(f"{told[0]} reaches {goal} first{then}." if len(rows) > 1 else f"{told[0]} reaches {goal}.")
+    parts += [
+        f"{row['algorithm']} reaches it with {row['reached']} of {row['n']} seeds only, then after {_cost(row)}."
+        for _, row in some.iterrows()
+    ]
+    if len(never) == len(rows):
+        parts = [f"No algorithm reaches {goal}. {_scores(rows)}"]
+    elif len(never):
+        parts.append(f"{_listed(never['algorithm'].tolist())} never {'reaches' if len(never) == 1 else 'reach'} it.")
+    cheapest = str(sure.loc[sure["bytes_to_target"].idxmin(), "algorithm"]) if len(sure) else None
+    first = str(sure["algorithm"].iloc[0]) if len(sure) else None
+    if cheapest != first:
+        parts.append(f"Cheapest in bytes: {cheapest}.")
+    return Answer(condition, " ".join(parts), first, cheapest)
+
+
+def _cost(row: "pd.Series[float]") -> str:
+    time = show(row["seconds_to_target"], SECONDS, row["seconds_to_target_sd"])
+    return f"{time} and {show(row['bytes_to_target'], BYTES, row['bytes_to_target_sd'])}"
+
+
+def _scores(rows: pd.DataFrame) -> str:
+    known = rows.dropna(subset="score").sort_values("score", ascending=False, kind="stable")
+    if known.empty:
+        return "Nothing was scored."
+    told = [f"{row['algorithm']} {show(row['score'], PERCENT, row['score_sd'])}" for _, row in known.iterrows()]
+    return f"Final scores, best first: {', '.join(told)}."
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,130 @@
+"""The contract of an algorithm: what is computed and what is sent, never when or with whom.
+
+An algorithm is a frozen dataclass of hyper-parameters.  State goes in and comes out, so that old versions cost
+nothing and a stale reply can be judged against what was really sent.  `work` reads like a script for one client;
+where it needs training it yields a `Fit` and gets the trained parameters back.  Work never touches the network.
+
+Everything random in an algorithm draws from a generator seeded by `job.seed` (on a client) or by `task.seed` and
+something kept in the state (on the server), never from torch's default generator, whose order depends on batching.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedsim.net import wire
+from fedsim.net.wire import Tree
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedsim.data.graph import Graph
+    from fedsim.learn.task import Task
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One client's local work, as the client sees it at the moment it begins.
+
+    `memory` is the client's own notebook: it survives jobs and never travels.  Entries are replaced, never changed
+    in place, so that an interrupted job leaves no trace.
+    """
+
+    client: int
+    step: str
+    period: int
+    download: Tree
+    data: Graph
+    memory: dict[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A wish to be trained: the cohort may train many at once.
+
+    The loss takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
+    constants that it reads: a tree of arrays and graphs.  The optimiser's state is kept in the client's memory under
+    `slot`; None starts afresh.  `each` trains client by client, for a loss that cannot keep the client axis.
+    """
+
+    start: Tree
+    loss: Callable[[Tree, Graph, Tree], Tensor]
+    given: Tree = None
+    data: Graph | None = None
+    correct: Callable[[Tree, Tree], Tree] | None = None
+    slot: str | None = "model"
+    each: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """What an ask has brought: the client, the version it had started from, what it was sent and what came back.
+
+    `weight` is the protocol's discount for staleness.
+    """
+
+    client: int
+    version: int
+    download: Tree
+    upload: Tree
+    weight: float = 1.0
+
+
+class Algorithm(ABC):
+    """A federated algorithm; `task` is bound once, before the run starts, by `bind`."""
+
+    task: Task
+    talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
+
+    @abstractmethod
+    def start(self) -> State:
+        """Return the server's first state."""
+
+    @abstractmethod
+    def download(self, state: State, client: int, step: str) -> Tree:
+        """Return what the server sends this client."""
+
+    @abstractmethod
+    def work(self, job: Job) -> Tree | Generator[Fit, Tree, Tree]:
+        """Return what the client sends back; a generator may yield `Fit`s on the way."""
+
+    @abstractmethod
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Return the state after folding these replies (one at least)."""
+
+    def steps(self, state: State) -> Sequence[str]:
+        """Return the exchanges of the coming round, all with the same cohort; none means that nothing is sent."""
+        return ("train",)
+
+    def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+        """Return the parameters that the server would have this client predict with."""
+        return state["model"]
+
+    def personal(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+        """Return the parameters that the client's last job left it with, or the predictor where there was none."""
+        own = memory.get("local")
+        return self.predictor(state, client, memory) if own is None else own
+
+    def upload_like(self, job: Job) -> Tree | None:
+        """Return a tree of the upload's size, or None where only the finished work tells it."""
+        return None
+
+    def effort(self, job: Job) -> float:
+        """Return how many times the task's own estimate of training this job takes."""
+        return 1.0
+
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
+        """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
+        return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
+
+
+def bind(algorithm: Algorithm, task: Task) -> Algorithm:
+    """Give the algorithm its task; the one time that a frozen algorithm is written to."""
+    object.__setattr__(algorithm, "task", task)
+    return algorithm

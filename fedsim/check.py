@@ -1,0 +1,65 @@
+"""Whether the points of a scenario can be run: every name a file, every option one that the file's class takes.
+
+Without `whole` nothing is imported that imports torch: protocols and effects are built, of the others the names of
+options are read from their sources.  With it every distinct part is built, so that values are checked too.
+"""
+
+import ast
+import json
+from collections.abc import Sequence
+
+from fedsim import find, grid, source, wording
+from fedsim.errors import Problem, ScenarioError
+from fedsim.scenario import Part, Point
+
+LIGHT = ("protocol", "effect")  # their files never import torch
+METRICS = "fedsim.learn.metrics"
+
+
+def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
+    """Return what is wrong with the parts and metrics of the points, each problem once, where the scenario says it."""
+    found: dict[Problem, None] = {}
+    known: dict[str, list[Problem]] = {}
+    metrics = known_metrics()
+    for point in chosen:
+        wrong = _metric_problems(point, metrics)
+        for kind, key, part in point.scenario.parts():
+            told = json.dumps([kind, key, part.name, part.options], default=str)
+            if told not in known:
+                known[told] = _part_problems(kind, key, part, whole)
+            wrong += known[told]
+        for problem in wrong:
+            found.setdefault(Problem(grid.blame(problem.key, point.axes, point.choice), problem.message))
+    return [*found]
+
+
+def known_metrics() -> list[str]:
+    """Return the names in the table of metrics, read from its source."""
+    path = source.file_of(METRICS)
+    body = ast.parse(path.read_text(encoding="utf-8")).body if path else []
+    tables = [n.value for n in body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "ALL"]
+    tables += [n.value for n in body if isinstance(n, ast.AnnAssign) and n.value and ast.unparse(n.target) == "ALL"]
+    keys = [key for table in tables if isinstance(table, ast.Dict) for key in table.keys]
+    return [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+
+
+def _metric_problems(point: Point, known: list[str]) -> list[Problem]:
+    return [
+        Problem(
+            f"measure.metrics.{number}",
+            f"{name!r} is not a metric of fedsim/learn/metrics.py{wording.did_you_mean(name, known, 'There are')}",
+        )
+        for number, name in enumerate(point.scenario.measure.metrics)
+        if known and name not in known
+    ]
+
+
+def _part_problems(kind: str, key: str, part: Part, whole: bool) -> list[Problem]:
+    wrong = find.check(kind, part, key)
+    if wrong or not (whole or kind in LIGHT):
+        return wrong
+    try:
+        find.build(kind, part, key)
+    except ScenarioError as error:
+        return [*error.problems]
+    return []

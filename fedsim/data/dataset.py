@@ -1,0 +1,35 @@
+"""Dataset: where a whole graph comes from.
+
+An implementation is a frozen dataclass of options, one file in `datasets/`.  It models one static, undirected,
+attributed graph with one label a vertex; no timestamps and no edge weights.  Features are left as they were
+published: nothing is normalised.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedsim.data.graph import Graph
+
+
+class Dataset(ABC):
+    """A source of one whole graph."""
+
+    @abstractmethod
+    def load(self, root: Path, seed: int) -> Graph:
+        """Return the whole graph as client 0's: both directions of every edge, no self loops, no repeats.
+
+        `root` is the folder of published data and is never written to; `seed` is the run's, read only by graphs that
+        are drawn.  The masks are empty, or the public split where the data has one.
+
+        Raises UserError where the data is neither under `root` nor to be had.
+        """
+
+
+def undirected(edges: Tensor, vertices: int) -> Tensor:
+    """Return edges (2, E) with both directions of each, once each, without self loops, sorted by source."""
+    source, target = edges[:, edges[0] != edges[1]].long()
+    both = torch.unique(torch.cat([source * vertices + target, target * vertices + source]))
+    return torch.stack([both // vertices, both % vertices])

@@ -1,0 +1,27 @@
+"""Products bought together, Computers and Photo (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
+
+Binary words of reviews; some vertices are isolated.  There is no public split, so the masks are empty.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedsim.data.dataset import Dataset
+from fedsim.data.graph import Graph
+from fedsim.data.published import published
+
+URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
+
+
+@dataclass(frozen=True)
+class Amazon(Dataset):
+    """One file under `<graph>/raw/`."""
+
+    graph: Literal["Computers", "Photo"]
+
+    def load(self, root: Path, seed: int) -> Graph:
+        """Return the graph; the seed does not matter."""
+        name = f"amazon_electronics_{self.graph.lower()}.npz"
+        urls = {name: f"{URL}/{name}"}
+        return published(root, f"{self.graph}/raw", urls, lambda pyg, folder: pyg.Amazon(folder, self.graph))

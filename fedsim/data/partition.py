@@ -1,0 +1,92 @@
+"""Partition: who owns which vertices.
+
+An implementation is a frozen dataclass of options, one file in `partitions/`.  It models clients that hold disjoint
+sets of vertices; edges between clients are lost, and no vertex is shared.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from fedsim.data.graph import Graph, graph_of, take_rows
+from fedsim.errors import UserError
+
+
+class Partition(ABC):
+    """A rule that gives every client its vertices."""
+
+    @abstractmethod
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return each client's vertices (int64), in the order in which the client will number them.
+
+        Lists and not an owner for each vertex, because some rules fix that order too, and the order decides what
+        a seeded split draws.  A vertex belongs to at most one client and no client is empty.
+
+        Raises UserError where the graph cannot be cut into so many clients.
+        """
+
+
+def require(vertices: int, clients: int, least: int = 1) -> None:
+    """Raise UserError unless every client can have that many vertices."""
+    if clients * least > vertices:
+        each = "one vertex" if least == 1 else f"{least} vertices"
+        raise UserError(
+            f"clients.count: {clients} clients cannot have {each} each of a graph of {vertices} vertices; "
+            f"take at most {vertices // least} clients"
+        )
+
+
+def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:
+    """Return each client's vertices in ascending order, from the owner (N,) of every vertex."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=clients))
+    return [part.astype(np.int64) for part in np.split(order, ends[:-1])]
+
+
+def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator) -> np.ndarray:
+    """Return owners (N,) such that each client has that many: what is missing is taken at random from the largest."""
+    owner = owner.copy()
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes < least):
+        while sizes[client] < least:
+            largest = int(sizes.argmax())
+            taken = rng.choice(
+                np.flatnonzero(owner == largest), min(least - sizes[client], sizes[largest] - least), False
+            )
+            owner[taken] = client
+            sizes[client] += len(taken)
+            sizes[largest] -= len(taken)
+    return owner
+
+
+def cut(graph: Graph, owners: Sequence[np.ndarray]) -> list[Graph]:
+    """Return every client's induced subgraph, its vertices numbered in the order given.
+
+    The same as `induced` client by client, in one pass over the edges, so many clients cost no more than few.
+    Raises ValueError where a client is empty or a vertex has two owners.
+    """
+    rows = [torch.as_tensor(vertices, dtype=torch.long) for vertices in owners]
+    sizes = torch.tensor([len(own) for own in rows])
+    if (sizes == 0).any():
+        raise ValueError(f"client {int((sizes == 0).nonzero()[0])} has no vertex")
+    every = torch.cat(rows)
+    if int(torch.bincount(every).max()) > 1:
+        raise ValueError("a vertex has two owners")
+    owner = torch.full((len(graph["y"]),), -1, dtype=torch.long)
+    number = torch.zeros_like(owner)
+    owner[every] = torch.arange(len(rows)).repeat_interleave(sizes)
+    number[every] = torch.arange(len(every)) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+
+    source, target = owner[graph["edges"]]
+    inside = (source == target) & (source >= 0)
+    order = source[inside].sort(stable=True).indices
+    count = torch.bincount(source[inside], minlength=len(rows))
+    edges = torch.split(number[graph["edges"][:, inside][:, order]], count.tolist(), dim=1)
+    return [_own(graph, own, inner.contiguous()) for own, inner in zip(rows, edges, strict=True)]
+
+
+def _own(graph: Graph, rows: torch.Tensor, edges: torch.Tensor) -> Graph:
+    masks = [graph["train"][rows], graph["val"][rows], graph["test"][rows]]
+    return graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)

@@ -1,0 +1,1 @@
+"""Partitions of a graph's vertices among clients, one file each."""

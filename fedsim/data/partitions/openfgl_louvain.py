@@ -1,0 +1,110 @@
+"""The Louvain partition of OpenFGL (Li et al., 2024), which the federated continual graph benchmark uses.
+
+Communities by scikit-network (modularity "newman", deterministic), cut at N // K - delta vertices and dealt out by a
+pointer that moves on only when a client is full.  A client numbers its vertices in the order it was given them.
+What is left out on purpose: OpenFGL gives a client without any edge random ones; here it stays without.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from fedsim.data.graph import Graph
+from fedsim.data.partition import Partition, require
+from fedsim.errors import UserError
+
+PATIENCE = 1000  # moves of the pointer before the group is forced upon someone
+
+
+@dataclass(frozen=True)
+class OpenfglLouvain(Partition):
+    """See the module's docstring; the random stream is not used.
+
+    `scan` decides who gets a group that fits nowhere: "argmin" the client with the fewest vertices, "official" what
+    the original's loop does, which re-reads the pointer that it moves.
+    """
+
+    resolution: float = 1.0
+    delta: int = 20  # vertices that a client's share may deviate by
+    scan: Literal["argmin", "official"] = "argmin"
+
+    def __post_init__(self) -> None:
+        """Refuse options that have no meaning."""
+        if not self.resolution > 0 or self.delta < 0:
+            raise ValueError("resolution must be more than 0 and delta 0 or more")
+
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return each client's vertices in the order of assignment."""
+        vertices = len(graph["y"])
+        require(vertices, clients)
+        share = vertices // clients
+        if share <= self.delta:
+            raise UserError(
+                f"data.partition.delta: {clients} clients have {share} vertices each, which must be more than delta "
+                f"({self.delta}); take fewer clients, a smaller delta, or the partition 'louvain'"
+            )
+        own = self._deal(_cut_long(self._communities(graph), share - self.delta), clients, share)
+        if not all(own):
+            raise UserError(
+                f"clients.count: openfgl_louvain leaves client {own.index([])} of {clients} without vertices; "
+                "take fewer clients or the partition 'louvain'"
+            )
+        return [np.array(mine, dtype=np.int64) for mine in own]
+
+    def _communities(self, graph: Graph) -> list[list[int]]:
+        try:
+            from sknetwork.clustering import Louvain
+        except ImportError:
+            raise UserError(
+                'data.partition: openfgl_louvain needs scikit-network; install it with pip install "fedsim[openfgl]"'
+            ) from None
+        vertices = len(graph["y"])
+        source, target = graph["edges"].numpy()
+        if not len(source):
+            return [[vertex] for vertex in range(vertices)]
+        adjacency = csr_matrix((np.ones(len(source)), (source, target)), shape=(vertices, vertices))
+        found = Louvain(resolution=self.resolution, modularity="newman", shuffle_nodes=False).fit_predict(adjacency)
+        groups: dict[int, list[int]] = {}
+        for vertex, group in enumerate(found.tolist()):
+            groups.setdefault(group, []).append(vertex)
+        return list(groups.values())
+
+    def _deal(self, groups: list[list[int]], clients: int, share: int) -> list[list[int]]:
+        own: list[list[int]] = [[] for _ in range(clients)]
+        active, at = list(range(clients)), 0
+        for group in groups:
+            while len(active) >= 2 and len(own[active[at]]) >= share:
+                active.pop(at)
+                at %= len(active)
+            moves = 0
+            while len(own[active[at]]) + len(group) >= share + self.delta:
+                at = (at + 1) % len(active)
+                moves += 1
+                if moves > PATIENCE:
+                    at = self._forced([len(own[client]) for client in active], at)
+                    break
+            own[active[at]].extend(group)
+        return own
+
+    def _forced(self, sizes: list[int], at: int) -> int:
+        logging.getLogger(__name__).info("a group fits no client; it goes to one by the scan %r", self.scan)
+        if self.scan == "argmin":
+            return sizes.index(min(sizes))
+        best = float("inf")
+        for other in range(len(sizes)):
+            if sizes[at] < best:
+                best, at = sizes[at], other
+        return at
+
+
+def _cut_long(groups: list[list[int]], longest: int) -> list[list[int]]:
+    pieces, at = list(groups), 0
+    while at < len(pieces):
+        if len(pieces[at]) > longest:
+            pieces.append(pieces[at][longest:])
+            pieces[at] = pieces[at][:longest]
+        at += 1
+    return sorted(pieces, key=len, reverse=True)

@@ -1,0 +1,130 @@
+"""Graphs that others have published: their raw files found or fetched, read by PyTorch Geometric, and kept ready.
+
+The data folder is only read: it may be shared, or on a read-only disk.  What PyG makes of the raw files is kept as one
+NumPy archive in the user's cache (`~/.cache/fedsim`), written aside and then renamed, so that processes which load
+the same graph at the same moment cannot disturb each other.  An archive is named after the raw files' sizes
+and times of change, so changed data is read anew.  Nothing here is checked against published checksums.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import importlib.metadata
+import io
+import os
+import shutil
+import tempfile
+import urllib.request
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsim.data.dataset import undirected
+from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth
+from fedsim.errors import UserError
+
+PATIENCE = 20.0  # seconds without a byte before a download is given up
+MASKS = ("train", "val", "test")
+
+
+def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any, str], Any]) -> Graph:
+    """Return the graph whose raw files lie in the folder `raw` under `root`, or else at `urls` (by file name).
+
+    `read` makes PyG's dataset, given `torch_geometric.datasets` and a root folder of PyG's own layout; PyG is imported
+    only when it has to read.  Where there are several public splits the masks are the first one's.
+    Raises UserError where files are missing and cannot be fetched.
+    """
+    folder = root.resolve() / raw
+    present = {name: folder / name for name in urls if (folder / name).is_file()}
+    archive = _cache() / f"{_digest(folder, present)}.npz"
+    if not archive.is_file():
+        with tempfile.TemporaryDirectory(dir=archive.parent) as work:
+            _gather(Path(work) / raw, folder, present, urls)
+            partial = Path(work) / "graph.npz"
+            _save(partial, _graph(_read(read, work)))
+            os.replace(partial, archive)
+    return _load(archive)
+
+
+def fetch(url: str, path: Path) -> None:
+    """Copy what is at the address into a file.  Raises OSError or HTTPException."""
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer, path.open("wb") as file:
+        shutil.copyfileobj(answer, file)
+
+
+def _cache() -> Path:
+    cache = Path.home() / ".cache" / "fedsim"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        if not os.access(cache, os.W_OK):
+            raise PermissionError("not writable")
+    except OSError as error:
+        raise UserError(
+            f"data.dataset: prepared graphs are kept in {cache}, which cannot be written ({error}); "
+            "set HOME to a folder that can"
+        ) from None
+    return cache
+
+
+def _digest(folder: Path, present: Mapping[str, Path]) -> str:
+    stats = [(name, path.stat().st_size, path.stat().st_mtime_ns) for name, path in sorted(present.items())]
+    text = repr((str(folder), stats, importlib.metadata.version("torch-geometric")))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping[str, str]) -> None:
+    into.mkdir(parents=True)
+    for name, path in present.items():
+        (into / name).symlink_to(path)
+    missing = [name for name in urls if name not in present]
+    for name in missing:
+        try:
+            fetch(urls[name], into / name)
+        except (OSError, http.client.HTTPException) as error:
+            raise UserError(
+                f"data.dataset: {folder} lacks {', '.join(missing)}, and {urls[name]} could not be fetched ({error}); "
+                "copy the missing files there, or set FEDSIM_DATA to a folder that holds them"
+            ) from None
+
+
+def _read(read: Callable[[Any, str], Any], folder: str) -> Any:
+    # PyG says on stderr that it is processing, and warns of its own dependencies' deprecations.
+    with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch_geometric import datasets
+
+        return read(datasets, folder)[0]
+
+
+def _graph(data: Any) -> Graph:
+    x, y = data.x, data.y.long()
+    masks = [_first(data[f"{name}_mask"]) if f"{name}_mask" in data else None for name in MASKS]
+    return graph_of(sparse_if_worth(x), undirected(data.edge_index, len(y)), y, *masks)
+
+
+def _first(mask: Tensor) -> Tensor:
+    return (mask if mask.dim() == 1 else mask[:, 0]).bool()
+
+
+def _save(path: Path, graph: Graph) -> None:
+    x = graph["x"]
+    parts = {name: graph[name].numpy() for name in ("edges", "y", "train", "val", "test")}
+    if x.layout == torch.sparse_csr:
+        parts |= {"crow": x.crow_indices().numpy(), "column": x.col_indices().numpy(), "value": x.values().numpy()}
+        parts["shape"] = np.array(x.shape)
+    else:
+        parts["x"] = x.numpy()
+    np.savez(path, **parts)  # type: ignore[arg-type]
+
+
+def _load(path: Path) -> Graph:
+    with np.load(path) as file:
+        part = {name: torch.from_numpy(file[name]) for name in file.files}
+    dense = "x" in part
+    x = part["x"] if dense else csr(part["crow"], part["column"], part["value"], part["shape"].tolist())
+    return graph_of(x, part["edges"], part["y"], *(part[name] for name in MASKS))

@@ -1,0 +1,82 @@
+"""Which vertices train, validate and test: drawn client by client and class by class.
+
+Counts are rounded down, so a class of fewer than 1/train vertices at a client has none to train on there.  Besides
+the library's own named streams there is the recipe of the federated continual graph learning benchmark
+(Zhu, Hu and Wu, KDD 2025), whose published numbers hold for one split and one order of periods only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedsim.data.graph import Graph, with_masks
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """Shares of the vertices that train and that validate; the others test.
+
+    `numpy_seed`: draw from NumPy's legacy stream of that seed, as the benchmark did, and not from the run's seed.
+    """
+
+    train: float = 0.2
+    val: float = 0.4
+    numpy_seed: int | None = None
+
+
+def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.random.RandomState) -> Graph:
+    """Return the graph with masks: ⌊train·n⌋ of a class's n vertices train, up to ⌊(train + val)·n⌋ validate.
+
+    The rest tests; the vertices are shuffled first.  A label below zero means unlabelled: in no mask.
+    """
+    y = graph["y"].numpy()
+    masks = torch.zeros(3, len(y), dtype=torch.bool)
+    for label in range(classes_of([graph])):
+        members = np.flatnonzero(y == label)
+        rng.shuffle(members)
+        first, second = floor_share(train, len(members)), floor_share(train + val, len(members))
+        for mask, part in zip(masks, np.split(members, [first, second]), strict=True):
+            mask[torch.as_tensor(part)] = True
+    return with_masks(graph, *masks)
+
+
+def split_all(graphs: Sequence[Graph], options: SplitOptions, rng: Callable[[str], np.random.Generator]) -> list[Graph]:
+    """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe."""
+    if options.numpy_seed is not None:
+        return official(graphs, options.train, options.val, None, options.numpy_seed)[0]
+    return [
+        split(graph, options.train, options.val, rng(f"data.split.{client}")) for client, graph in enumerate(graphs)
+    ]
+
+
+def official(
+    graphs: Sequence[Graph], train: float, val: float, classes_per_period: int | None, seed: int
+) -> tuple[list[Graph], list[list[int]]]:
+    """Return the graphs with masks, and each client's order of class groups, as the benchmark drew both.
+
+    One legacy stream serves the clients in turn: a shuffle of each class's vertices (ascending local numbers),
+    class by class, then a shuffle of the list of groups [0, 1, ...], group g holding the classes
+    g·classes_per_period and up; an incomplete last group does not exist.  Without `classes_per_period` the orders
+    are empty.
+    """
+    stream = np.random.RandomState(seed)
+    groups = classes_of(graphs) // classes_per_period if classes_per_period else 0
+    done, orders = [], []
+    for graph in graphs:
+        done.append(split(graph, train, val, stream))
+        order = list(range(groups))
+        stream.shuffle(order)
+        orders.append(order)
+    return done, orders
+
+
+def classes_of(graphs: Sequence[Graph]) -> int:
+    """Return the number of classes, over all these graphs: the largest label and one."""
+    return max((int(graph["y"].max()) + 1 for graph in graphs if len(graph["y"])), default=0)
+
+
+def floor_share(share: float, n: int) -> int:
+    """Return ⌊share·n⌋, where a share such as 0.7 + 0.1 counts as the 0.8 that was meant."""
+    return int(share * n + 1e-9)

@@ -1,0 +1,104 @@
+"""Class-incremental periods: the classes arrive a few at a time, in an order of each client's own.
+
+The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its vertices
+belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be.
+The number of groups comes from the classes of all clients together, so every client has as many periods, if need be
+empty ones.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025.
+It does not model new vertices of old classes, nor vertices that go away.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from fedsim.data.graph import Graph, Period, induced, with_masks
+from fedsim.data.split import SplitOptions, classes_of, official, split_all
+from fedsim.data.stream import Stream, World, deliver
+from fedsim.errors import UserError
+from fedsim.units import Count, Every
+
+Rng = Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class ClassIncremental(Stream):
+    """See the module's docstring.
+
+    `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it needs
+    `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
+    `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its whole
+    graph in every period and restricts the masks alone, as the authors' code did.
+    """
+
+    every: Every  # until the next period
+    classes: Count = 2  # classes a period
+    edges: Literal["removed", "kept"] = "removed"
+    order: Literal["random", "numpy", "same"] | tuple[tuple[int, ...], ...] = "random"
+    shuffle_classes: bool = False  # which classes form a group is drawn for each client
+
+    def heads(self, graphs: Sequence[Graph]) -> int:
+        """Return the number of classes that appear in some period; all of them where the groups are drawn."""
+        return classes_of(graphs) if self.shuffle_classes else self.classes * self._periods(graphs)
+
+    def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:
+        """Return each client's periods; the split is drawn over its whole graph, before periods exist."""
+        whole, orders = self._drawn(graphs, split, rng)
+        groups = [self._groups(classes_of(graphs), client, rng) for client in range(len(graphs))]
+        return [
+            [Period(number, self._stretch(graph, own[group])) for number, group in enumerate(order)]
+            for graph, own, order in zip(whole, groups, orders, strict=True)
+        ]
+
+    def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
+        """Deliver a period to all clients at second 0 and after each `every`."""
+        return deliver(world, periods, self.every)
+
+    def _periods(self, graphs: Sequence[Graph]) -> int:
+        known = classes_of(graphs)
+        if known < self.classes:
+            raise UserError(
+                f"data.stream.classes: {self.classes} classes a period, but the graph has {known}; take at most {known}"
+            )
+        return known // self.classes
+
+    def _drawn(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> tuple[list[Graph], list[list[int]]]:
+        count = self._periods(graphs)
+        if self.order == "numpy":
+            if split.numpy_seed is None or self.shuffle_classes:
+                raise UserError(
+                    "data.stream.order: 'numpy' is the benchmark's recipe; it needs data.split.numpy_seed "
+                    "(the benchmark's is 2025) and no shuffle_classes"
+                )
+            return official(graphs, split.train, split.val, self.classes, split.numpy_seed)
+        if split.numpy_seed is not None:  # the same split whatever the order is
+            whole = official(graphs, split.train, split.val, self.classes, split.numpy_seed)[0]
+        else:
+            whole = split_all(graphs, split, rng)
+        return whole, [self._order(count, client, len(graphs), rng) for client in range(len(graphs))]
+
+    def _order(self, count: int, client: int, clients: int, rng: Rng) -> list[int]:
+        if self.order == "random":
+            return [int(group) for group in rng(f"data.order.{client}").permutation(count)]
+        if isinstance(self.order, str):
+            return list(range(count))
+        if len(self.order) != clients or sorted(self.order[client]) != list(range(count)):
+            raise UserError(
+                f"data.stream.order: it must hold {clients} lists, one a client, each with the numbers "
+                f"0 to {count - 1} once; it is {[list(own) for own in self.order]}"
+            )
+        return list(self.order[client])
+
+    def _groups(self, known: int, client: int, rng: Rng) -> list[list[int]]:
+        labels = list(range(known))
+        if self.shuffle_classes:
+            rng(f"data.classes.{client}").shuffle(labels)
+        return [labels[at : at + self.classes] for at in range(0, known - self.classes + 1, self.classes)]
+
+    def _stretch(self, graph: Graph, labels: list[int]) -> Graph:
+        inside = torch.isin(graph["y"], torch.tensor(labels))
+        if self.edges == "removed":
+            return induced(graph, inside.nonzero().squeeze(1))
+        return with_masks(graph, graph["train"] & inside, graph["val"] & inside, graph["test"] & inside)

@@ -1,0 +1,26 @@
+"""One period: every client holds its whole graph from the start."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsim.data.graph import Graph, Period
+from fedsim.data.split import SplitOptions, split_all
+from fedsim.data.stream import Stream, World, deliver
+
+
+@dataclass(frozen=True)
+class Static(Stream):
+    """Everything at second 0, nothing later."""
+
+    def prepare(
+        self, graphs: Sequence[Graph], split: SplitOptions, rng: Callable[[str], np.random.Generator]
+    ) -> list[list[Period]]:
+        """Return one period a client: its whole graph, split."""
+        return [[Period(0, graph)] for graph in split_all(graphs, split, rng)]
+
+    def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
+        """Deliver the one period."""
+        return deliver(world, periods, every=0.0)

@@ -1,0 +1,176 @@
+"""From a name in a scenario to a file, to the one class in it, to that class built with its options.
+
+A name is the name of a file: `algorithm: power` is `algorithms/power.py`.  A dotted name (`mylab.power2`) is a module
+outside the project.  `check` looks at sources only; `build` imports.  There is no registry.
+"""
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from fedsim import source, wording
+from fedsim.errors import Problem, ScenarioError
+
+
+class Named(Protocol):
+    """A part of a scenario: the name of a file and the options of its class."""
+
+    @property
+    def name(self) -> str:
+        """The file's name, or a dotted module."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the class is built with."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where the files of a kind lie, which class they implement, and the scenario's key for it."""
+
+    package: str
+    contract: tuple[str, str]
+    key: str
+
+
+KINDS = {
+    "algorithm": Kind("algorithms", ("fedsim.algorithm", "Algorithm"), "algorithm"),
+    "protocol": Kind("fedsim.protocols", ("fedsim.protocol", "Protocol"), "protocol"),
+    "effect": Kind("fedsim.net.effects", ("fedsim.net.effect", "Effect"), "network.effects"),
+    "dataset": Kind("fedsim.data.datasets", ("fedsim.data.dataset", "Dataset"), "data.dataset"),
+    "partition": Kind("fedsim.data.partitions", ("fedsim.data.partition", "Partition"), "data.partition"),
+    "stream": Kind("fedsim.data.streams", ("fedsim.data.stream", "Stream"), "data.stream"),
+    "task": Kind("fedsim.learn.tasks", ("fedsim.learn.task", "Task"), "task"),
+    "model": Kind("fedsim.learn.models", ("fedsim.learn.model", "Model"), "model"),
+}
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of a kind that come with the project: its files."""
+    files = [path.stem for folder in source.folders_of(KINDS[kind].package) for path in folder.glob("*.py")]
+    return sorted(name for name in files if not name.startswith("_"))
+
+
+def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
+    """Return what is wrong with a part's name and the names of its options, without importing its file."""
+    where = where or KINDS[kind].key
+    module = _module(kind, part.name)
+    path = source.file_of(module) if module else None
+    if module is None or path is None:
+        return [Problem(where, _unknown(kind, part.name))]
+    try:
+        outlines = source.outlines(module, KINDS[kind].contract)
+    except SyntaxError as error:
+        return [Problem(where, f"{source.shown(path)}, line {error.lineno}, is not Python: {error.msg}")]
+    except (OSError, UnicodeDecodeError) as error:
+        return [Problem(where, f"{source.shown(path)} cannot be read: {error}")]
+    name = _pick([*outlines], part.name)
+    if name is None:
+        return [Problem(where, _not_one(kind, source.shown(path), [*outlines]))]
+    if not outlines[name].certain:
+        return []  # a base class is out of reach: only building it can tell
+    return _option_problems(part, outlines[name].options, source.shown(path), where)
+
+
+def build(kind: str, part: Named, where: str | None = None, **context: Any) -> Any:
+    """Import the part's file and return its class built with the part's options and the given context.
+
+    Context are fields that the program fills, where the class has them.  Raises ScenarioError where the name, an option
+    or a value is wrong, or where the class itself refuses its values.
+    """
+    where = where or KINDS[kind].key
+    cls = find(kind, part, where)
+    path = source.shown(_path_of(cls))
+    fields = {f.name: _required(f) for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else {}
+    given = {**{key: value for key, value in context.items() if key in fields}, **part.options}
+    options = {key: required and key not in given for key, required in fields.items()}
+    if wrong := _option_problems(part, options, path, where):
+        raise ScenarioError(wrong)
+    try:
+        return TypeAdapter(cls).validate_python(given) if fields else cls()
+    except ValidationError as error:
+        found = wording.problems(error.errors(include_url=False), (where,))
+        raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
+
+
+def find(kind: str, part: Named, where: str) -> type[Any]:
+    """Import the part's file and return the one class of its kind.  Raises ScenarioError where there is none."""
+    module = _module(kind, part.name)
+    path = source.file_of(module) if module else None
+    if module is None or path is None:
+        raise ScenarioError([Problem(where, _unknown(kind, part.name))])
+    try:
+        imported = importlib.import_module(module)
+        contract = getattr(importlib.import_module(KINDS[kind].contract[0]), KINDS[kind].contract[1])
+    except (ImportError, SyntaxError) as error:
+        raise ScenarioError([Problem(where, f"{source.shown(path)} cannot be imported: {error}")]) from error
+    classes: dict[str, Any] = {
+        name: cls
+        for name, cls in vars(imported).items()
+        if inspect.isclass(cls) and issubclass(cls, contract) and cls.__module__ == module and not name.startswith("_")
+    }
+    name = _pick([*classes], part.name)
+    if name is None:
+        raise ScenarioError([Problem(where, _not_one(kind, source.shown(path), [*classes]))])
+    if inspect.isabstract(classes[name]):
+        missing = ", ".join(sorted(classes[name].__abstractmethods__))
+        raise ScenarioError([Problem(where, f"{name} in {source.shown(path)} lacks {missing}")])
+    return classes[name]  # type: ignore[no-any-return]
+
+
+def _module(kind: str, name: str) -> str | None:
+    if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
+        return None
+    return name if "." in name else f"{KINDS[kind].package}.{name}"
+
+
+def _unknown(kind: str, name: str) -> str:
+    article = "an" if kind[0] in "aeiou" else "a"
+    if "." in name:
+        return f"{name!r} is not {article} {kind}: there is no module of that name, seen from this folder"
+    place = f"{KINDS[kind].package.replace('.', '/')}/{name}.py"
+    return (
+        f"{name!r} is not {article} {kind}: there is no {place}{wording.did_you_mean(name, names(kind), 'There are')}"
+    )
+
+
+def _pick(classes: list[str], name: str) -> str | None:
+    # Of several, the one that is called like the file.
+    alike = [cls for cls in classes if cls.lower() == name.split(".")[-1].replace("_", "").lower()]
+    return classes[0] if len(classes) == 1 else alike[0] if len(alike) == 1 else None
+
+
+def _not_one(kind: str, path: str, classes: list[str]) -> str:
+    contract = KINDS[kind].contract[1]
+    if not classes:
+        return f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}"
+    return f"{path} defines {len(classes)} of the kind {contract} ({', '.join(classes)}): keep one a file"
+
+
+def _option_problems(part: Named, options: Mapping[str, bool], path: str, where: str) -> list[Problem]:
+    label = part.name.split(".")[-1]
+    found = [
+        Problem(
+            f"{where}.{option}",
+            f"{label!r} has no option {option!r} ({path})" + wording.did_you_mean(option, [*options], "Its options")
+            if options
+            else f"{label!r} has no option {option!r}, and no other ({path})",
+        )
+        for option in part.options
+        if option not in options
+    ]
+    missing = [option for option, required in options.items() if required and option not in part.options]
+    return found + [Problem(where, f"{label!r} needs the option {option!r} ({path})") for option in missing]
+
+
+def _required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _path_of(cls: type) -> Any:
+    return source.file_of(cls.__module__)

@@ -1,0 +1,211 @@
+"""Dotted keys and the grid: where a key leads, what setting it means, and the product of the axes.
+
+It works on plain mappings as a file holds them and on the pydantic class that reads them; which keys there are it
+takes from that class.  No axes that vary together (zipped), no conditions between axes.
+"""
+
+import copy
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fedsim import units, wording
+from fedsim.errors import Problem, ScenarioError
+
+S = TypeVar("S", bound=BaseModel)
+
+
+class GridError(ValueError):
+    """Problems of the grid, on their way through pydantic."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep the problems."""
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+
+
+def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> None:
+    """Set a dotted key of a plain mapping in place; a part's short name grows into a mapping.
+
+    Raises ValueError with a sentence where the key leads through something that has no keys.
+    """
+    *way, last = key.split(".")
+    here: Any = raw
+    kind: Any = model
+    for number, step in enumerate(way):
+        default = _default(kind, step)
+        kind = _inner(kind, step)
+        inside = here[_index(here, step, key)] if isinstance(here, list) else here.get(step, default)
+        if isinstance(inside, str):
+            inside = {"name": inside}
+        if inside is None:
+            inside = {}
+        if not isinstance(inside, dict | list):
+            raise ValueError(f"{'.'.join(way[: number + 1])!r} is {inside!r} and has no keys")
+        here[_index(here, step, key) if isinstance(here, list) else step] = inside
+        here = inside
+    here[_index(here, last, key) if isinstance(here, list) else last] = value
+
+
+def names(model: Any, path: Sequence[Any]) -> list[str]:
+    """Return the keys that there may be at a path of the model, empty where any are allowed or there are none."""
+    for step in path:
+        model = _inner(model, str(step))
+    return [*model.model_fields] if _is_section(model) else []
+
+
+def filled(raw: Any, model: type[BaseModel]) -> Any:
+    """Return the mapping with keys that only the grid gives set to the axis's first value, so that it is whole."""
+    axes = raw.get("grid") if isinstance(raw, dict) else None
+    if not isinstance(axes, dict):
+        return raw
+    raw = copy.deepcopy(raw)
+    for key, values in sorted(axes.items(), key=lambda axis: str(axis[0]).count(".")):
+        if isinstance(values, list) and values and str(key) not in ("grid", "name") and _absent(raw, str(key), model):
+            put(raw, str(key), copy.deepcopy(values[0]), model)
+    return raw
+
+
+def problems(scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: frozenset[str]) -> list[Problem]:
+    """Return what is wrong with the axes themselves: keys that do not exist, no values, values twice."""
+    found = []
+    for key, values in axes.items():
+        if key.split(".")[0] in refused:
+            found.append(Problem(f"grid.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
+        elif wrong := _lost(scenario, key):
+            found.append(Problem(f"grid.{key}", wrong))
+        elif not values:
+            found.append(Problem(f"grid.{key}", "the axis has no values; give it some or leave it out"))
+        told = [repr(units.canonical(value)) for value in values]
+        for number, value in enumerate(told):
+            if value in told[:number]:
+                found.append(Problem(f"grid.{key}.{number}", f"the axis has {values[number]!r} twice; keep one"))
+    return found
+
+
+def resolve(
+    plain: dict[str, Any], axes: Mapping[str, Sequence[Any]], model: type[S]
+) -> list[tuple[S, tuple[int, ...]]]:
+    """Return every combination as a validated scenario without grid, and the numbers of its values on their axes.
+
+    Raises ScenarioError with all problems, each tied to the value of the axis that brings it.
+    """
+    base = {key: value for key, value in plain.items() if key != "grid"}
+    found: dict[Problem, None] = {}
+    resolved = []
+    for choice in itertools.product(*(range(len(values)) for values in axes.values())):
+        raw = copy.deepcopy(base)
+        chosen = {key: copy.deepcopy(axes[key][number]) for key, number in zip(axes, choice, strict=True)}
+        try:
+            for key in sorted(chosen, key=lambda key: key.count(".")):  # a part before its options
+                put(raw, key, chosen[key], model)
+            resolved.append((model.model_validate(raw), choice))
+        except ValueError as error:
+            for problem in plain_problems(error, model):
+                found.setdefault(Problem(blame(problem.key, axes, choice), problem.message))
+    if found:
+        raise ScenarioError([*found])
+    return resolved
+
+
+def plain_problems(error: ValueError, model: type[BaseModel]) -> list[Problem]:
+    """Return the problems behind an error of validating a scenario."""
+    if not isinstance(error, ValidationError):
+        return [Problem("grid", str(error))]
+    found = error.errors(include_url=False)
+    inner = [e["ctx"]["error"] for e in found if isinstance(e.get("ctx", {}).get("error"), GridError)]
+    if inner:
+        return [problem for grid_error in inner for problem in grid_error.problems]
+    return wording.problems(found, known=lambda path: names(model, path))
+
+
+def blame(key: str, axes: Mapping[str, Any], choice: Sequence[int]) -> str:
+    """Return the key of the grid's value that has set this key, or the key itself."""
+    for axis, number in sorted(zip(axes, choice, strict=True), key=lambda pair: -len(pair[0])):
+        if key == axis or key.startswith(f"{axis}."):
+            return f"grid.{axis}.{number}{key[len(axis) :]}"
+    return key
+
+
+def labels(values: Sequence[Any]) -> list[Any]:
+    """Return the values of an axis as tables show them: a part by its name where that tells it from the others."""
+    heads = [value["name"] if isinstance(value, dict) and "name" in value else value for value in values]
+    parts = any(isinstance(value, dict) for value in values)
+    if parts and len({str(head) for head in heads}) == len(heads):
+        return heads
+    return [_compact(value) for value in values]
+
+
+def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise ScenarioError where two points have the same id: their results would overwrite each other."""
+    seen: dict[str, Mapping[str, Any]] = {}
+    for name, axes in points:
+        if name in seen:
+            pair = " and ".join(", ".join(f"{k}: {v}" for k, v in each.items()) for each in (seen[name], axes))
+            raise ScenarioError([Problem("grid", f"two points mean the same ({pair}); keep one")])
+        seen[name] = axes
+
+
+def _compact(value: Any) -> Any:
+    if isinstance(value, dict) and "name" in value:
+        options = ", ".join(f"{key}={_compact(inner)}" for key, inner in value.items() if key != "name")
+        return f"{value['name']}({options})" if options else value["name"]
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_compact(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return " + ".join(str(_compact(inner)) for inner in value) or "none"
+    return "none" if value is None else value
+
+
+def _lost(scenario: BaseModel, key: str) -> str:
+    # Follow the key through the scenario as it stands; a part's options are its own file's business.
+    here: Any = scenario
+    steps = key.split(".")
+    for number, step in enumerate(steps):
+        before = ".".join(steps[:number])
+        if isinstance(here, list):
+            if not step.isdecimal() or int(step) >= len(here):
+                return f"{before} has {len(here)} entries, counted from 0; {step!r} is none of them"
+            here = here[int(step)]
+        elif _is_section(type(here)):
+            if step not in type(here).model_fields:
+                hint = wording.did_you_mean(step, names(type(here), ()), "There are")
+                return f"there is no key {key!r}{hint}"
+            here = getattr(here, step)
+        elif isinstance(here, BaseModel):
+            return "" if step else f"{key!r} ends in a dot"
+        else:
+            return f"there is no key {key!r}: {before!r} has no keys of its own"
+    return ""
+
+
+def _absent(raw: Any, key: str, model: Any) -> bool:
+    # True where the key is known to the model and every mapping on the way to it is there, but not the key itself.
+    *way, last = key.split(".")
+    for step in way:
+        raw, model = raw.get(step) if isinstance(raw, dict) else None, _inner(model, step)
+    return _is_section(model) and last in model.model_fields and isinstance(raw, dict) and last not in raw
+
+
+def _inner(model: Any, step: str) -> Any:
+    field = model.model_fields.get(step) if _is_section(model) else None
+    return field.annotation if field else None
+
+
+def _default(model: Any, step: str) -> Any:
+    field = model.model_fields.get(step) if _is_section(model) else None
+    default = field.default if field else None
+    return default.model_dump(mode="json") if isinstance(default, BaseModel) else None
+
+
+def _is_section(model: Any) -> bool:
+    # A part has keys of its own file; only a section's keys are all known here.
+    return isinstance(model, type) and issubclass(model, BaseModel) and model.model_config.get("extra") == "forbid"
+
+
+def _index(items: list[Any], step: str, key: str) -> int:
+    if not step.isdecimal() or int(step) >= len(items):
+        raise ValueError(f"{key!r}: {step!r} is not one of the {len(items)} entries, counted from 0")
+    return int(step)

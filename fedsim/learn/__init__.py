@@ -1,0 +1,1 @@
+"""Training: the client axis, models, tasks, the cohort and the evaluator."""

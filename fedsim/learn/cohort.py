@@ -1,0 +1,128 @@
+"""The training backend: many clients' fits in one call, as late as possible.
+
+A submitted job is only queued.  When a value is needed everything pending runs at once: the jobs' generators advance
+together, their fits are grouped by loss and shapes, and each group is one computation (`training.train`).  Five rules
+keep that invisible:
+
+1. A job sees the download, the data and the memory of the moment it was submitted.
+2. A size comes from `upload_like` where given, and is held against the truth when the job settles.
+3. A client's next job settles its last one first, since it may read the memory.
+4. A cancelled job leaves no trace; a late one is not cancelled, for the client did do the work.
+5. Every job has its own seed, so that grouping changes nothing beyond float rounding.
+
+It models no time: how long work takes is the hosts' affair.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from fedsim.algorithm import Algorithm, Fit, Job
+from fedsim.learn.training import Trainer
+from fedsim.net import wire
+from fedsim.net.wire import Tree
+
+
+class JobPromise:
+    """An upload that may not exist yet (the Promise of net/message.py)."""
+
+    def __init__(self, cohort: "Cohort", job: Job, declared: int | None) -> None:
+        """Queue nothing by itself: `Cohort.submit` does."""
+        self._cohort = cohort
+        self.job = job
+        self.declared = declared
+        self._value: Tree = None
+        self._done = False
+
+    @property
+    def nbytes(self) -> int:
+        """The upload's encoded size; settles where the algorithm does not declare it."""
+        if self.declared is None:
+            self.declared = wire.size(self.value())
+        return self.declared
+
+    def value(self) -> Tree:
+        """Return the upload, after training whatever is pending.
+
+        Raises ValueError where its size is not the declared one.
+        """
+        if not self._done:
+            self._cohort.settle()
+        return self._value
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as this job leaves it."""
+        self.value()
+        return self.job.memory
+
+    def cancel(self) -> None:
+        """Forget the job: training was interrupted."""
+        self._cohort.drop(self)
+
+    def fill(self, upload: Tree) -> None:
+        """Take the finished upload, checking its size against the declared one."""
+        if self.declared is not None and wire.size(upload) != self.declared:
+            raise ValueError(
+                f"upload_like promised {self.declared} bytes for step {self.job.step!r}, the upload of client "
+                f"{self.job.client} has {wire.size(upload)}"
+            )
+        self._value, self._done = upload, True
+
+
+class Cohort:
+    """Queues jobs and settles them; `batch` False runs the same jobs one by one."""
+
+    def __init__(self, algorithm: Algorithm, trainer: Trainer, *, batch: bool = True) -> None:
+        """Serve one algorithm with one trainer."""
+        self._algorithm = algorithm
+        self._trainer = trainer
+        self._batch = batch
+        self._pending: list[JobPromise] = []
+
+    def submit(self, job: Job) -> JobPromise:
+        """Queue a job and return its promise."""
+        like = self._algorithm.upload_like(job)
+        promise = JobPromise(self, job, None if like is None else wire.size(like))
+        self._pending.append(promise)
+        return promise
+
+    def flops(self, job: Job) -> float:
+        """Return the operations that the job takes on the client."""
+        per_step = self._algorithm.task.flops(job.data) * self._algorithm.effort(job)
+        return per_step * self._trainer.local_steps
+
+    def drop(self, promise: JobPromise) -> None:
+        """Remove a job that has not been trained yet; one that has been keeps its value, which nobody will read."""
+        if promise in self._pending:
+            self._pending.remove(promise)
+
+    def settle(self) -> None:
+        """Train everything pending."""
+        pending, self._pending = self._pending, []
+        for batch in [pending] if self._batch else [[promise] for promise in pending]:
+            self._run(batch)
+
+    def _run(self, batch: list[JobPromise]) -> None:
+        active: list[tuple[JobPromise, Generator[Fit, Tree, Tree], Fit]] = []
+        for promise in batch:
+            script = self._algorithm.work(promise.job)
+            if isinstance(script, Generator):
+                self._advance(promise, script, None, active)
+            else:
+                promise.fill(script)
+        while active:
+            waiting, active = active, []
+            trained = self._trainer.train([(promise.job, fit) for promise, _, fit in waiting])
+            for (promise, script, _), params in zip(waiting, trained, strict=True):
+                self._advance(promise, script, params, active)
+
+    def _advance(
+        self,
+        promise: JobPromise,
+        script: Generator[Fit, Tree, Tree],
+        params: Tree,
+        active: list[tuple[JobPromise, Generator[Fit, Tree, Tree], Fit]],
+    ) -> None:
+        try:
+            active.append((promise, script, script.send(params)))
+        except StopIteration as stop:
+            promise.fill(stop.value)

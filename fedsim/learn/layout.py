@@ -1,0 +1,256 @@
+"""What the operations derive from a graph once: sparse matrices and orders, joined for many clients.
+
+Everything is computed for one client's graph and kept there; a union of K graphs only joins the parts (block
+diagonals), so that a cohort of clients met before costs no sorting.  Indices are int32, for which sparse products
+are several times faster than for int64.  It models fixed graphs: a graph's tensors must not change afterwards.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedsim.data.graph import Graph, csr, under
+
+
+class Matrix(NamedTuple):
+    """A constant sparse matrix and its transpose, each as CSR."""
+
+    rows: Tensor
+    columns: Tensor
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Edges with one self-loop a vertex, sorted by target; `order` brings them into the order of the transpose."""
+
+    crow: Tensor
+    source: Tensor
+    target: Tensor
+    order: Tensor
+    crow_of_source: Tensor
+    target_by_source: Tensor
+
+
+class Bucket(NamedTuple):
+    """Clients k0..k1 on rows r0..r1, padded to `size` rows each; `place` is None where all are that size."""
+
+    k0: int
+    k1: int
+    r0: int
+    r1: int
+    size: int
+    place: Tensor | None
+
+
+class Layout:
+    """The derived parts of one graph or of a union."""
+
+    def __init__(self, graph: Graph, parts: Sequence["Layout"] = (), *, shared: bool = False) -> None:
+        """Describe a graph, or the union of the parts' graphs; `shared` means one set of weights for all of them."""
+        self.graph = graph
+        self.parts = list(parts)
+        self.shared = shared
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Vertices of each client."""
+        return [int(size) for size in self.graph["sizes"].tolist()]
+
+    @cached_property
+    def x(self) -> Matrix:
+        """Sparse features as (N, K F): row i of client k uses columns k F to (k + 1) F."""
+        if self.parts:
+            if self.shared:
+                rows = _blocks([part.x.rows for part in self.parts], stacked=True)
+                return Matrix(rows, _transposed(rows))
+            return block_diagonal([part.x for part in self.parts])
+        x = self.graph["x"]
+        rows = csr(x.crow_indices().int(), x.col_indices().int(), x.values(), tuple(x.shape))
+        return Matrix(rows, _transposed(rows))
+
+    @cached_property
+    def nonzeros(self) -> int:
+        """Numbers in x that are not zero (all of them where x is dense)."""
+        x = self.graph["x"]
+        return int(x.values().numel() if x.layout == torch.sparse_csr else x.numel())
+
+    @cached_property
+    def symmetric(self) -> Matrix:
+        """D^-1/2 (A + I) D^-1/2 with D the in-degrees of A + I: (N, N), row = target."""
+        return self._joined("symmetric") if self.parts else self._weighted(loops=True, norm="sym")
+
+    @cached_property
+    def average(self) -> Matrix:
+        """D^-1 A: the mean over a vertex's neighbours, zero where it has none."""
+        return self._joined("average") if self.parts else self._weighted(loops=False, norm="mean")
+
+    @cached_property
+    def total(self) -> Matrix:
+        """A: the sum over a vertex's neighbours."""
+        return self._joined("total") if self.parts else self._weighted(loops=False, norm="sum")
+
+    @cached_property
+    def pool(self) -> Matrix:
+        """(K, N): sums the rows of each client."""
+        sizes = self.graph["sizes"]
+        n, device = int(sum(self.sizes)), sizes.device
+        crow = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
+        ones = torch.ones(n, device=device)
+        rows = csr(crow, torch.arange(n, device=device, dtype=torch.int32), ones, (len(self.sizes), n))
+        by_vertex = torch.arange(n + 1, device=device, dtype=torch.int32)
+        return Matrix(rows, csr(by_vertex, self.graph["client"].int(), ones, (n, len(self.sizes))))
+
+    @cached_property
+    def attention(self) -> Attention:
+        """Edges as `attend` reads them."""
+        if self.parts:
+            parts = [part.attention for part in self.parts]
+            vertices, edges = _offsets(self._vertex_counts), _offsets([len(part.source) for part in parts])
+            shift = list(zip(parts, vertices, edges, strict=True))
+            return Attention(
+                _join_crow([part.crow for part in parts]),
+                torch.cat([part.source + v for part, v, _ in shift]),
+                torch.cat([part.target + v for part, v, _ in shift]),
+                torch.cat([part.order + e for part, _, e in shift]),
+                _join_crow([part.crow_of_source for part in parts]),
+                torch.cat([part.target_by_source + v for part, v, _ in shift]),
+            )
+        source, target = self._edges(loops=True)
+        n = len(self.graph["y"])
+        order = torch.argsort(source * max(n, 1) + target)
+        return Attention(
+            _crow(target, n), source.int(), target.int(), order.int(), _crow(source, n), target[order].int()
+        )
+
+    @cached_property
+    def buckets(self) -> list[Bucket]:
+        """Runs of clients whose sizes are close, for batched products with at most a quarter of padding."""
+        found: list[Bucket] = []
+        k0 = r0 = 0
+        sizes = [sum(self.sizes)] if self.shared else self.sizes
+        while k0 < len(sizes):
+            k1, rows, largest = k0, 0, 0
+            while k1 < len(sizes):
+                grown = max(largest, sizes[k1])
+                if k1 > k0 and grown * (k1 + 1 - k0) > 1.25 * (rows + sizes[k1]) + 64:
+                    break
+                rows, largest, k1 = rows + sizes[k1], grown, k1 + 1
+            place = None
+            if rows != largest * (k1 - k0):
+                counts = torch.tensor(sizes[k0:k1])
+                start = torch.arange(k1 - k0) * largest - (counts.cumsum(0) - counts)
+                place = (torch.arange(rows) + torch.repeat_interleave(start, counts)).to(self.graph["y"].device)
+            found.append(Bucket(k0, k1, r0, r0 + rows, largest, place))
+            k0, r0 = k1, r0 + rows
+        return found
+
+    @property
+    def _vertex_counts(self) -> list[int]:
+        return [sum(part.sizes) for part in self.parts]
+
+    def _joined(self, name: str) -> Matrix:
+        return block_diagonal([getattr(part, name) for part in self.parts])
+
+    def _edges(self, loops: bool) -> tuple[Tensor, Tensor]:
+        """Sources and targets sorted by target, then source; self-loops there were are replaced by one each."""
+        source, target = self.graph["edges"]
+        n = len(self.graph["y"])
+        if loops:
+            keep = source != target
+            own = torch.arange(n, device=source.device)
+            source, target = torch.cat([source[keep], own]), torch.cat([target[keep], own])
+        order = torch.argsort(target * max(n, 1) + source)
+        return source[order], target[order]
+
+    def _weighted(self, loops: bool, norm: str) -> Matrix:
+        source, target = self._edges(loops)
+        n = len(self.graph["y"])
+        degree = torch.bincount(target, minlength=n).float()
+        if norm == "sym":
+            root = degree.clamp(min=1).rsqrt()
+            value = root[source] * root[target]
+        else:
+            value = 1 / degree[target] if norm == "mean" else torch.ones_like(target, dtype=torch.float32)
+        rows = csr(_crow(target, n), source.int(), value, (n, n))
+        return Matrix(rows, _transposed(rows))
+
+
+def of(graph: Graph) -> Layout:
+    """Return the graph's layout, derived at the first call and kept with the graph."""
+    layout = graph.get("layout")
+    if layout is None:
+        layout = graph["layout"] = Layout(graph)
+    return layout  # type: ignore[no-any-return]
+
+
+def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
+    """Return K graphs side by side as one, its layout joined from theirs.
+
+    With `shared` all of them count as one client (K = 1), as when one set of parameters is scored on many graphs.
+    """
+    first = graphs[0]["y"]
+    counts = torch.tensor([len(graph["y"]) for graph in graphs], device=first.device)
+    sizes = counts.sum().reshape(1) if shared else counts
+    shifts = _offsets([len(graph["y"]) for graph in graphs])
+    joined = Graph(
+        x=under([graph["x"] for graph in graphs]),
+        edges=torch.cat([graph["edges"] + shift for graph, shift in zip(graphs, shifts, strict=True)], dim=1),
+        y=torch.cat([graph["y"] for graph in graphs]),
+        train=torch.cat([graph["train"] for graph in graphs]),
+        val=torch.cat([graph["val"] for graph in graphs]),
+        test=torch.cat([graph["test"] for graph in graphs]),
+        client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
+        sizes=sizes,
+    )
+    joined["layout"] = Layout(joined, [of(graph) for graph in graphs], shared=shared)
+    return joined
+
+
+def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
+    """Join matrices along the diagonal."""
+    return Matrix(_blocks([matrix.rows for matrix in matrices]), _blocks([matrix.columns for matrix in matrices]))
+
+
+def _blocks(blocks: Sequence[Tensor], *, stacked: bool = False) -> Tensor:
+    """Join CSR blocks along the diagonal, or `stacked` one below the other over the same columns."""
+    widths = [block.shape[1] for block in blocks]
+    shifts = [0] * len(blocks) if stacked else _offsets(widths)
+    column = torch.cat([block.col_indices() + shift for block, shift in zip(blocks, shifts, strict=True)])
+    value = torch.cat([block.values() for block in blocks])
+    width = max(widths) if stacked else sum(widths)
+    crow = _join_crow([block.crow_indices() for block in blocks])
+    return csr(crow, column, value, (sum(block.shape[0] for block in blocks), width))
+
+
+def _join_crow(crows: Sequence[Tensor]) -> Tensor:
+    filled = _offsets([int(crow[-1]) for crow in crows])
+    tail = [crow[1:] + shift for crow, shift in zip(crows, filled, strict=True)]
+    return torch.cat([crows[0][:1], *tail])
+
+
+def _offsets(counts: Sequence[int]) -> list[int]:
+    total, offsets = 0, []
+    for count in counts:
+        offsets.append(total)
+        total += count
+    return offsets
+
+
+def _crow(index: Tensor, n: int) -> Tensor:
+    """Row pointers (n + 1,) of a sorted or unsorted row index."""
+    crow = torch.zeros(n + 1, dtype=torch.int32, device=index.device)
+    crow[1:] = torch.bincount(index, minlength=n).cumsum(0)
+    return crow
+
+
+def _transposed(matrix: Tensor) -> Tensor:
+    n, width = matrix.shape
+    counts = matrix.crow_indices().diff().long()
+    row = torch.repeat_interleave(torch.arange(n, device=matrix.device), counts)
+    column = matrix.col_indices().long()
+    order = torch.argsort(column, stable=True)
+    return csr(_crow(column, width), row[order].int(), matrix.values()[order], (width, n))

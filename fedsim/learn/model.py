@@ -1,0 +1,86 @@
+"""The contract of a model: a pure function of (parameters, graph), made of equal layers.
+
+    h = x;  h = dropout(relu(layer(h)))  for all layers but the last;  logits = layer(h)
+
+The output of the last hidden layer is the *embedding*.  Parameters are a dict of layers, each a dict of tensors; with
+a leading client axis K when they are used.  It models message passing on one static graph: no edge features, no
+batch normalisation, no residual links.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, ops
+from fedsim.units import Count, Fraction
+
+Parameters = dict[str, dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Model(ABC):
+    """Layers of one kind; subclasses give a layer's first values, its function and its cost."""
+
+    hidden: Count = 64  # width of every hidden layer
+    layers: Count = 2  # layers, the classifier included
+    dropout: Fraction = 0.5  # share of hidden values zeroed while training
+
+    @abstractmethod
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
+        """Return one layer's first parameters, drawn from the generator on the CPU."""
+
+    @abstractmethod
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
+        """Return one layer's output (N, outputs) for h (N, inputs); params with a client axis."""
+
+    @abstractmethod
+    def layer_flops(self, vertices: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
+        """Return the floating-point operations of one layer's forward pass, h having `nonzeros` numbers."""
+
+    def widths(self, features: int, classes: int) -> list[int]:
+        """Return the widths between the layers, from the features to the classes."""
+        return [features] + [self.hidden] * (self.layers - 1) + [classes]
+
+    def init(self, features: int, classes: int, generator: Generator) -> Parameters:
+        """Return the model's first parameters, without a client axis."""
+        widths = self.widths(features, classes)
+        return {
+            f"layer{i}": self.layer_init(inputs, outputs, generator)
+            for i, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True), 1)
+        }
+
+    def embed(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the embedding (N, hidden), or the features themselves where there is a single layer."""
+        h = graph["x"]
+        for i in range(1, self.layers):
+            h = torch.relu(self.layer(params[f"layer{i}"], h, graph))
+            h = ops.dropout(h, self.dropout, graph, i)
+        return h
+
+    def forward(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the logits (N, C) of parameters with a client axis on a union of as many graphs."""
+        return self.layer(params[f"layer{self.layers}"], self.embed(params, graph), graph)
+
+    def flops(self, graph: Graph, classes: int) -> float:
+        """Return the floating-point operations of one forward pass."""
+        derived, vertices = layout.of(graph), len(graph["y"])
+        widths = self.widths(graph["x"].shape[1], classes)
+        edges, nonzeros, total = graph["edges"].shape[1], derived.nonzeros, 0.0
+        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+            total += self.layer_flops(vertices, edges, nonzeros, inputs, outputs)
+            nonzeros = vertices * outputs
+        return total
+
+
+def glorot(inputs: int, outputs: int, generator: Generator, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Draw uniformly from ±√(6 / (inputs + outputs)) (Glorot and Bengio, AISTATS 2010)."""
+    bound = (6 / (inputs + outputs)) ** 0.5
+    return (torch.rand(shape or (inputs, outputs), generator=generator) * 2 - 1) * bound
+
+
+def fan_in(inputs: int, generator: Generator, shape: tuple[int, ...]) -> Tensor:
+    """Draw uniformly from ±1/√inputs, as `torch.nn.Linear` does."""
+    return (torch.rand(shape, generator=generator) * 2 - 1) * inputs**-0.5

@@ -1,0 +1,1 @@
+"""Models: pure functions of (parameters, graph); one file each."""

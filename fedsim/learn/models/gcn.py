@@ -1,0 +1,26 @@
+"""Graph convolutional network (Kipf and Welling, ICLR 2017): D^-1/2 (A + I) D^-1/2 X W + b."""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedsim.learn import ops
+from fedsim.learn.model import Model, glorot
+
+
+@dataclass(frozen=True)
+class GCN(Model):
+    """Symmetric normalisation with self-loops; Glorot weights, zero biases."""
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return weight (F, H) and bias (H,)."""
+        return {"weight": glorot(inputs, outputs, generator), "bias": torch.zeros(outputs)}
+
+    def layer(self, params, h, graph):
+        """Transform, then propagate: the narrower side of the layer is what moves along the edges mostly."""
+        moved = ops.propagate(ops.linear(h, params["weight"], graph), graph, "sym")
+        return moved + ops.by_row(params["bias"], graph)
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """Two operations a multiply-add: the product with the weights, and each edge and self-loop."""
+        return 2.0 * nonzeros * outputs + 2.0 * (edges + vertices) * outputs

@@ -1,0 +1,23 @@
+"""Multilayer perceptron: the same layers without the graph, the yardstick for what the edges are worth."""
+
+from dataclasses import dataclass
+
+from fedsim.learn import ops
+from fedsim.learn.model import Model, fan_in
+
+
+@dataclass(frozen=True)
+class MLP(Model):
+    """x W + b; edges are ignored."""
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return weight (F, H) and bias (H,), as `torch.nn.Linear` draws them."""
+        return {"weight": fan_in(inputs, generator, (inputs, outputs)), "bias": fan_in(inputs, generator, (outputs,))}
+
+    def layer(self, params, h, graph):
+        """One affine map a client."""
+        return ops.linear(h, params["weight"], graph, params["bias"])
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """The product with the weights."""
+        return 2.0 * nonzeros * outputs

@@ -1,0 +1,28 @@
+"""GraphSAGE with the mean aggregator (Hamilton et al., NeurIPS 2017): mean(neighbours) W + b + x R."""
+
+from dataclasses import dataclass
+
+from fedsim.learn import ops
+from fedsim.learn.model import Model, fan_in
+
+
+@dataclass(frozen=True)
+class SAGE(Model):
+    """Full neighbourhoods: no sampling, no normalisation of the output."""
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return weight (F, H) and bias (H,) for the neighbours and root (F, H) for the vertex itself."""
+        return {
+            "weight": fan_in(inputs, generator, (inputs, outputs)),
+            "bias": fan_in(inputs, generator, (outputs,)),
+            "root": fan_in(inputs, generator, (inputs, outputs)),
+        }
+
+    def layer(self, params, h, graph):
+        """Transform before averaging, which is the same and moves fewer numbers."""
+        neighbours = ops.propagate(ops.linear(h, params["weight"], graph), graph, "mean")
+        return neighbours + ops.linear(h, params["root"], graph, params["bias"])
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """Two products with weights, and each edge."""
+        return 4.0 * nonzeros * outputs + 2.0 * edges * outputs

@@ -1,0 +1,197 @@
+"""The operations that models and losses are made of, each aware of the client axis.
+
+Parameters carry a leading axis K, the graphs of K clients stand side by side as one (`layout.union`), and a loss is
+a vector (K,).  No padding of graphs, no mapping over clients, no copies: the mathematics is written once.  The one
+rule for authors: reduce over vertices only through this module, and over parameters only through `tree`.
+
+First derivatives only: the backward passes here are not meant to be differentiated again, save for `propagate`.
+Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output bit for bit.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fedsim.data.graph import Graph, csr
+from fedsim.learn import layout
+from fedsim.learn.layout import Attention, Matrix
+
+# Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.
+GOLDEN = -7046029254386353131
+MIX_1 = -4658895280553007687
+MIX_2 = -7723592293110705685
+
+
+class _Product(torch.autograd.Function):
+    """A constant sparse matrix times a dense one: (N, M) by (M, H)."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Matrix) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.rows @ dense.contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return product(grad, Matrix(ctx.matrix.columns, ctx.matrix.rows)), None
+
+
+def product(dense: Tensor, matrix: Matrix) -> Tensor:
+    """Return matrix @ dense, differentiable in the dense factor."""
+    return _Product.apply(dense, matrix)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) -> Tensor:
+    """Return the rows of client k times weight[k], plus bias[k].
+
+    x (N, F) dense, or the graph's own sparse features; weight (K, F, H); bias (K, H); result (N, H).
+    """
+    derived = layout.of(graph)
+    if x.layout == torch.sparse_csr:
+        result = product(weight.flatten(0, 1), derived.x)
+        return result if bias is None else result + by_row(bias, graph)
+    parts = []
+    for bucket in derived.buckets:
+        rows = x if len(derived.buckets) == 1 else x[bucket.r0 : bucket.r1]
+        clients = bucket.k1 - bucket.k0
+        own = weight if clients == len(weight) else weight[bucket.k0 : bucket.k1]
+        if bucket.place is not None:
+            padded = rows.new_zeros(clients * bucket.size, rows.shape[1])
+            rows = padded.index_copy(0, bucket.place, rows)
+        stacked = rows.view(clients, bucket.size, x.shape[1])
+        if bias is None:
+            result = torch.bmm(stacked, own)
+        else:
+            result = torch.baddbmm(bias[bucket.k0 : bucket.k1].unsqueeze(1), stacked, own)
+        result = result.flatten(0, 1)
+        parts.append(result if bucket.place is None else result.index_select(0, bucket.place))
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def by_row(values: Tensor, graph: Graph) -> Tensor:
+    """Give every vertex its client's row: (K, H) → (N, H), or (K,) → (N,)."""
+    if len(values) == 1:
+        return values.expand(len(graph["y"]), *values.shape[1:])
+    pool = layout.of(graph).pool
+    flat = values.unsqueeze(1) if values.dim() == 1 else values
+    return product(flat, Matrix(pool.columns, pool.rows)).view(-1, *values.shape[1:])
+
+
+def propagate(h: Tensor, graph: Graph, norm: str = "sym") -> Tensor:
+    """Return the sum over each vertex's in-neighbours of h (N, H), for all clients in one sparse product.
+
+    `sym` adds self-loops and weighs by D^-1/2 on both sides (GCN), `mean` averages over neighbours (SAGE), `sum`
+    adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.
+    """
+    derived = layout.of(graph)
+    return product(h, {"sym": derived.symmetric, "mean": derived.average, "sum": derived.total}[norm])
+
+
+class _Attend(torch.autograd.Function):
+    """Softmax over each vertex's in-edges and the weighted sum over them, with its own backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, source: Tensor, target: Tensor, edges: Attention, slope: float) -> Tensor:
+        raw = source.index_select(0, edges.source) + target.index_select(0, edges.target)
+        score = torch.where(raw > 0, raw, raw * slope)
+        top = torch.segment_reduce(score, "max", offsets=edges.crow)
+        share = torch.exp(score - top.index_select(0, edges.target))
+        share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
+        ctx.save_for_backward(h, share, raw > 0)
+        ctx.edges, ctx.slope = edges, slope
+        return csr(edges.crow, edges.source, share, (len(h), len(h))) @ h.contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        h, share, positive = ctx.saved_tensors
+        edges: Attention = ctx.edges
+        grad = grad.contiguous()
+        n = len(h)
+        back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), (n, n))
+        to_share = (grad.index_select(0, edges.target) * h.index_select(0, edges.source)).sum(1)
+        inner = torch.segment_reduce(share * to_share, "sum", offsets=edges.crow)
+        to_score = share * (to_share - inner.index_select(0, edges.target))
+        to_raw = torch.where(positive, to_score, to_score * ctx.slope)
+        to_target = torch.segment_reduce(to_raw, "sum", offsets=edges.crow)
+        to_source = torch.segment_reduce(to_raw.index_select(0, edges.order), "sum", offsets=edges.crow_of_source)
+        return back @ grad, to_source, to_target, None, None
+
+
+def attend(h: Tensor, source: Tensor, target: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
+    """Return GAT's attention over each vertex's in-neighbours and itself (Veličković et al., ICLR 2018, Eq. 3-4).
+
+    h (N, H) are the vertices' values; source (N,) and target (N,) are each vertex's part of the score as the source
+    and as the target of an edge, before the leaky rectifier.  One head.
+    """
+    if len(h) == 0:
+        return h
+    return _Attend.apply(h, source, target, layout.of(graph).attention, slope)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def sum_by_client(values: Tensor, graph: Graph) -> Tensor:
+    """Sum the rows of each client: (N,) → (K,), or (N, H) → (K, H)."""
+    flat = values.unsqueeze(1) if values.dim() == 1 else values
+    return product(flat, layout.of(graph).pool).view(-1, *values.shape[1:])
+
+
+def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
+    """Average values (N,) over each client's masked vertices: (K,); an empty split gives zero, not NaN."""
+    weight = mask.to(values.dtype)
+    count = sum_by_client(weight, graph).clamp(min=1)
+    return sum_by_client(values * weight, graph) / count
+
+
+def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Average h (N, H) over each client's masked vertices of each class: (K, C, H), with the counts (K, C)."""
+    clients = len(graph["sizes"])
+    rows = mask.nonzero().squeeze(1)
+    cell = graph["client"][rows] * classes + graph["y"][rows]
+    order = torch.argsort(cell, stable=True)
+    counts = torch.bincount(cell, minlength=clients * classes)
+    crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
+    ones = torch.ones(len(rows), dtype=h.dtype, device=h.device)
+    forth = csr(crow, rows[order].int(), ones, (clients * classes, len(h)))
+    where = torch.full((len(h) + 1,), 0, dtype=torch.int32, device=h.device)
+    where[1:] = mask.int().cumsum(0)
+    back = csr(where, cell.int(), ones, (len(h), clients * classes))
+    total = product(h, Matrix(forth, back))
+    mean = total / counts.clamp(min=1).unsqueeze(1)
+    return mean.view(clients, classes, -1), counts.view(clients, classes)
+
+
+def dropout(h: Tensor, share: float, graph: Graph, layer: int) -> Tensor:
+    """Zero that share of h (N, H) and scale the rest while training, that is where the graph carries `seed` (K,).
+
+    What is dropped depends on the client's seed, the layer, and the entry's place in the client's own graph alone:
+    a counter-based generator (SplitMix64), so that neither batching nor the device changes it.
+    """
+    if "seed" not in graph or share == 0:
+        return h
+    words = -(-h.shape[1] // 4)
+    base = _mix(graph["seed"] + _golden(layer))
+    sizes, client = graph["sizes"], graph["client"]
+    start = (sizes.cumsum(0) - sizes).index_select(0, client)
+    place = torch.arange(len(h), device=h.device) - start
+    counter = place.unsqueeze(1) * words + torch.arange(words, device=h.device)
+    bits = _mix(base.index_select(0, client).unsqueeze(1) + counter * GOLDEN).view(torch.int16)[:, : h.shape[1]]
+    keep = bits >= round(share * 65536) - 32768
+    return h * (keep.to(h.dtype) / (1 - share))
+
+
+def _golden(count: int) -> int:
+    """The counter's increment, count times, wrapped to a signed 64-bit word."""
+    return (count * GOLDEN + 2**63) % 2**64 - 2**63
+
+
+def _mix(z: Tensor) -> Tensor:
+    """Scramble int64 words: SplitMix64's finaliser, with logical shifts spelled out for signed words."""
+    z = (z ^ ((z >> 30) & 0x3FFFFFFFF)) * MIX_1
+    z = (z ^ ((z >> 27) & 0x1FFFFFFFFF)) * MIX_2
+    return z ^ ((z >> 31) & 0x1FFFFFFFF)
+
+
+def seed_steps(seeds: Tensor, step: int, use: int) -> Tensor:
+    """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs)."""
+    return _mix(seeds + _golden(step * 64 + use + 1))

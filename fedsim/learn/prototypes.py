@@ -1,0 +1,154 @@
+"""Class prototypes sent as gradients, and rebuilt from them (POWER, KDD 2025, Eq. 8-11; GLFC, CVPR 2022).
+
+A client feeds the mean feature P of a class through an MLP with fixed random weights Γ (F → 128 → 128 → 64 → C,
+rectified) and sends the gradients of the cross-entropy with respect to its eight tensors.  The server infers the
+class from the one negative entry of ∇b4 and looks for a vector with the same gradients.
+
+It protects nothing: for any row i with ∇b1[i] ≠ 0, P = ∇W1[i] / ∇b1[i] exactly (`inverted`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, lbfgs
+from fedsim.learn.model import fan_in
+
+HIDDEN = (128, 128, 64)
+Gradients = dict[str, Tensor]  # w1 (128, F), b1 (128,), …, w4 (C, 64), b4 (C,)
+
+
+def encoder(features: int, classes: int, seed: int, device: str) -> Gradients:
+    """Return the random network Γ, drawn as `torch.nn.Linear` draws its weights and biases."""
+    generator = Generator().manual_seed(seed)
+    widths = (features, *HIDDEN, classes)
+    drawn: Gradients = {}
+    for i, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True), 1):
+        drawn[f"w{i}"] = fan_in(inputs, generator, (outputs, inputs)).to(device)
+        drawn[f"b{i}"] = fan_in(inputs, generator, (outputs,)).to(device)
+    return drawn
+
+
+def of_classes(graph: Graph, classes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the classes that have training vertices (c,), their mean raw features (c, F) and their counts (c,)."""
+    train = graph["train"]
+    marks = torch.zeros(len(train), classes, device=train.device)
+    marks[torch.arange(len(train), device=train.device), graph["y"]] = train.float()
+    x = graph["x"]
+    total = layout.of(graph).x.columns @ marks if x.layout == torch.sparse_csr else x.T @ marks
+    counts = marks.sum(0).long()
+    present = counts.nonzero().squeeze(1)
+    return present, (total.T / counts.clamp(min=1).unsqueeze(1))[present].contiguous(), counts[present]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A forward and backward pass of Γ: the inputs of each layer, and the loss's derivative at each layer's output."""
+
+    inputs: list[Tensor]  # (B, F), (B, 128), (B, 128), (B, 64)
+    errors: list[Tensor]  # (B, 128), (B, 128), (B, 64), (B, C)
+
+
+def trace(network: Gradients, x: Tensor, label: Tensor) -> Trace:
+    """Return both passes for x (B, F) and labels (B,), spelled out so that they can be differentiated again."""
+    inputs, masks = [x], []
+    for i in range(1, 4):
+        z = inputs[-1] @ network[f"w{i}"].T + network[f"b{i}"]
+        masks.append((z > 0).to(z.dtype))
+        inputs.append(z * masks[-1])
+    logits = inputs[-1] @ network["w4"].T + network["b4"]
+    errors = [torch.softmax(logits, 1) - torch.nn.functional.one_hot(label, logits.shape[1]).to(logits.dtype)]
+    for i in (4, 3, 2):
+        errors.append((errors[-1] @ network[f"w{i}"]) * masks[i - 2])
+    return Trace(inputs, errors[::-1])
+
+
+def gradients(network: Gradients, x: Tensor, label: Tensor) -> list[Gradients]:
+    """Return what each row of x (B, F) with its label sends: ∇W = error ⊗ input and ∇b = error, for all layers."""
+    passes = trace(network, x, label)
+    return [
+        {
+            key: value
+            for i in range(4)
+            for key, value in (
+                (f"w{i + 1}", torch.outer(passes.errors[i][row], passes.inputs[i][row])),
+                (f"b{i + 1}", passes.errors[i][row].clone()),
+            )
+        }
+        for row in range(len(x))
+    ]
+
+
+def label_of(sent: Gradients) -> int:
+    """Return the class that gradients belong to: ∇b4 = softmax − onehot has exactly one negative entry.
+
+    Raises ValueError where it has not: the gradients are not those of a cross-entropy.
+    """
+    negative = (sent["b4"] < 0).nonzero().squeeze(1)
+    if len(negative) != 1:
+        raise ValueError(f"prototype gradients with {len(negative)} negative entries in b4 instead of one")
+    return int(negative[0])
+
+
+def inverted(sent: Gradients) -> Tensor:
+    """Return the prototype (F,) in closed form, from the row of ∇W1 with the largest ∇b1."""
+    row = int(sent["b1"].abs().argmax())
+    return sent["w1"][row] / sent["b1"][row]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """Pseudo prototypes (m, F), which of them are good, and how many restarts that took."""
+
+    x: Tensor
+    good: Tensor
+    restarts: int
+
+
+def rebuild(
+    network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int
+) -> Rebuilt:
+    """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
+
+    A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than 1 % of their square;
+    it is begun again from a new draw up to `restarts` times (power.md 3.1).  All rows advance together in double
+    precision; `steps` are outer steps of 20 iterations, of which a row uses only as many as it needs.
+    """
+    double = {key: value.double() for key, value in network.items()}
+    wanted = {key: torch.stack([one[key] for one in sent]).double() for key in sent[0]}
+    labels = torch.tensor([label_of(one) for one in sent], device=wanted["b4"].device)
+    norms = torch.stack([value.square().flatten(1).sum(1) for value in wanted.values()]).sum(0)
+    features = network["w1"].shape[1]
+    found = torch.zeros(len(sent), features, dtype=torch.double, device=labels.device)
+    good = torch.zeros(len(sent), dtype=torch.bool, device=labels.device)
+    again = 0
+    for attempt in range(restarts + 1):
+        rows = (~good).nonzero().squeeze(1)
+        again += len(rows) if attempt else 0
+        start = torch.randn(len(rows), features, generator=generator, dtype=torch.double).to(labels.device)
+        own = {key: value[rows] for key, value in wanted.items()}
+        x, miss = lbfgs.minimise(
+            lambda x: mismatch(double, own, norms[rows], x, labels[rows]), start, iterations=20 * steps  # noqa: B023
+        )
+        found[rows] = x
+        good[rows] = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5) & (miss <= 1e-2 * norms[rows])
+        if bool(good.all()):
+            break
+    return Rebuilt(found.float(), good, again)
+
+
+def mismatch(network: Gradients, wanted: Gradients, norms: Tensor, x: Tensor, labels: Tensor) -> Tensor:
+    """Return the squared distance of the gradients at x (B, F) from the wanted ones: (B,).
+
+    Written out as ‖e ⊗ a − G‖² = ‖e‖² ‖a‖² − 2 eᵀ G a + ‖G‖², which needs no outer product.
+    """
+    passes = trace(network, x, labels)
+    total = norms
+    for i, (a, e) in enumerate(zip(passes.inputs, passes.errors, strict=True), 1):
+        size = e.square().sum(1)
+        cross = torch.bmm(e.unsqueeze(1), torch.bmm(wanted[f"w{i}"], a.unsqueeze(2))).view(-1)
+        total = total + size * a.square().sum(1) - 2 * cross
+        total = total + size - 2 * (e * wanted[f"b{i}"]).sum(1)
+    return total

@@ -1,0 +1,95 @@
+"""Experience replay on graphs: which vertices of a finished period to keep, and the buffer that they make.
+
+A buffer is a graph of isolated vertices, features and labels only, each of them a training vertex: replayed without
+edges, so that a buffer vertex's output depends on itself alone.  Used by Fed-ERGNN and POWER.
+"""
+
+import torch
+from torch import Tensor
+
+from fedsim.data.graph import Graph, graph_of, take_rows, under
+from fedsim.learn.model import Parameters
+from fedsim.learn.task import Task
+
+
+def isolated(graph: Graph, rows: Tensor) -> Graph:
+    """Return these vertices of one client's graph as a buffer."""
+    x, y = take_rows(graph["x"], rows), graph["y"][rows]
+    none = torch.zeros(2, 0, dtype=torch.long, device=y.device)
+    every = torch.ones(len(rows), dtype=torch.bool, device=y.device)
+    return graph_of(x, none, y, every, ~every, ~every)
+
+
+def empty(graph: Graph) -> Graph:
+    """Return a buffer of no vertices with features as wide as the graph's."""
+    return isolated(graph, torch.zeros(0, dtype=torch.long, device=graph["y"].device))
+
+
+def joined(first: Graph, second: Graph) -> Graph:
+    """Return the vertices of two buffers as one."""
+    y = torch.cat([first["y"], second["y"]])
+    none = torch.zeros(2, 0, dtype=torch.long, device=y.device)
+    masks = [torch.cat([first[name], second[name]]) for name in ("train", "val", "test")]  # type: ignore[literal-required]
+    return graph_of(under([first["x"], second["x"]]), none, y, *masks)
+
+
+def coverage(z: Tensor, epsilon: float, *, scale: str) -> Tensor:
+    """Return which vertices each one covers: (n, n) bool, from embeddings z (n, H) of one class (POWER, Eq. 3).
+
+    Vertex i covers j where their distance is below ε times a scale: `vertex`, the mean distance from i (as printed),
+    or `class`, the mean of all distances (as in the authors' code).  Zero distances count themselves in both.
+    """
+    distance = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
+    reach = distance.mean(1, keepdim=True) if scale == "vertex" else distance.mean()
+    return distance < epsilon * reach
+
+
+def most_covering(covers: Tensor, keep: int) -> Tensor:
+    """Return the `keep` vertices that cover most, ties to the lowest index (POWER, Eq. 4): at most all of them."""
+    return torch.argsort(covers.sum(1), descending=True, stable=True)[:keep]
+
+
+def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
+    """Return `keep` vertices, each covering most of what is not covered yet (DSLR and POWER's published code).
+
+    Once that share of the class is covered everything but the chosen counts as uncovered again.
+    """
+    n = len(covers)
+    chosen: list[int] = []
+    left = covers.clone()
+    covered = torch.zeros(n, dtype=torch.bool, device=covers.device)
+    while len(chosen) < min(keep, n):
+        counts = left.sum(0)
+        counts[torch.tensor(chosen, dtype=torch.long, device=covers.device)] = -1
+        best = int(counts.argmax())
+        chosen.append(best)
+        hit = left[best].clone()
+        hit[best] = True
+        covered |= hit
+        left[hit] = False
+        left[:, hit] = False
+        if int(covered.sum()) >= enough * n:
+            covered.zero_()
+            left = covers.clone()
+            left[chosen] = False
+            left[:, chosen] = False
+    return torch.tensor(chosen, dtype=torch.long, device=covers.device)
+
+
+def class_rows(graph: Graph) -> list[Tensor]:
+    """Return the training vertices of each class that has some, in order of the class."""
+    rows = graph["train"].nonzero().squeeze(1)
+    labels = graph["y"][rows]
+    return [rows[labels == label] for label in labels.unique().tolist()]
+
+
+def dense(graph: Graph, rows: Tensor) -> Tensor:
+    """Return the features of these vertices as a dense tensor (n, F)."""
+    x = take_rows(graph["x"], rows)
+    return x.to_dense() if x.layout == torch.sparse_csr else x
+
+
+def mixed(task: Task, params: Parameters, data: Graph, buffer: Graph, beta: float) -> Tensor:
+    """Return β L_new + (1 − β) L_buffer for each client, L_new alone where its buffer is empty: (K,) (POWER, Eq. 7)."""
+    old = (1 - beta) * (buffer["sizes"] > 0)
+    return (1 - old) * task.loss(params, data) + old * task.loss(params, buffer)

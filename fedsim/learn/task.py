@@ -1,0 +1,70 @@
+"""The contract of a task: what is predicted, with which model, and what a wrong prediction costs.
+
+A task is a frozen dataclass of options; run.py binds it once to a model, the width of the features and the number of
+classes.  Everything here carries the client axis (see `fedsim.learn.ops`), save `init`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import tree
+from fedsim.learn.model import Model, Parameters
+from fedsim.seeds import integer
+
+
+class Task(ABC):
+    """What is predicted."""
+
+    model: Model
+    features: int
+    classes: int
+    seed: int
+    device: str
+
+    def init(self) -> Parameters:
+        """Return the model's first parameters on the run's device, the same for one seed whatever the device."""
+        generator = Generator().manual_seed(integer(self.seed, "model"))
+        params = self.model.init(self.features, self.classes, generator)
+        return tree.transform(lambda leaf: leaf.to(self.device), params)  # type: ignore[no-any-return]
+
+    def forward(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the model's output (N, C)."""
+        return self.model.forward(params, graph)
+
+    def embed(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the last hidden layer's output (N, H)."""
+        return self.model.embed(params, graph)
+
+    @abstractmethod
+    def loss(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return each client's training loss: (K,)."""
+
+    @abstractmethod
+    def targets(self, graph: Graph, split: str) -> Tensor:
+        """Return the rows of the output that this split is scored on."""
+
+    @abstractmethod
+    def scores(
+        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Return the metrics of each owner (owners,) over its rows, with `weight`: how many rows those are."""
+
+    def flops(self, graph: Graph) -> float:
+        """Return the operations of one training step: a forward pass and a backward pass of twice its work."""
+        return 3 * self.model.flops(graph, self.classes)
+
+
+def bind(task: Task, model: Model, features: int, classes: int, seed: int, device: str) -> Task:
+    """Tell a task what it works with; the one time that a frozen task is written to."""
+    for name, value in {
+        "model": model,
+        "features": features,
+        "classes": classes,
+        "seed": seed,
+        "device": device,
+    }.items():
+        object.__setattr__(task, name, value)
+    return task

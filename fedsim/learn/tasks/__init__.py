@@ -1,0 +1,1 @@
+"""Tasks: what is predicted; one file each."""

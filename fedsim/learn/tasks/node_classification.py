@@ -1,0 +1,35 @@
+"""Node classification: one of C classes for each vertex, mean softmax cross-entropy over the training vertices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import metrics as measures
+from fedsim.learn import ops
+from fedsim.learn.model import Parameters
+from fedsim.learn.task import Task
+
+
+@dataclass(frozen=True)
+class NodeClassification(Task):
+    """Softmax over all C classes at all times: the head does not grow, and no class is masked (power.md 1.6)."""
+
+    def loss(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the mean cross-entropy over each client's training vertices, zero where it has none: (K,)."""
+        each = F.cross_entropy(self.forward(params, graph), graph["y"], reduction="none")
+        return ops.mean_by_client(each, graph, graph["train"])
+
+    def targets(self, graph: Graph, split: str) -> Tensor:
+        """Return the vertices of that split."""
+        return graph[split].nonzero().squeeze(1)  # type: ignore[literal-required, no-any-return]
+
+    def scores(
+        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Return each metric over each owner's rows, and their number as `weight`."""
+        logits, y = output[rows], graph["y"][rows]
+        values = {name: measures.ALL[name](logits, y, owner, owners) for name in metrics}
+        return {**values, "weight": owner.bincount(minlength=owners)}

@@ -1,0 +1,178 @@
+"""One computation for many fits: parameters stacked, graphs side by side, one backward pass, one optimiser step.
+
+Clients share no parameter, so the sum of their losses has each client's own gradient in each client's own slice.
+Fits are grouped by loss, parameter shapes and what they are given, and a group is split where it would not fit the
+memory budget.  Training is full-batch: every step sees the whole graph.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedsim.algorithm import Fit, Job
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, ops, tree
+from fedsim.learn.optimiser import Optimiser, State
+
+Work = tuple[Job, Fit]
+UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
+
+
+class Trainer:
+    """Trains fits with one optimiser for a fixed number of steps."""
+
+    def __init__(self, optimiser: Optimiser, local_steps: int, *, keep_state: bool = True, budget: int = 2**30) -> None:
+        """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once."""
+        self.optimiser = optimiser
+        self.local_steps = local_steps
+        self._keep_state = keep_state
+        self._budget = budget
+        self._unions: OrderedDict[tuple[int, ...], tuple[list[Graph], Graph]] = OrderedDict()
+
+    def train(self, work: Sequence[Work]) -> list[tree.Tree]:
+        """Return the trained parameters of each fit, in order, and leave optimiser state in the jobs' memories."""
+        results: list[tree.Tree] = [None] * len(work)
+        for group in self._groups(work):
+            for index, params in zip(group, self._train([work[i] for i in group]), strict=True):
+                results[index] = params
+        return results
+
+    def _groups(self, work: Sequence[Work]) -> list[list[int]]:
+        """Indexes of fits that go together, in order of size so that padding is small, within the budget."""
+        alike: dict[Any, list[int]] = {}
+        for index, (_, fit) in enumerate(work):
+            alike.setdefault(index if fit.each else _kind(fit), []).append(index)
+        groups: list[list[int]] = []
+        for members in alike.values():
+            members.sort(key=lambda i: (len(_data(work[i])["y"]), work[i][0].client))
+            room = -1
+            for index in members:
+                need = _footprint(*work[index])
+                if room < need:
+                    groups.append([])
+                    room = max(self._budget, need)
+                groups[-1].append(index)
+                room -= need
+        return groups
+
+    def _train(self, work: Sequence[Work]) -> list[tree.Tree]:
+        jobs, fits = [job for job, _ in work], [fit for _, fit in work]
+        with torch.no_grad():
+            params = tree.transform(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), _stack(fits))
+        leaves = list(tree.leaves(params))
+        data = self._union([_data(item) for item in work])
+        given = self._join([fit.given for fit in fits])
+        seeds = torch.tensor([job.seed for job in jobs], device=data["y"].device)
+        state = self._state(jobs, fits[0].slot, params)
+        for leaf in leaves:
+            leaf.requires_grad_(True)
+        for step in range(self.local_steps):
+            use = iter(range(64))
+            seeded = _seeded(data, ops.seed_steps(seeds, step, next(use)))
+            known = _seed_graphs(given, seeds, step, use)
+            loss = fits[0].loss(params, seeded, known)
+            grads: Sequence[Tensor] = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
+            grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
+            if fits[0].correct is not None:
+                order = iter(grads)
+                corrected = fits[0].correct(tree.transform(lambda _: next(order), params), given)  # noqa: B023
+                grads = list(tree.leaves(corrected))
+            self.optimiser.apply(leaves, grads, state)
+        self._remember(jobs, fits[0].slot, state)
+        return tree.unstack(tree.transform(Tensor.detach, params), len(jobs))
+
+    def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> State:
+        """Each client's own optimiser state, stacked; fresh for those that have none."""
+        if slot is None or not self._keep_state:
+            return self.optimiser.start(params, len(jobs))
+        kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
+        if all(state is None for state in kept):
+            return self.optimiser.start(params, len(jobs))
+        fresh = tree.at(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
+        stacked = tree.stack([fresh if state is None else state for state in kept])
+        return tree.transform(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), stacked)  # type: ignore[no-any-return]
+
+    def _remember(self, jobs: Sequence[Job], slot: str | None, state: State) -> None:
+        if slot is not None and self._keep_state:
+            for job, own in zip(jobs, tree.unstack(state, len(jobs)), strict=True):
+                job.memory[f"optimiser.{slot}"] = own
+
+    def _union(self, graphs: list[Graph]) -> Graph:
+        if len(graphs) == 1:
+            return graphs[0]
+        key = tuple(map(id, graphs))
+        if key not in self._unions:
+            self._unions[key] = (graphs, layout.union(graphs))
+            if len(self._unions) > UNIONS_KEPT:
+                self._unions.popitem(last=False)
+        self._unions.move_to_end(key)
+        return self._unions[key][1]
+
+    def _join(self, given: list[Any]) -> Any:
+        """What the losses read, with a leading client axis: graphs joined, tensors stacked, numbers made tensors."""
+        first = given[0]
+        if isinstance(first, dict) and "edges" in first and "sizes" in first:
+            return self._union(given)
+        if isinstance(first, dict):
+            return {key: self._join([one[key] for one in given]) for key in first}
+        if isinstance(first, (list, tuple)):
+            return type(first)(self._join(list(column)) for column in zip(*given, strict=True))
+        if isinstance(first, Tensor):
+            return tree.stack(given)
+        return None if first is None else torch.tensor(given)
+
+
+def _stack(fits: Sequence[Fit]) -> tree.Tree:
+    return tree.stack([fit.start for fit in fits])
+
+
+def _data(item: Work) -> Graph:
+    job, fit = item
+    return job.data if fit.data is None else fit.data
+
+
+def _kind(fit: Fit) -> Any:
+    """What fits must share to be one computation."""
+    return (
+        fit.loss,
+        fit.correct,
+        fit.slot,
+        tuple(tuple(leaf.shape) for leaf in tree.leaves(fit.start)),
+        _shape(fit.given),
+    )
+
+
+def _shape(given: Any) -> Any:
+    if isinstance(given, dict):
+        if "edges" in given and "sizes" in given:
+            return "graph"
+        return tuple((key, _shape(value)) for key, value in given.items())
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_shape, given))
+    return tuple(given.shape) if isinstance(given, Tensor) else type(given)
+
+
+def _footprint(job: Job, fit: Fit) -> int:
+    """Bytes that a fit needs, roughly: parameters, gradients and optimiser state, and activations both ways."""
+    graph = _data((job, fit))
+    widest = max((leaf.shape[-1] for leaf in tree.leaves(fit.start)), default=1)
+    return 4 * (6 * tree.count(fit.start) + len(graph["y"]) * widest * 16 + graph["edges"].shape[1] * widest * 2)
+
+
+def _seeded(graph: Graph, seeds: Tensor) -> Graph:
+    """The same graph, in training mode: its dropout drawn from these seeds."""
+    layout.of(graph)
+    return Graph(**{**graph, "seed": seeds})  # type: ignore[typeddict-item]
+
+
+def _seed_graphs(given: Any, seeds: Tensor, step: int, use: Any) -> Any:
+    if isinstance(given, dict):
+        if "edges" in given and "sizes" in given:
+            return _seeded(given, ops.seed_steps(seeds, step, next(use)))  # type: ignore[arg-type]
+        return {key: _seed_graphs(value, seeds, step, use) for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return type(given)(_seed_graphs(value, seeds, step, use) for value in given)
+    return given

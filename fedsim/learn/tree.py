@@ -1,0 +1,112 @@
+"""Arithmetic on trees of tensors: add, subtract, scale, average, stack.
+
+A tree is what travels: tensors, numbers and None in dicts, lists and tuples.  Numbers and None are left as they are
+by `transform`.  `sq_distance` keeps the leading client axis, everything else works with or without one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Tree = Any
+
+
+def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
+    """Apply the function to every tensor of the first tree and the leaves in the same place of the others.
+
+    Raises KeyError or ValueError where the trees differ in shape.
+    """
+    if isinstance(first, dict):
+        if any(first.keys() != other.keys() for other in others):
+            raise ValueError(f"trees differ: {sorted(first)} against {[sorted(other) for other in others]}")
+        return {key: transform(function, first[key], *(other[key] for other in others)) for key in first}
+    if isinstance(first, (list, tuple)):
+        return type(first)(transform(function, *rest) for rest in zip(first, *others, strict=True))
+    return function(first, *others) if isinstance(first, Tensor) else first
+
+
+def leaves(tree: Tree) -> Iterator[Tensor]:
+    """Yield the tensors of a tree, in order."""
+    if isinstance(tree, dict):
+        for value in tree.values():
+            yield from leaves(value)
+    elif isinstance(tree, (list, tuple)):
+        for value in tree:
+            yield from leaves(value)
+    elif isinstance(tree, Tensor):
+        yield tree
+
+
+def add(first: Tree, second: Tree) -> Tree:
+    """Return first + second."""
+    return transform(torch.add, first, second)
+
+
+def sub(first: Tree, second: Tree) -> Tree:
+    """Return first - second."""
+    return transform(torch.sub, first, second)
+
+
+def scale(tree: Tree, factor: float) -> Tree:
+    """Return the tree times a number."""
+    return transform(lambda leaf: leaf * factor, tree)
+
+
+def zeros_like(tree: Tree) -> Tree:
+    """Return a tree of zeros of the same shapes."""
+    return transform(torch.zeros_like, tree)
+
+
+def mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
+    """Return the weighted mean of trees of the same shapes; equal weights where all are zero.
+
+    Weights are normalised in double precision and the sum runs in the order given.
+    """
+    total = float(sum(weights))
+    shares = [weight / total for weight in weights] if total > 0 else [1 / len(trees)] * len(trees)
+
+    def average(*values: Tensor) -> Tensor:
+        share = torch.tensor(shares, dtype=values[0].dtype, device=values[0].device)
+        return torch.tensordot(share, torch.stack(values), dims=1)
+
+    return transform(average, *trees)
+
+
+def stack(trees: Sequence[Tree]) -> Tree:
+    """Return one tree with a leading client axis; leaves that all are the same tensor are expanded, not copied."""
+
+    def join(*values: Tensor) -> Tensor:
+        if all(value is values[0] for value in values):
+            return values[0].unsqueeze(0).expand(len(values), *values[0].shape)
+        return torch.stack(values)
+
+    return transform(join, *trees)
+
+
+def at(tree: Tree, client: int) -> Tree:
+    """Return one client's part of a stacked tree."""
+    return transform(lambda leaf: leaf[client], tree)
+
+
+def unstack(tree: Tree, clients: int) -> list[Tree]:
+    """Return every client's part of a stacked tree."""
+    if isinstance(tree, dict):
+        parts = {key: unstack(value, clients) for key, value in tree.items()}
+        return [{key: part[k] for key, part in parts.items()} for k in range(clients)]
+    if isinstance(tree, (list, tuple)):
+        columns = [unstack(value, clients) for value in tree]
+        return [type(tree)(column[k] for column in columns) for k in range(clients)]
+    return list(tree.unbind(0)) if isinstance(tree, Tensor) else [tree] * clients
+
+
+def sq_distance(first: Tree, second: Tree) -> Tensor:
+    """Return Σ (first - second)² over all but the client axis: (K,)."""
+    parts = [(a - b).square().flatten(1).sum(1) for a, b in zip(leaves(first), leaves(second), strict=True)]
+    return torch.stack(parts).sum(0)
+
+
+def count(tree: Tree) -> int:
+    """Return how many numbers the tensors of a tree hold."""
+    return sum(leaf.numel() for leaf in leaves(tree))

@@ -1,0 +1,1 @@
+"""Effects: jitter, loss, churn, dropout, one file each."""

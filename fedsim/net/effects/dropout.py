@@ -1,0 +1,28 @@
+"""Dropout: clients leave in the middle of their work."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.net.effect import Effect
+from fedsim.units import Frequency
+
+
+@dataclass(frozen=True)
+class Dropout(Effect):
+    """A busy client leaves after an exponential time; `rate` is the mean number of departures a second of work.
+
+    It stays online and may be asked again.  Not modelled: clients that drop out more often than others.
+    """
+
+    rate: Frequency  # departures a second of work; 0: none
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a rate that is negative or not finite."""
+        if not (math.isfinite(self.rate) and self.rate >= 0):
+            raise ValueError(f"dropout: option 'rate' is {self.rate} a second; it must be finite and not negative")
+
+    def stay(self, rng: np.random.Generator) -> float:
+        """Draw the seconds of work after which the client leaves."""
+        return float(rng.exponential(1 / self.rate)) if self.rate else math.inf

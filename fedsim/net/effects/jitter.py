@@ -1,0 +1,30 @@
+"""Jitter: packets are delayed by a varying time."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.net.effect import Effect
+from fedsim.net.transfer import Transfer
+from fedsim.units import Seconds
+
+
+@dataclass(frozen=True)
+class Jitter(Effect):
+    """Delays every packet by U(0, `most`) in each direction, order kept.
+
+    A transfer sees the mean of it, which is `most` a round trip.  Not modelled: delays that come in spells, and the
+    reordering of packets.
+    """
+
+    most: Seconds  # longest extra delay of a packet
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a delay that is negative or not finite."""
+        if not (math.isfinite(self.most) and self.most >= 0):
+            raise ValueError(f"jitter: option 'most' is {self.most} s; it must be finite and not negative")
+
+    def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
+        """Add the delay to the transfer's round trip."""
+        transfer.jitter += self.most

@@ -1,0 +1,34 @@
+"""Loss: packets vanish independently of one another."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.net.effect import Effect
+from fedsim.net.transfer import Transfer
+from fedsim.units import Fraction
+
+
+@dataclass(frozen=True)
+class Loss(Effect):
+    """Every packet is lost with probability `rate`, or `up` towards the server and `down` towards the client.
+
+    Not modelled: losses in bursts, and losses that a full queue causes.
+    """
+
+    rate: Fraction = 0.0  # in both directions
+    up: Fraction | None = None  # towards the server, instead of `rate`
+    down: Fraction | None = None  # towards the client, instead of `rate`
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a rate outside of [0, 1)."""
+        for name, value in (("rate", self.rate), ("up", self.up), ("down", self.down)):
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"loss: option '{name}' is {value}; it must be at least 0 and below 1")
+
+    def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
+        """Let these losses join those that other effects have brought, as independent ones do."""
+        up = self.rate if self.up is None else self.up
+        down = self.rate if self.down is None else self.down
+        transfer.loss_up = 1 - (1 - transfer.loss_up) * (1 - up)
+        transfer.loss_down = 1 - (1 - transfer.loss_down) * (1 - down)

@@ -1,0 +1,104 @@
+"""Passage: how one transfer goes, from handshake to arrival, as plain events with callbacks.
+
+Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
+trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A lone message takes, for the client,
+2R + stall + W/r: an upload is with the server R/2 earlier, when the client does not know it yet.  The bytes of slow
+start are counted as moved while they are on the link, not in the stall before; handshakes are not counted.
+"""
+
+import math
+from collections.abc import Callable
+from enum import Enum, auto
+
+import simpy
+
+from fedsim.net.lane import Lane
+from fedsim.net.link import Flow
+from fedsim.net.model import Model
+from fedsim.net.transfer import Transfer
+
+
+class Phase(Enum):
+    """Where a passage is: it waits for something, its bytes are on the link, or it has ended."""
+
+    WAITING = auto()
+    FLUID = auto()
+    ENDED = auto()
+
+
+class Passage:
+    """One transfer under way in its lane; `arrived` is called when it ends by itself, not when it is cut."""
+
+    def __init__(
+        self, env: simpy.Environment, transfer: Transfer, lane: Lane, model: Model, arrived: Callable[["Passage"], None]
+    ) -> None:
+        """Make it ready; `begin` sets it off."""
+        self.transfer = transfer
+        self.lane = lane
+        self.size = model.size(transfer)
+        self.paused = False  # whether a loss has made it pause
+        self.moved = 0.0  # wire bytes that are through
+        self._env, self._model, self._arrived = env, model, arrived
+        self._pause_at = model.until_pause(transfer)
+        self._segment = 0.0
+        self._phase = Phase.WAITING
+        lane.passages[self] = None
+
+    def begin(self) -> None:
+        """Open the connection."""
+        self._after(self._model.opening(self.transfer), self._opened)
+
+    def cut(self) -> float:
+        """End it here and return the wire bytes that moved; nothing comes of it any more."""
+        if self._phase is Phase.FLUID:
+            self.moved += self._segment - self.lane.exit(self)
+        self._end()
+        return self.moved
+
+    def sent(self, flow: Flow) -> None:
+        """Go on, after the bytes that were on the link have gone."""
+        self.lane.exit(self)
+        self.moved += self._segment
+        self._phase = Phase.WAITING
+        if self._pause_at < math.inf and not self.paused:
+            self._after(self.transfer.trip, self._recovered)
+        else:
+            self._close()
+
+    def _opened(self) -> None:
+        if self.size:
+            self._after(self._model.stall(self.transfer, self.lane.rate_if_joined(self)), self._start)
+        else:
+            self._close()
+
+    def _start(self) -> None:
+        self._enter(min(self._pause_at, self.size))
+
+    def _recovered(self) -> None:
+        self.paused = True
+        self._enter(self.size - self.moved)
+
+    def _enter(self, nbytes: float) -> None:
+        self._segment, self._phase = nbytes, Phase.FLUID
+        self.lane.enter(self, nbytes)
+
+    def _close(self) -> None:
+        self._after(self._model.closing(self.transfer), self._arrive)
+
+    def _arrive(self) -> None:
+        self._end()
+        self._arrived(self)
+
+    def _end(self) -> None:
+        self._phase = Phase.ENDED
+        self.lane.passages.pop(self, None)
+
+    def _after(self, delay: float, then: Callable[[], None]) -> None:
+        def fire(event: simpy.Event) -> None:
+            if self._phase is not Phase.ENDED:
+                then()
+
+        if delay > 0:
+            simpy.Timeout(self._env, delay).callbacks.append(fire)
+        else:
+            then()

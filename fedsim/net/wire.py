@@ -1,0 +1,216 @@
+"""What travels: trees of arrays, their exact size in bytes, and the bytes themselves.
+
+A tree is None, a bool, int, float, str or bytes, an array, or a dict (str keys), list or tuple of trees.  The format
+is the length of a msgpack skeleton (4 bytes), the skeleton (names, dtypes, shapes, texts), then raw buffers in the
+order of the tree: an int or a float takes 8 bytes there, an array its own bytes, row by row, little-endian.  So the
+size follows from names, dtypes and shapes and never from values.  Arrays are whatever has `shape` and `dtype`: numpy's,
+a tensor's on any device, or a `Spec`.  Not modelled: compression, sparse arrays, framing and encryption.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+Tree = Any
+ITEM = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
+    "complex128": 16,
+}
+PREFIX, SLOT = 4, 8
+INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # no other integer stands in a skeleton, but for shapes
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An array that is not computed yet: it has a size, and cannot be encoded."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def size(tree: Tree) -> int:
+    """Return len(encode(tree)) without encoding anything; ValueError for what cannot travel."""
+    return PREFIX + _size(tree)
+
+
+def array_bytes(tree: Tree) -> int:
+    """Return the bytes of the arrays' raw buffers alone, without names, shapes and single numbers."""
+    if isinstance(tree, dict):
+        return sum(map(array_bytes, tree.values()))
+    if isinstance(tree, list | tuple):
+        return sum(map(array_bytes, tree))
+    return _array(tree)[2] if _is_array(tree) else 0
+
+
+def encode(tree: Tree) -> bytes:
+    """Return the bytes that stand for the tree; ValueError for what cannot travel, a Spec among it."""
+    buffers: list[bytes] = []
+    skeleton = msgpack.packb(_strip(tree, buffers))
+    return b"".join([len(skeleton).to_bytes(PREFIX, "big"), skeleton, *buffers])
+
+
+def decode(data: bytes) -> Tree:
+    """Return the tree behind the bytes, its arrays as fresh numpy arrays (bfloat16 as float32, which holds it).
+
+    Raises ValueError where the bytes are not what `encode` writes.
+    """
+    end = PREFIX + int.from_bytes(data[:PREFIX], "big")
+    if len(data) < PREFIX or len(data) < end:
+        raise ValueError(f"malformed tree: {len(data)} bytes are too few")
+    try:
+        skeleton = msgpack.unpackb(data[PREFIX:end])
+        tree, used = _fill(skeleton, data, end)
+    except (ValueError, TypeError, struct.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"malformed tree: {error}") from error
+    if used != len(data):
+        raise ValueError(f"malformed tree: {len(data) - used} bytes are left over")
+    return tree
+
+
+def _is_array(node: Any) -> bool:
+    return hasattr(node, "shape") and hasattr(node, "dtype")
+
+
+def _array(node: Any) -> tuple[str, tuple[int, ...], int]:
+    """Return dtype name, shape and bytes of an array."""
+    layout = getattr(node, "layout", None)
+    if hasattr(node, "tocsr") or (layout is not None and str(layout) != "torch.strided"):
+        raise ValueError(f"a sparse array {tuple(node.shape)} cannot travel: send its indices and values")
+    name, shape = str(node.dtype).removeprefix("torch."), tuple(node.shape)
+    if name not in ITEM:
+        raise ValueError(f"arrays of dtype '{name}' cannot travel; those that can: {', '.join(ITEM)}")
+    return name, shape, math.prod(shape) * ITEM[name]
+
+
+def _check_key(key: Any) -> None:
+    if not isinstance(key, str):
+        raise ValueError(f"the key {key!r} is of type {type(key).__name__}; keys of a tree are of type str")
+
+
+def _unfit(node: Any) -> ValueError:
+    return ValueError(f"a value of type {type(node).__name__} cannot travel")
+
+
+def _size(node: Any) -> int:
+    if _is_array(node):
+        name, shape, raw = _array(node)
+        return _head(2 + len(shape), 16) + 1 + _text(name) + sum(map(_whole, shape)) + raw
+    if isinstance(node, dict):
+        total = _head(len(node), 16)
+        for key, value in node.items():
+            _check_key(key)
+            total += _text(key) + _size(value)
+        return total
+    if isinstance(node, list | tuple):
+        marker = int(isinstance(node, tuple))
+        return _head(len(node) + marker, 16) + marker + sum(map(_size, node))
+    if isinstance(node, str):
+        return _text(node)
+    if isinstance(node, bytes):
+        return max(2, _head(len(node), 0, 256)) + len(node)
+    if node is None or isinstance(node, bool):
+        return 1
+    if isinstance(node, int | float):
+        _slot(node)
+        return 1 + SLOT
+    raise _unfit(node)
+
+
+def _head(count: int, tiny: int, small: int = 0) -> int:
+    """Return how many bytes msgpack spends on saying a length."""
+    return 1 if count < tiny else 2 if count < small else 3 if count < 1 << 16 else 5
+
+
+def _text(text: str) -> int:
+    length = len(text) if text.isascii() else len(text.encode())
+    return _head(length, 32, 256) + length
+
+
+def _whole(number: int) -> int:
+    return _head(number, 128, 256) if number < 1 << 32 else 9
+
+
+def _slot(number: int | float) -> bytes:
+    if isinstance(number, float):
+        return struct.pack("<d", number)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"the integer {number} does not fit into 64 bits")
+    return struct.pack("<q", number)
+
+
+def _strip(node: Any, buffers: list[bytes]) -> Any:
+    """Return the skeleton of a node; its raw buffers go to the list."""
+    if _is_array(node):
+        name, shape, _ = _array(node)
+        buffers.append(_raw(node, name))
+        return [ARRAY, name, *shape]
+    if isinstance(node, dict):
+        for key in node:
+            _check_key(key)
+        return {str(key): _strip(value, buffers) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [TUPLE] * isinstance(node, tuple) + [_strip(value, buffers) for value in node]
+    if node is None or isinstance(node, bool | str | bytes):
+        return node
+    if isinstance(node, int | float):
+        buffers.append(_slot(node))
+        return FLOAT if isinstance(node, float) else INT
+    raise _unfit(node)
+
+
+def _raw(node: Any, name: str) -> bytes:
+    if isinstance(node, Spec):
+        raise ValueError(f"{node} stands for an array and has no values to encode")
+    if hasattr(node, "detach"):
+        tensor = node.detach().cpu()
+        node = (tensor.float() if name == "bfloat16" else tensor.resolve_conj().resolve_neg()).numpy()
+    array: npt.NDArray[Any] = np.asarray(node)
+    if name == "bfloat16":
+        array = (array.astype("<f4").view("<u4") >> 16).astype("<u2")
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _fill(node: Any, data: bytes, at: int) -> tuple[Tree, int]:
+    """Return the tree of a skeleton's node, its buffers starting at byte `at`, and where they end."""
+    if node is None or isinstance(node, bool | str | bytes):
+        return node, at
+    if isinstance(node, dict):
+        full = {}
+        for key, value in node.items():
+            _check_key(key)
+            full[key], at = _fill(value, data, at)
+        return full, at
+    if isinstance(node, list):
+        marker = node[0] if node and type(node[0]) is int else INT
+        if marker == ARRAY:
+            return _array_at(node, data, at)
+        items = []
+        for value in node[marker == TUPLE :]:
+            item, at = _fill(value, data, at)
+            items.append(item)
+        return (tuple(items) if marker == TUPLE else items), at
+    if node in (INT, FLOAT) and type(node) is int:
+        return struct.unpack_from("<d" if node == FLOAT else "<q", data, at)[0], at + SLOT
+    raise ValueError(f"unknown mark {node!r}")
+
+
+def _array_at(node: list[Any], data: bytes, at: int) -> tuple[Tree, int]:
+    _, name, *shape = node if len(node) > 1 else (ARRAY, None)
+    if name not in ITEM or not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"unknown array {node!r}")
+    end = at + math.prod(shape) * ITEM[name]
+    if end > len(data):
+        raise ValueError(f"{end - len(data)} bytes are missing")
+    if name == "bfloat16":
+        wide = np.frombuffer(data[at:end], "<u2").astype(np.uint32) << 16
+        return wide.view(np.float32).reshape(shape), end
+    little = np.dtype(name).newbyteorder("<")
+    return np.frombuffer(data[at:end], little).astype(name).reshape(shape), end

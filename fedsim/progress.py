@@ -1,0 +1,13 @@
+"""What a running point tells about itself; how that is shown is none of its business."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a point has come: `simulated` seconds, `share` of the whole from 0 to 1, headline `score`, `updates`."""
+
+    simulated: float
+    share: float
+    score: float | None
+    updates: int

@@ -1,0 +1,96 @@
+"""The contract of a protocol: when clients are asked and with whom, never what is computed.
+
+`select` and `gather` are what most protocols are made of.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from fedsim.algorithm import Reply
+from fedsim.hosts import Ask
+from fedsim.units import Count, Fraction
+from fedsim.world import World
+
+Steps = Generator[simpy.Event, Any, None]
+
+
+class Protocol(ABC):
+    """A process that asks clients and has the server fold what they reply."""
+
+    @abstractmethod
+    def run(self, world: World) -> Steps:
+        """Run to the protocol's end; a process on the world's clock."""
+
+    @abstractmethod
+    def share(self, world: World) -> float:
+        """Return how much of the protocol is done, from 0 to 1, for the progress bar."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(Protocol):
+    """A protocol of so many rounds, each with so many clients: a fraction of all of them, or a count."""
+
+    rounds: Count  # how often a cohort is asked
+    participation: Fraction | None = None  # the share of all clients asked each round
+    clients: Count | None = None  # or their number
+
+    def __post_init__(self) -> None:
+        """Hold that exactly one of the two says how many take part."""
+        if (self.participation is None) == (self.clients is None):
+            raise ValueError("give either 'participation' (a fraction of the clients) or 'clients' (a count), not both")
+        if self.participation == 0:
+            raise ValueError("participation: must be above 0, or nobody would ever take part")
+
+    def cohort_size(self, world: World) -> int:
+        """Return how many clients a round wants: the fraction rounded up (power.md, Fig. 7)."""
+        if self.clients is not None:
+            return min(self.clients, len(world.clients))
+        assert self.participation is not None
+        return max(1, math.ceil(self.participation * len(world.clients) - 1e-9))
+
+    def share(self, world: World) -> float:
+        """Return the rounds begun as a share of all."""
+        return min(1.0, world.server.rounds / self.rounds)
+
+
+def select(world: World, count: int) -> Generator[simpy.Event, Any, list[int]]:
+    """Sample up to `count` of the clients online and free, waiting until there is at least one."""
+    while not (cohort := world.sample(count)):
+        yield world.server.stirred
+    return cohort
+
+
+def gather(
+    world: World, asks: Sequence[Ask], want: int, before: float = math.inf
+) -> Generator[simpy.Event, Any, list[Reply]]:
+    """Wait for the first `want` replies, at most `before` seconds; return them in order of arrival.
+
+    The asks that have not replied by then are closed: what they still send is late.
+    """
+    done, replies, waiting = world.env.event(), list[Reply](), set(asks)
+
+    def ended(event: simpy.Event) -> None:
+        waiting.discard(event)  # type: ignore[arg-type]
+        if done.triggered:
+            return
+        if event.value is not None:
+            replies.append(event.value)
+        if len(replies) == want or not waiting:
+            done.succeed()
+
+    for ask in asks:
+        if ask.callbacks is None:
+            ended(ask)
+        else:
+            ask.callbacks.append(ended)
+    yield done if math.isinf(before) else done | world.env.timeout(before)
+    counted = {id(reply) for reply in replies}
+    for ask in asks:
+        if not (ask.processed and (ask.value is None or id(ask.value) in counted)):
+            world.server.close(ask)
+    return replies

@@ -1,0 +1,1 @@
+"""Protocols: when clients are asked, and when the server updates."""

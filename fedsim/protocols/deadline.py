@@ -1,0 +1,41 @@
+"""Rounds with a deadline and over-selection (Bonawitz et al., MLSys 2019).
+
+`over` times as many clients are asked as are wanted; the first to reply count, until enough have or the time is up.
+Later replies are billed and dropped; their clients are free again when they have finished.  With several steps a
+round, the clients that replied to one step are asked the next.
+"""
+
+import math
+from dataclasses import dataclass
+
+from fedsim.protocol import Rounds, Steps, gather, select
+from fedsim.units import Seconds
+from fedsim.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deadline(Rounds):
+    """A round never lasts longer than `wait` and the server's own work."""
+
+    wait: Seconds  # the longest that a round's step may take
+    over: float = 1.0  # how many times more clients are asked than wanted
+
+    def __post_init__(self) -> None:
+        """Hold the options' ranges."""
+        super().__post_init__()
+        if self.over < 1:
+            raise ValueError("over: must be at least 1 (1.3 asks 30 % more clients than are wanted)")
+        if self.wait <= 0:
+            raise ValueError("wait: must be longer than 0 s")
+
+    def run(self, world: World) -> Steps:
+        """Ask too many, take the first, update."""
+        for _ in range(self.rounds):
+            want = self.cohort_size(world)
+            cohort = yield from select(world, math.ceil(want * self.over - 1e-9))
+            world.server.rounds += 1
+            for step in world.algorithm.steps(world.server.state):
+                asks = [world.server.ask(client, step) for client in cohort]
+                replies = yield from gather(world, asks, min(want, len(cohort)), self.wait)
+                yield from world.server.update(replies, step)
+                cohort = sorted(reply.client for reply in replies)

@@ -1,0 +1,20 @@
+"""Synchronous rounds: a fresh cohort each round, and an update when all of it has replied or is lost."""
+
+from dataclasses import dataclass
+
+from fedsim.protocol import Rounds, Steps, gather, select
+from fedsim.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync(Rounds):
+    """The round lasts as long as its slowest client; who is lost is noticed at once and not asked again."""
+
+    def run(self, world: World) -> Steps:
+        """Ask, wait for all, update; step by step where the algorithm has several."""
+        for _ in range(self.rounds):
+            cohort = yield from select(world, self.cohort_size(world))
+            world.server.rounds += 1
+            for step in world.algorithm.steps(world.server.state):
+                replies = yield from gather(world, [world.server.ask(c, step) for c in cohort], want=len(cohort))
+                yield from world.server.update(replies, step)

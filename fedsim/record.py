@@ -1,0 +1,124 @@
+"""What a run leaves behind: one dataclass a table, one field a column, one Parquet file a table.
+
+Rows are kept in columns in memory and written once, whole, when the point has ended; a point that was
+interrupted leaves no table.  What can be derived from the tables belongs to `analysis`, not here.
+"""
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SERVER = -1  # the server's number in `src` and `dst`; clients count from zero
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table; the table is named after the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer(Row):
+    """One message's passage over the links, written when it has ended.
+
+    `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it: headers and repeats
+    too, and only the part that had moved when it was cut.  `fate` is one of: `delivered`; `late`, it arrived
+    when nobody waited for it any more; `cut`, it broke off after some bytes had moved; `lost`, it broke off
+    before any had.  `arrived` is the second in which it ended, whatever its fate.
+    """
+
+    sent: float
+    arrived: float
+    src: int
+    dst: int
+    kind: str
+    version: int
+    nbytes: int
+    wire_bytes: int
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Row):
+    """One folding of replies into the server's state: of `asked` clients, `folded + lost + late` make the whole."""
+
+    time: float
+    version: int
+    step: str
+    asked: int
+    folded: int
+    lost: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span(Row):
+    """A stretch of a client's time: `train`, `offline` or `left` (it left in the middle of its work)."""
+
+    client: int
+    start: float
+    end: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Row):
+    """One metric of one client on one period's graph.
+
+    `period` is the period scored, `seen` how many periods had reached the client by then (from 1), `model` whose
+    parameters were scored (`global`: what the server would send it; `local`: what its last job left it with),
+    `weight` the number of vertices behind the value, so that pooled means can be formed.
+    """
+
+    time: float
+    version: int
+    client: int
+    period: int
+    seen: int
+    model: str
+    split: str
+    metric: str
+    value: float
+    weight: int
+
+
+TABLES: dict[str, type[Row]] = {"transfers": Transfer, "updates": Update, "spans": Span, "scores": Score}
+ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
+
+
+class Recorder:
+    """Collects rows and writes the tables of one point."""
+
+    def __init__(self) -> None:
+        """Start with empty tables."""
+        self._columns: dict[type[Row], dict[str, list[Any]]] = {
+            table: {field.name: [] for field in fields(table)} for table in TABLES.values()
+        }
+
+    def add(self, row: Row) -> None:
+        """Append one row to the table of its class."""
+        for name, column in self._columns[type(row)].items():
+            column.append(getattr(row, name))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the tables as they stand, by file name."""
+        return {name: _arrow(table, self._columns[table]) for name, table in TABLES.items()}
+
+    def close(self, folder: Path) -> None:
+        """Write every table into the folder, each under a temporary name first.
+
+        Raises OSError where the folder cannot be written.
+        """
+        for name, table in self.tables().items():
+            path = folder / f"{name}.parquet"
+            partial = path.with_suffix(".partial")
+            pq.write_table(table, partial, compression="zstd")
+            os.replace(partial, path)
+
+
+def _arrow(table: type[Row], columns: dict[str, list[Any]]) -> pa.Table:
+    schema = pa.schema([(field.name, ARROW[field.type]) for field in fields(table)])  # type: ignore[index]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,258 @@
+"""What a scenario file may say: pydantic models of the YAML, and the points that its grid unrolls to.
+
+Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back exactly.
+A part's options stay as written: their types belong to the part's own file.  Nothing here imports torch.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
+from pydantic import BeforeValidator as Before
+
+from fedsim import grid, units
+from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
+
+HOST = ("device", "threads", "cohort_memory")  # say where and how it is computed, never what comes out
+LABELS = ("name", "description")
+
+
+class Section(BaseModel):
+    """A mapping with known keys only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Part(BaseModel):
+    """A file by its name, with the options of its class: `power`, or `{name: power, keep: 4}`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            return value
+        if "name" not in value:
+            raise ValueError("lacks the key 'name': write the name of a file, or {name: ..., option: ...}")
+        if set(value) == {"name", "options"} and isinstance(value["options"], dict):
+            return value
+        return {"name": value["name"], "options": {key: inner for key, inner in value.items() if key != "name"}}
+
+    @model_serializer
+    def _short(self) -> Any:
+        return {"name": self.name, **self.options} if self.options else self.name
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing a part."""
+        named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        return {"anyOf": [{"type": "string"}, named], "description": cls.__doc__}
+
+
+def _folder_name(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"\w[\w.+-]{0,99}(?<!\.)", value):
+        raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '_', '-' and '.', 100 at most")
+    return value
+
+
+def _device(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+        raise ValueError(f"{value!r} is not a device; write auto, cpu, cuda or cuda:0")
+    return value
+
+
+def _positive(value: Any) -> Any:
+    if value is not None and units.SECONDS.parse(value) == 0:
+        raise ValueError(f"{value!r} is not a length of time: it must be more than zero")
+    return value
+
+
+def _distinct(values: Any) -> Any:
+    if isinstance(values, list) and len(set(map(repr, values))) < len(values):
+        raise ValueError(f"{values} names something twice")
+    return values
+
+
+Name = Annotated[str, Before(_folder_name), WithJsonSchema({"type": "string", "pattern": r"^\w[\w.+-]*$"})]
+Device = Annotated[str, Before(_device), WithJsonSchema({"type": "string", "pattern": r"^(auto|cpu|cuda(:\d+)?)$"})]
+
+
+class Split(Section):
+    """How each client's vertices are divided, as shares of them."""
+
+    train: Fraction = 0.2
+    val: Fraction = 0.4
+    test: Fraction = 0.4
+    numpy_seed: int | None = Field(default=None, ge=0, description="Divide as numpy's legacy generator does.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.train + self.val + self.test > 1 + 1e-9:
+            raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be at most 1")
+        if self.train == 0:
+            raise ValueError("train is 0: nothing could be learned; give it a share")
+        return self
+
+
+class Data(Section):
+    """Which graph, who owns which of its vertices, and when they arrive."""
+
+    dataset: Part
+    partition: Part
+    split: Split = Split()
+    stream: Part = Part(name="static")
+
+
+class Training(Section):
+    """A client's local training in one job."""
+
+    optimiser: Literal["adam", "sgd"]
+    lr: float = Field(gt=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    local_steps: Count = 1
+    keep_state: bool = Field(default=True, description="Keep the optimiser's state from one job to the next.")
+
+
+class Clients(Section):
+    """How many clients there are, and how fast they compute."""
+
+    count: Count
+    speed: FlopsDraw
+
+
+class ServerLink(Section):
+    """The server's shared links; none means unlimited."""
+
+    ingress: Rate | None = Field(default=None, description="Carries all uploads.")
+    egress: Rate | None = Field(default=None, description="Carries all downloads.")
+
+
+class Network(Section):
+    """Links and what happens on them."""
+
+    model: Literal["fluid", "naive"] = "fluid"
+    latency: Annotated[SecondsDraw, Field(description="One way.")]
+    uplink: RateDraw
+    downlink: RateDraw
+    server: ServerLink = ServerLink()
+    effects: list[Part] = []
+    congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
+    tls_rtts: int = Field(default=0, ge=0, description="Round trips of the encryption's handshake.")
+
+
+class Server(Section):
+    """The server as a computer: its aggregations take simulated time."""
+
+    speed: Flops = 50e9
+    cores: Count = 1
+
+
+class Measure(Section):
+    """What is scored, how often, and when the run ends."""
+
+    metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = ["accuracy"]
+    models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = ["global"]
+    splits: Annotated[list[Literal["train", "val", "test"]], Before(_distinct), Field(min_length=1)] = ["test"]
+    every: Every = Updates(1)
+    until: Annotated[Seconds | None, Before(_positive)] = Field(default=None, description="Simulated end of the run.")
+    target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
+
+
+class Scenario(Section):
+    """A scenario file."""
+
+    name: Name
+    description: str = ""
+    seed: int = Field(default=0, ge=0)
+    data: Data
+    model: Part
+    task: Part = Part(name="node_classification")
+    training: Training
+    clients: Clients
+    network: Network
+    server: Server = Server()
+    protocol: Part
+    algorithm: Part
+    measure: Measure = Measure()
+    cohort: Literal["union", "loop"] = Field(
+        default="union", description="Train clients in one computation, or in turn."
+    )
+    cohort_memory: Bytes = 2**30
+    device: Device = "auto"
+    threads: Count = Field(default=1, description="Torch's threads in each worker.")
+    grid: dict[str, list[Any]] = Field(
+        {}, description="Dotted keys and the values that each takes: one point a combination."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_grid(cls, value: Any) -> Any:
+        return grid.filled(value, cls)
+
+    @model_validator(mode="after")
+    def _grid_is_sound(self) -> Self:
+        if problems := grid.problems(self, self.grid, frozenset((*HOST, *LABELS, "grid"))):
+            raise grid.GridError(problems)
+        return self
+
+    def parts(self) -> list[tuple[str, str, Part]]:
+        """Return every part as (kind, key, part)."""
+        data, effects = self.data, enumerate(self.network.effects)
+        return [
+            ("dataset", "data.dataset", data.dataset),
+            ("partition", "data.partition", data.partition),
+            ("stream", "data.stream", data.stream),
+            ("model", "model", self.model),
+            ("task", "task", self.task),
+            *(("effect", f"network.effects.{number}", effect) for number, effect in effects),
+            ("protocol", "protocol", self.protocol),
+            ("algorithm", "algorithm", self.algorithm),
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the scenario as a file would say it, every default spelled out, quantities with their units."""
+        return self.model_dump(mode="json", exclude=set() if self.grid else {"grid"})
+
+    def id(self) -> str:
+        """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings."""
+        told = units.canonical(self.model_dump(exclude={*HOST, *LABELS, "grid"}))
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    def points(self) -> "Iterator[Point]":
+        """Yield a point for each combination of the grid, the last axis fastest.
+
+        Raises ScenarioError, before the first, where a value does not fit its key or two points are the same.
+        """
+        resolved = grid.resolve(self.plain(), self.grid, type(self))
+        labels = {axis: grid.labels(values) for axis, values in self.grid.items()}
+        points = []
+        for scenario, choice in resolved:
+            axes = {axis: labels[axis][number] for axis, number in zip(self.grid, choice, strict=True)}
+            points.append(Point(scenario.id(), scenario, axes, choice))
+        grid.refuse_twins([(point.id, point.axes) for point in points])
+        yield from points
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of a scenario's grid: its id, its scenario without a grid, and what each axis has chosen.
+
+    `axes` holds the values as written, parts as compact texts; `choice` their numbers on their axes.
+    """
+
+    id: str
+    scenario: Scenario
+    axes: dict[str, Any]
+    choice: tuple[int, ...] = ()

@@ -1,0 +1,236 @@
+"""Scenario files: YAML read with the line of every key, `--set` laid over it, and every problem tied to its place.
+
+The YAML is version 1.2's core: `5e-4` is a number, `off` and `no` are texts, dates are texts.  One document a file, no
+tags; anchors and merge keys work.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fedsim import grid
+from fedsim.errors import Problem, UserError
+from fedsim.scenario import Scenario
+
+MOST = 5  # problems shown at once
+FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+CORE = [
+    ("null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
+    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")),
+    ("int", re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), list("-+0123456789")),
+    ("float", FLOAT, list("-+0123456789.")),
+    ("merge", re.compile(r"<<"), ["<"]),
+]
+TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as PyYAML declares it
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes whatever either version of YAML would not read as text."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+for _name, _pattern, _first in CORE:
+    _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
+    _Loader.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
+    _Dumper.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
+
+
+@dataclass
+class Document:
+    """A scenario file as read: plain data, the line of each dotted key, and the flags that have changed keys."""
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+    lines: dict[str, int] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+
+    def place(self, key: str) -> str:
+        """Return where a dotted key stands: the flag that set it, or the file and the line nearest to it."""
+        flagged = [set_key for set_key in self.flags if key == set_key or key.startswith(f"{set_key}.")]
+        if flagged:
+            return self.flags[max(flagged, key=len)]
+        while key and key not in self.lines:
+            key = key.rpartition(".")[0]
+        return f"{self.path}, line {self.lines[key]}" if key else str(self.path)
+
+    def message(self, problems: Sequence[Problem]) -> str:
+        """Return one block of text with the first few problems, each with its place."""
+        told = [f"{self.place(problem.key)}: {problem}" for problem in problems[:MOST]]
+        more = len(problems) - MOST
+        return "\n".join([*told, *([f"... and {more} more"] if more > 0 else [])])
+
+    def error(self, problems: Iterable[Problem]) -> UserError:
+        """Return the problems as an exception."""
+        return UserError(self.message([*problems]))
+
+
+def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
+    """Read a scenario and lay the KEY=VALUE flags over it.  Raises UserError with the places of all that is wrong."""
+    document = read(path)
+    for flag in flags:
+        apply(document, flag)
+    try:
+        return Scenario.model_validate(document.data), document
+    except ValidationError as error:
+        raise document.error(grid.plain_problems(error, Scenario)) from None
+    except ValueError as error:
+        raise document.error([Problem("", str(error))]) from None
+
+
+def read(path: Path) -> Document:
+    """Read the YAML of a file.  Raises UserError where it cannot be read or is no mapping."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file{_near_file(path)}") from None
+    except IsADirectoryError:
+        files = ", ".join(sorted(p.name for p in path.glob("*.yaml"))) or "no .yaml file"
+        raise UserError(f"{path} is a folder; name a scenario file ({files})") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+    document = Document(path, text, {})
+    data = _plain(text, str(path), document.lines)
+    if not isinstance(data, dict):
+        what = "empty" if data is None else f"a {'list' if isinstance(data, list) else 'single value'}"
+        raise UserError(f"{path}: the file is {what}; a scenario is a mapping, as\n  name: my_scenario\n  seed: 0")
+    document.data = data
+    return document
+
+
+def apply(document: Document, flag: str) -> None:
+    """Lay one KEY=VALUE over the document, in place; a key that is an axis of the grid stops being one.
+
+    Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
+    """
+    key, equals, text = flag.partition("=")
+    key, name = key.strip(), f"--set {flag}"
+    if not equals or not key or any(not step for step in key.split(".")):
+        raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
+    value = _plain(text, name, {})
+    axes = document.data.get("grid")
+    if key.startswith("grid."):
+        if not isinstance(value, list):
+            raise UserError(f"{name}: an axis of the grid is a list, as in --set {key}=[{text}]")
+        document.data["grid"] = {**(axes if isinstance(axes, dict) else {}), key.removeprefix("grid."): value}
+    else:
+        if isinstance(axes, dict):  # the axis and, as their part is another now, the axes of its options
+            document.data["grid"] = {axis: values for axis, values in axes.items() if axis != key}
+        try:
+            grid.put(document.data, key, value, Scenario)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}") from None
+    document.flags[key] = name
+
+
+def dump(scenario: Scenario) -> str:
+    """Return the scenario as YAML that reads back to the same scenario."""
+    return yaml.dump(
+        scenario.plain(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
+    )
+
+
+def _plain(text: str, name: str, lines: dict[str, int]) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        return None if node is None else _value(loader, node, (), lines, name, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}, line {mark.line + 1}" if mark and not name.startswith("--set") else name
+        raise UserError(f"{place}: {_syntax(error, text)}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{name}: not YAML text: {str(error).splitlines()[0]}") from None
+    finally:
+        loader.dispose()
+
+
+def _value(
+    loader: Any, node: yaml.Node, path: tuple[str, ...], lines: dict[str, int], name: str, above: tuple[yaml.Node, ...]
+) -> Any:
+    lines.setdefault(".".join(path), node.start_mark.line + 1)
+    place = name if name.startswith("--set") else f"{name}, line {node.start_mark.line + 1}"
+    if node in above:
+        raise UserError(f"{place}: {'.'.join(path)} contains itself")
+    if isinstance(node, yaml.SequenceNode) and node.tag == f"{TAG}seq":
+        return [
+            _value(loader, inner, (*path, str(i)), lines, name, (*above, node)) for i, inner in enumerate(node.value)
+        ]
+    if isinstance(node, yaml.MappingNode) and node.tag == f"{TAG}map":
+        _refuse_bad_keys(node, path, name)
+        loader.flatten_mapping(node)
+        found = {}
+        for key, inner in reversed(node.value):  # merged keys come first and give way to the mapping's own
+            here = (*path, key.value)
+            if key.value not in found:
+                lines.setdefault(".".join(here), key.start_mark.line + 1)
+                found[key.value] = _value(loader, inner, here, lines, name, (*above, node))
+        return dict(reversed(found.items()))
+    return _scalar(node, place)
+
+
+def _refuse_bad_keys(node: yaml.MappingNode, path: tuple[str, ...], name: str) -> None:
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        line = key.start_mark.line + 1
+        place = name if name.startswith("--set") else f"{name}, line {line}"
+        if not isinstance(key, yaml.ScalarNode) or key.tag not in (f"{TAG}str", f"{TAG}merge"):
+            shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+            raise UserError(f"{place}: {shown!r} cannot be a key; keys are words, put it in quotes if it is meant")
+        if key.value in seen and key.tag != f"{TAG}merge":
+            whole = ".".join((*path, key.value))
+            raise UserError(f"{place}: {whole}: the key is there twice (first in line {seen[key.value]}); keep one")
+        seen[key.value] = line
+
+
+def _scalar(node: yaml.Node, place: str) -> Any:
+    kind = node.tag.removeprefix(TAG)
+    text = str(node.value)
+    if kind == "str":
+        return text
+    if kind == "null":
+        return None
+    if kind == "bool" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind == "int" and re.fullmatch(CORE[2][1], text):
+        return int(text, 0 if text[:2] in ("0x", "0o") else 10)
+    if kind == "float" and re.fullmatch(FLOAT, text):
+        return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1].isalpha() else float(text)
+    raise UserError(f"{place}: the tag {node.tag!r} is not used in scenarios; write the plain value")
+
+
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    problem = (error.problem or "not YAML").replace("could not find expected ':'", "a key without ':'")
+    line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
+    if "\\t" in problem or line[: len(line) - len(line.lstrip())].count("\t"):
+        return "a tab; YAML indents with spaces"
+    if "but found another document" in problem:
+        return "a second document begins here; a scenario is one document"
+    if "mapping values are not allowed" in problem:
+        return f"a ':' where no key can stand, in {line.strip()!r}; put a text that holds ': ' in quotes"
+    return f"not YAML: {problem}, in {line.strip()!r}"
+
+
+def _near_file(path: Path) -> str:
+    beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1) or [n for n in beside if Path(n).stem == path.stem]
+    return f"; did you mean {path.parent / near[0]}?" if near else ""

@@ -1,0 +1,144 @@
+"""What a file's class takes, read from its source: names of options without importing it, so without torch.
+
+It follows base classes through imports as far as their sources can be found.  It knows names only, not types: whether
+a value fits is known when the class is built.  Classes made at run time are not seen.
+"""
+
+import ast
+import sys
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+
+@dataclass
+class Outline:
+    """A class as its source tells it: its options (True: required), and whether it descends from the contract."""
+
+    options: dict[str, bool] = field(default_factory=dict)
+    is_kind: bool = False
+    certain: bool = True  # False where a base class could not be found
+
+
+def spec(module: str) -> ModuleSpec | None:
+    """Return the module's spec without importing anything, or None where there is no such module."""
+    path: list[str] | None = None
+    found: ModuleSpec | None = None
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        found = _ask_finders(".".join(parts[:end]), path)
+        if found is None:
+            return None
+        path = list(found.submodule_search_locations or [])
+    return found
+
+
+def file_of(module: str) -> Path | None:
+    """Return the module's source file, or None."""
+    found = spec(module)
+    return Path(found.origin) if found and found.has_location and found.origin else None
+
+
+def folders_of(package: str) -> list[Path]:
+    """Return the folders of a package, empty where it is none."""
+    found = spec(package)
+    return [Path(folder) for folder in (found.submodule_search_locations or [])] if found else []
+
+
+def shown(path: Path) -> str:
+    """Return the path as messages show it: relative to the project or the working folder where it lies inside."""
+    for root in (Path(__file__).resolve().parents[1], Path.cwd()):
+        if path.resolve().is_relative_to(root):
+            return path.resolve().relative_to(root).as_posix()
+    return str(path)
+
+
+def outlines(module: str, contract: tuple[str, str]) -> dict[str, Outline]:
+    """Return the outline of every class that the module defines and that may descend from the contract.
+
+    Raises SyntaxError or OSError where the source cannot be read.
+    """
+    path = file_of(module)
+    tree = _parse(path) if path else None
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)] if tree else []
+    found = {name: _outline(module, name, contract, frozenset()) for name in names if not name.startswith("_")}
+    return {name: outline for name, outline in found.items() if outline.is_kind or not outline.certain}
+
+
+def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        found = finder.find_spec(name, path)
+        if found is not None:
+            return found
+    return None
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _outline(module: str, name: str, contract: tuple[str, str], seen: frozenset[tuple[str, str]]) -> Outline:
+    path = file_of(module)
+    if path is None or path.suffix != ".py" or (module, name) in seen:
+        return Outline(certain=False)
+    tree = _parse(path)
+    names = _imports(tree, module)
+    node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
+    if node is None:  # the name is passed on from elsewhere
+        return _outline(*names[name], contract, seen | {(module, name)}) if name in names else Outline(certain=False)
+    result = Outline(is_kind=(module, name) == contract)
+    for base in reversed(node.bases):
+        if (target := _target(base, module, names)) in HARMLESS:
+            continue
+        above = _outline(*target, contract, seen | {(module, name)}) if target else Outline(certain=False)
+        result.options |= above.options
+        result.is_kind |= above.is_kind
+        result.certain &= above.certain or above.is_kind
+    if any(_is_dataclass(decorator) for decorator in node.decorator_list):
+        result.options |= _fields(node)
+    return result
+
+
+HARMLESS = {("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol"), ("builtins", "object")}
+
+
+def _imports(tree: ast.Module, module: str) -> dict[str, tuple[str, str]]:
+    names: dict[str, tuple[str, str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.asname: (alias.name, "") for alias in node.names if alias.asname}
+    return names
+
+
+def _target(base: ast.expr, module: str, names: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+    if isinstance(base, ast.Subscript):
+        base = base.value
+    text = ast.unparse(base)
+    first, _, rest = text.partition(".")
+    if not rest:
+        return names.get(text, (module, text) if text != "object" else ("builtins", "object"))
+    owner, last = text.rsplit(".", 1)
+    if first in names:
+        source, inner = names[first]
+        owner = ".".join([source, *([inner] if inner else []), *owner.split(".")[1:]])
+    return owner, last
+
+
+def _is_dataclass(decorator: ast.expr) -> bool:
+    call = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(call).split(".")[-1] == "dataclass"
+
+
+def _fields(node: ast.ClassDef) -> dict[str, bool]:
+    found = {}
+    for line in node.body:
+        if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
+            continue
+        hidden = isinstance(line.value, ast.Call) and "init=False" in ast.unparse(line.value)
+        if "ClassVar" not in ast.unparse(line.annotation) and not hidden:
+            found[line.target.id] = line.value is None
+    return found

@@ -1,0 +1,271 @@
+"""Many points: runs those that have not finished, and keeps the folder of results whole at every moment.
+
+A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is written
+anew from those rows after each point.  So a finished point is a folder named by its id that holds all its files, and
+whatever ends the program, the same call continues.  Points that are already there are never checked for having been
+made by the same version of the program.
+"""
+
+import csv
+import fcntl
+import json
+import os
+import re
+import shutil
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from fedsim.errors import UserError
+from fedsim.progress import Progress
+from fedsim.scenario import Point
+
+Row = dict[str, Any]
+Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
+RESULTS = [
+    "metric", "score", "am", "fm", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "updates", "asked",
+    "folded", "lost", "late", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
+]  # fmt: skip
+FILES = ("scenario.yaml", "transfers.parquet", "updates.parquet", "spans.parquet", "scores.parquet", "row.json")
+ID = re.compile(r"[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one point: its row, or the message and the traceback of its failure."""
+
+    row: Row | None = None
+    message: str = ""
+    traceback: str = ""
+    mistake: UserError | None = None  # where it is the user's, not the program's
+
+
+class Engine(Protocol):
+    """Where points run; it knows points and nothing else."""
+
+    def work(
+        self, points: Sequence[Point], job: Callable[[Point, Callable[[Progress], None]], Any],
+        told: Callable[[Point, Progress], None],
+    ) -> Generator[tuple[Point, Any], None, None]:  # fmt: skip
+        """Yield each point with what the job returned, or with something that has a `reason` where it died."""
+
+
+class Watcher(Protocol):
+    """Who shows how the sweep goes."""
+
+    def begin(self, points: int, finished: int) -> None:
+        """Be told how many points there are, and how many were finished before."""
+
+    def told(self, point: Point, progress: Progress) -> None:
+        """Be told how far a running point has come."""
+
+    def ended(self, point: Point, row: Row, message: str) -> None:
+        """Be told that a point has ended; the message is empty where it did well."""
+
+    def note(self, text: str) -> None:
+        """Be told something in a line."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The points of a scenario, the text they were given as, the folder of their results and that of the data."""
+
+    points: list[Point]
+    given: str
+    out: Path
+    data: Path
+
+    def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
+        """Run the unfinished points and return every point's row, in the grid's order.
+
+        Raises UserError where the folder cannot be used, and where a point shows a mistake of the user before any
+        has finished; then what this call has written is gone again.
+        """
+        with locked(self.out) as remove:
+            if fresh:
+                clear(self.out)
+            clear_partial(self.out)
+            rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
+            self._mention_others(watcher)
+            before = (self.out / "scenario.yaml").is_file()
+            replace(self.out / "scenario.yaml", self.given)
+            try:
+                self._run_rest(rows, run, engine, watcher)
+            except UserError:
+                if not rows and not before:
+                    for name in ("scenario.yaml", "summary.csv"):
+                        (self.out / name).unlink(missing_ok=True)
+                    remove.append(self.out)
+                raise
+            finally:
+                clear_partial(self.out)
+        return self._ordered(rows)
+
+    def unfinished(self, fresh: bool = False) -> list[Point]:
+        """Return the points that a run would run."""
+        return [point for point in self.points if fresh or finished(self.out / point.id) is None]
+
+    def _run_rest(self, rows: dict[str, Row], run: Run, engine: Engine, watcher: Watcher) -> None:
+        rest = [point for point in self.points if point.id not in rows]
+        good = len(rows)
+        watcher.begin(len(self.points), good)
+        self._write_summary(rows)
+        with closing(engine.work(rest, partial(attempt, run, self.out, self.data), watcher.told)) as results:
+            for point, result in results:
+                outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
+                if outcome.mistake and not good:
+                    raise outcome.mistake
+                good += outcome.row is not None
+                rows[point.id] = outcome.row or {"status": "failed"}
+                told = self._keep_log(point, outcome)
+                self._write_summary(rows)
+                watcher.ended(point, self._whole(point, rows[point.id]), told)
+
+    def _keep_log(self, point: Point, outcome: Outcome) -> str:
+        log = self.out / f"{point.id}.log"
+        if outcome.row is not None:
+            log.unlink(missing_ok=True)
+            return ""
+        replace(log, outcome.traceback or f"{outcome.message}\n")
+        return f"{outcome.message} ({log})"
+
+    def _whole(self, point: Point, row: Row) -> Row:
+        first = {"point": point.id, "status": row.get("status", "done")}
+        return {**first, **point.axes, "seed": point.scenario.seed, **{key: row.get(key) for key in RESULTS}}
+
+    def _ordered(self, rows: dict[str, Row]) -> list[Row]:
+        return [self._whole(point, rows[point.id]) for point in self.points if point.id in rows]
+
+    def _write_summary(self, rows: dict[str, Row]) -> None:
+        axes = [axis for axis in self.points[0].axes if axis != "seed"]
+        write_table(self.out / "summary.csv", ["point", "status", *axes, "seed", *RESULTS], self._ordered(rows))
+
+    def _mention_others(self, watcher: Watcher) -> None:
+        mine = {point.id for point in self.points}
+        others = sum(1 for path in folders(self.out) if path.name not in mine)
+        if others:
+            were = "point of another version of this scenario is" if others == 1 else "points of other versions are"
+            watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
+
+
+def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progress], None]) -> Outcome:
+    """Run one point beside its place and move it there when it is done; a failure is returned, not raised."""
+    folder = out / f".partial-{point.id}"
+    try:
+        folder.mkdir()
+        row = run(point, folder, data, told)
+        (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
+        shutil.rmtree(out / point.id, ignore_errors=True)  # what is there lacks a file, or it would have been skipped
+        folder.rename(out / point.id)
+    except UserError as error:
+        return Outcome(message=str(error), mistake=error)
+    except Exception as error:
+        told_of = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome(message=told_of, traceback=traceback.format_exc())
+    else:
+        return Outcome(row=json.loads(json.dumps(row, default=_python)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def finished(folder: Path) -> Row | None:
+    """Return the row of a finished point, or None where a file is missing or it did not end well."""
+    if not all((folder / name).is_file() for name in FILES):
+        return None
+    try:
+        row: Row = json.loads((folder / "row.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return row if row.get("status", "done") != "failed" else None
+
+
+def folders(out: Path) -> list[Path]:
+    """Return the folders of points in a folder of results."""
+    return sorted(path for path in out.iterdir() if path.is_dir() and ID.fullmatch(path.name))
+
+
+def clear(out: Path) -> None:
+    """Remove every file that sweeps have made in this folder, and nothing else."""
+    for path in folders(out):
+        if (path / "scenario.yaml").is_file():
+            shutil.rmtree(path)
+    logs = [path for path in out.glob("*.log") if ID.fullmatch(path.stem)]
+    for path in [*logs, out / "summary.csv", out / "scenario.yaml"]:
+        path.unlink(missing_ok=True)
+    shutil.rmtree(out / "report", ignore_errors=True)
+
+
+def clear_partial(out: Path) -> None:
+    """Remove what points that were interrupted have left."""
+    for path in out.glob(".partial-*"):
+        if ID.fullmatch(path.name.removeprefix(".partial-")):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    """Write a CSV file whole, under another name first; None and NaN are left empty."""
+    hidden = path.with_name(f".{path.name}.partial")
+    with hidden.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    os.replace(hidden, path)
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a text file whole, under another name first."""
+    hidden = path.with_name(f".{path.name}.partial")
+    hidden.write_text(text, encoding="utf-8")
+    os.replace(hidden, path)
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[list[Path]]:
+    """Hold the folder for this process alone, creating it; the lock of a process that has died is free again.
+
+    Folders put into the list that it gives are removed at the end if this call created them and they are empty.
+    Raises UserError where the folder cannot be written or another process holds it.
+    """
+    new, path = [folder for folder in (out, *out.parents) if not folder.exists()], out / ".lock"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({error.strerror}); give another folder with --out") from None
+    remove: list[Path] = []
+    with file:
+        _take(file, out)
+        try:
+            yield remove
+        finally:
+            path.unlink(missing_ok=True)
+            for folder in new if remove else []:
+                if not any(folder.iterdir()):
+                    folder.rmdir()
+
+
+def _take(file: TextIO, out: Path) -> None:
+    # The system frees the lock of a process that dies, however it dies.
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        mend = "wait until it ends, or give another folder with --out"
+        raise UserError(f"{out} is being written by process {file.read().strip() or '?'}; {mend}") from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+
+
+def _python(value: Any) -> Any:
+    return value.item()  # a number of numpy's
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)

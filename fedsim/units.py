@@ -1,0 +1,361 @@
+"""Quantities as people write them ("50 ms", "10 Mbit/s", "lognormal(2 GFLOP/s, 0.8)") made into SI numbers and draws.
+
+The annotated types (`Seconds`, `Rate`, ...) are floats and ints to the code that uses them; pydantic reads the text
+where a scenario enters.  A plain number is taken to be in SI units already: seconds, bits per second, bytes, FLOP/s.
+Texts are read as exact fractions and rounded once, so "50 ms" and "0.05 s" are the same float.  It models
+independent draws from one distribution each; no mixtures, no correlation, no units derived from other units.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction as Exact
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+QUANTITY = re.compile(rf"\s*({NUMBER})\s*(.*?)\s*")
+CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One kind of quantity: its name, its units with their size in the SI unit (the first one shown is tried first)."""
+
+    name: str
+    base: str
+    units: dict[str, Exact]
+    shown: tuple[str, ...]  # the units that messages and texts use
+    positive: bool = False  # zero is refused as well
+
+    def parse(self, value: Any) -> float:
+        """Return the quantity in SI units.  Raises ValueError with a sentence that holds the mend."""
+        return float(self._exact(value))
+
+    def _exact(self, value: Any) -> Exact:
+        number, unit = split(value, self.name, self.example)
+        if unit and unit not in self.units:
+            raise ValueError(self._wrong_unit(value, unit))
+        exact = number * self.units[unit or self.base]
+        if exact < 0 or (self.positive and exact == 0):
+            least = "more than zero" if self.positive else "zero or more"
+            raise ValueError(f"{value!r} is not a {self.name}: it must be {least}")
+        return exact
+
+    @property
+    def example(self) -> str:
+        """A text that this dimension accepts."""
+        return f"'10 {self.shown[0]}'"
+
+    def _wrong_unit(self, value: Any, unit: str) -> str:
+        other = next((d.name for d in DIMENSIONS if unit in d.units), None)
+        near = f"{unit}/s" if f"{unit}/s" in self.units else None if other else nearest(unit, self.units)
+        what = f"is a unit of {other}" if other else "is not a unit known here"
+        mean = f"; did you mean {near!r}?" if near else ""
+        return (
+            f"{value!r} is not a {self.name}: {unit!r} {what}{mean} (units of a {self.name}: {', '.join(self.shown)})"
+        )
+
+    def text(self, value: float) -> str:
+        """Return the shortest text that parses to exactly this value."""
+        texts = [f"{_decimal(Exact(repr(float(value))) / self.units[unit])} {unit}" for unit in self.shown]
+        right = [text for text in texts if self.parse(text) == value] if value or not self.positive else []
+        return min(right, key=len, default=f"{float(value)!r} {self.base}")
+
+    def draw(self, value: Any) -> "Draw":
+        """Return the distribution that a text such as "50 ms" or "uniform(1 s, 2 s)" describes.
+
+        Raises ValueError for an unknown distribution, wrong units or parameters that make no sense.
+        """
+        if isinstance(value, Draw):
+            if value.unit != self.base:
+                raise ValueError(f"'{value}' is not a {self.name}")
+            return value
+        call = CALL.fullmatch(value) if isinstance(value, str) else None
+        if call is None:
+            return Draw("constant", (self.parse(value),), self.base)
+        kind, given = call[1], [text.strip() for text in call[2].split(",") if text.strip()]
+        if kind not in DISTRIBUTIONS:
+            near = nearest(kind, DISTRIBUTIONS)
+            mean = f"did you mean {near!r}? " if near else ""
+            known = ", ".join(f"{name}({', '.join(args)})" for name, args in DISTRIBUTIONS.items())
+            raise ValueError(f"{kind!r} is not a distribution; {mean}There are: {known}")
+        names = DISTRIBUTIONS[kind]
+        if (len(given) < 1) if kind == "choice" else (len(given) != len(names)):
+            raise ValueError(f"{value!r}: {kind} is written {kind}({', '.join(names)})")
+        plain: Callable[[str], float] = self.parse
+        read: dict[str, Callable[[str], float]] = {"sigma": _sigma, "sd": self.lenient.parse}
+        wanted = names if kind != "choice" else ["value"] * len(given)
+        readers = [read.get(name, plain) for name in wanted]
+        values = tuple(reader(text) for reader, text in zip(readers, given, strict=True))
+        if kind == "uniform" and values[0] > values[1]:
+            raise ValueError(f"{value!r}: the lower end comes first, uniform({given[1]}, {given[0]})")
+        return Draw(kind, values, self.base)
+
+    @property
+    def lenient(self) -> "Dimension":
+        """The same dimension with zero allowed, for spreads."""
+        return Dimension(self.name, self.base, self.units, self.shown)
+
+
+DISTRIBUTIONS = {
+    "lognormal": ["median", "sigma"],
+    "uniform": ["low", "high"],
+    "normal": ["mean", "sd"],
+    "exponential": ["mean"],
+    "choice": ["a", "b", "..."],
+}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A distribution of a quantity: its kind, its parameters in SI units (sigma has none), and its SI unit."""
+
+    kind: str
+    values: tuple[float, ...]
+    unit: str
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Return `size` independent values, float64, none negative: a normal is drawn again where it is."""
+        first, second = self.values[0], self.values[-1]
+        match self.kind:
+            case "lognormal":
+                return first * np.exp(second * rng.standard_normal(size))
+            case "uniform":
+                return rng.uniform(first, second, size)
+            case "normal":
+                drawn = rng.normal(first, second, size)
+                while (below := drawn < 0).any():
+                    drawn[below] = rng.normal(first, second, int(below.sum()))
+                return drawn
+            case "exponential":
+                return rng.exponential(first, size)
+            case "choice":
+                return rng.choice(np.array(self.values, dtype=np.float64), size)
+            case _:
+                return np.full(size, first, dtype=np.float64)
+
+    def __str__(self) -> str:
+        """Return a text that parses to the same draw."""
+        dimension = next(d for d in DIMENSIONS if d.base == self.unit)
+        texts = [dimension.text(value) for value in self.values]
+        if self.kind == "constant":
+            return texts[0]
+        if self.kind == "lognormal":
+            texts[1] = repr(self.values[1])
+        return f"{self.kind}({', '.join(texts)})"
+
+
+@dataclass(frozen=True)
+class Updates:
+    """A stretch of a run counted in updates of the server's state."""
+
+    count: int
+
+    def __str__(self) -> str:
+        """Return "1 update" or "20 updates"."""
+        return f"{self.count} update{'' if self.count == 1 else 's'}"
+
+
+def nearest(word: str, words: Any) -> str | None:
+    """Return the known word that is most like this one, if one is like it at all."""
+    plain = {str(known).lower(): str(known) for known in words}
+    found = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.6)
+    return plain[found[0]] if found else None
+
+
+def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
+    """Return the number and the unit ("" if none) of what was written.  Raises ValueError if it is neither."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
+    if not isinstance(value, str):
+        if not math.isfinite(value):
+            raise ValueError(f"{value!r} is not a {name}: it must be finite")
+        return Exact(repr(value)), ""
+    found = QUANTITY.fullmatch(value)
+    if found is None:
+        raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
+    return Exact(found[1]), found[2]
+
+
+def _decimal(exact: Exact) -> str:
+    number = float(exact)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def _sigma(text: str) -> float:
+    number, unit = split(text, "sigma", "'0.5'")
+    if unit or number < 0:
+        raise ValueError(f"{text!r} is not a sigma: it is a plain number of zero or more, the spread of the logarithm")
+    return float(number)
+
+
+def _units(**sizes: Any) -> dict[str, Exact]:
+    return {name: Exact(size) for name, size in sizes.items()}
+
+
+_DECIMAL = {
+    "": Exact(1),
+    "k": Exact(1000),
+    "M": Exact(10**6),
+    "G": Exact(10**9),
+    "T": Exact(10**12),
+    "P": Exact(10**15),
+}
+_BINARY = {"Ki": Exact(2**10), "Mi": Exact(2**20), "Gi": Exact(2**30), "Ti": Exact(2**40)}
+_TIME = _units(ns="1e-9", us="1e-6", ms="1e-3", s=1, min=60, h=3600, d=86400) | _units(
+    sec=1, second=1, seconds=1, minute=60, minutes=60, hour=3600, hours=3600, day=86400, days=86400
+)
+_TIME |= {"\u00b5s": Exact("1e-6"), "\u03bcs": Exact("1e-6")}  # the micro sign and the Greek letter
+_SIZE = {f"{p}B": size for p, size in (_DECIMAL | _BINARY).items()} | {"bytes": Exact(1), "byte": Exact(1)}
+
+SECONDS = Dimension("time", "s", _TIME, ("s", "ms", "us", "min", "h", "d"))
+BYTES = Dimension("size", "B", _SIZE, ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB"))
+RATE = Dimension(
+    "rate",
+    "bit/s",
+    {f"{p}bit/s": size for p, size in _DECIMAL.items()}
+    | {f"{p}bps": size for p, size in _DECIMAL.items()}
+    | {f"{unit}/s": 8 * size for unit, size in _SIZE.items()},
+    ("Mbit/s", "kbit/s", "Gbit/s", "bit/s"),
+    positive=True,
+)
+FLOPS = Dimension(
+    "speed",
+    "FLOP/s",
+    {f"{p}FLOP/s": size for p, size in _DECIMAL.items()} | {f"{p}FLOPS": size for p, size in _DECIMAL.items()},
+    ("GFLOP/s", "MFLOP/s", "TFLOP/s", "kFLOP/s", "FLOP/s"),
+    positive=True,
+)
+FREQUENCY = Dimension(
+    "frequency",
+    "/s",
+    {f"{sign}{unit}": 1 / size for sign in ("/", "/ ", "per ") for unit, size in _TIME.items()} | {"Hz": Exact(1)},
+    ("/s", "/min", "/h", "/d", "per hour", "per day"),
+)
+DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY)
+
+
+def fraction(value: Any) -> float:
+    """Return a share between 0 and 1, also written as "30 %".  Raises ValueError outside of that."""
+    number, unit = split(value, "fraction", "'0.3' or '30 %'")
+    if unit not in ("", "%"):
+        raise ValueError(f"{value!r} is not a fraction: it has no unit {unit!r}; write 0.3 or '30 %'")
+    share = number / 100 if unit else number
+    if not 0 <= share <= 1:
+        percent = f"; did you mean '{_decimal(share)} %'?" if 2 <= share <= 100 else ""
+        raise ValueError(f"{value!r} is not a fraction: it must lie between 0 and 1{percent}")
+    return float(share)
+
+
+def count(value: Any) -> int:
+    """Return a whole number of at least one.  Raises ValueError otherwise."""
+    number, unit = split(value, "count", "5")
+    if unit or number.denominator != 1 or number < 1:
+        raise ValueError(f"{value!r} is not a count: it must be a whole number of at least 1")
+    return int(number)
+
+
+def nbytes(value: Any) -> int:
+    """Return a whole number of bytes.  Raises ValueError where it is not whole."""
+    exact = BYTES._exact(value)
+    if exact.denominator != 1:
+        raise ValueError(f"{value!r} is not a size: it is not a whole number of bytes")
+    return int(exact)
+
+
+def every(value: Any) -> Updates | float:
+    """Return "20 updates" as Updates, "10 min" as seconds.  Raises ValueError for a bare number: it could be either."""
+    if isinstance(value, Updates):
+        return value
+    number, unit = split(value, "stretch of a run", "'20 updates' or '10 min'")
+    if unit in ("update", "updates"):
+        return Updates(count(str(number)))
+    if not unit:
+        raise ValueError(f"{value!r} could be updates or seconds: write '{value} updates' or '{value} s'")
+    if unit not in SECONDS.units:
+        raise ValueError(f"{value!r} is not a stretch of a run: write '20 updates' or '10 min'")
+    seconds = SECONDS.parse(value)
+    if seconds == 0:
+        raise ValueError(f"{value!r} is not a stretch of a run: it must be more than zero")
+    return seconds
+
+
+def canonical(value: Any) -> Any:
+    """Return one form for everything that means the same: texts with units as SI numbers, whole floats as ints.
+
+    A text that is no quantity and no draw stays itself, so the result says nothing of which option it belongs to.
+    """
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return int(value) if float(value).is_integer() else float(value)
+    if isinstance(value, Updates):
+        return str(value)
+    if isinstance(value, Draw):
+        return canonical(value.values[0]) if value.kind == "constant" else [value.kind, *map(canonical, value.values)]
+    if isinstance(value, dict):
+        return {str(key): canonical(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [canonical(inner) for inner in value]
+    return _canonical_text(str(value))
+
+
+def _canonical_text(text: str) -> Any:
+    readers: list[Callable[[str], Any]] = [d.draw for d in DIMENSIONS] + [fraction, every]
+    for read in readers if text[:1].isalnum() or text[:1] in ".+" else []:
+        try:
+            return canonical(read(text))
+        except ValueError:
+            continue
+    return text
+
+
+def _schema(what: str, *examples: str, number: str = "number") -> WithJsonSchema:
+    return WithJsonSchema(
+        {"anyOf": [{"type": number}, {"type": "string"}], "description": what, "examples": [*examples]}
+    )
+
+
+def _quantity(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
+    return (
+        BeforeValidator(dimension.parse),
+        PlainSerializer(dimension.text, when_used="json"),
+        _schema(f"A {dimension.name}; a plain number is in {dimension.base}.", *examples),
+    )
+
+
+def _draw(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
+    what = f"A {dimension.name} or a distribution of it: {', '.join(DISTRIBUTIONS)}."
+    return BeforeValidator(dimension.draw), PlainSerializer(str, when_used="json"), _schema(what, *examples)
+
+
+Seconds = Annotated[float, *_quantity(SECONDS, "50 ms", "10 min")]
+Rate = Annotated[float, *_quantity(RATE, "10 Mbit/s")]
+Flops = Annotated[float, *_quantity(FLOPS, "2 GFLOP/s")]
+Frequency = Annotated[float, *_quantity(FREQUENCY, "0.5 per hour", "2/min", "0.01/s")]
+Bytes = Annotated[
+    int,
+    BeforeValidator(nbytes),
+    PlainSerializer(BYTES.text, when_used="json"),
+    _schema("A size in bytes.", "2 GiB", "64 kB"),
+]
+Fraction = Annotated[float, BeforeValidator(fraction), _schema("A share between 0 and 1.", "30 %")]
+Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
+Every = Annotated[
+    Updates | float,
+    BeforeValidator(every),
+    PlainSerializer(
+        lambda value: str(value) if isinstance(value, Updates) else SECONDS.text(value),
+        return_type=str,
+        when_used="json",
+    ),
+    WithJsonSchema({"type": "string", "examples": ["20 updates", "10 min"]}),
+]
+SecondsDraw = Annotated[Draw, *_draw(SECONDS, "50 ms", "lognormal(50 ms, 0.5)")]
+RateDraw = Annotated[Draw, *_draw(RATE, "10 Mbit/s", "lognormal(5 Mbit/s, 1.0)")]
+FlopsDraw = Annotated[Draw, *_draw(FLOPS, "2 GFLOP/s", "lognormal(2 GFLOP/s, 0.8)")]

@@ -1,0 +1,81 @@
+"""Pydantic's complaints as plain sentences.  It knows the kinds of complaint that scenarios can cause."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedsim.errors import Problem
+from fedsim.units import nearest
+
+PLAIN: dict[str, str] = {
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be a text",
+    "list_type": "must be a list, as [a, b]",
+    "tuple_type": "must be a list, as [a, b]",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+    "dataclass_type": "must be a mapping of keys to values",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "needs at least {min_length} entry",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "does not have the form {pattern}",
+}
+
+
+def did_you_mean(word: str, words: Sequence[str], what: str) -> str:
+    """Return a hint: the nearest of the words, if one is near, and all of them."""
+    near = nearest(word, words)
+    mean = f"; did you mean {near!r}?" if near else "."
+    return f"{mean} {what}: {', '.join(words)}" if words else mean.rstrip(".")
+
+
+def problems(
+    errors: Sequence[Any],
+    where: tuple[str, ...] = (),
+    known: Callable[[tuple[Any, ...]], Sequence[str]] = lambda path: (),
+) -> list[Problem]:
+    """Return one problem a key; `known` gives the names that a mapping at a path may hold, for hints."""
+    found: dict[tuple[Any, ...], Problem] = {}
+    for error in errors:
+        path = tuple(step for step in error["loc"] if not _invented(step))
+        key = ".".join(map(str, (*where, *path)))
+        found.setdefault(path, Problem(key, sentence(error, path, known)))
+    return list(found.values())
+
+
+def sentence(error: Any, path: tuple[Any, ...], known: Callable[[tuple[Any, ...]], Sequence[str]]) -> str:
+    """Return one of pydantic's errors in plain words."""
+    kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"there is no such key{did_you_mean(str(path[-1]), known(path[:-1]), 'There are')}"
+    if kind in ("missing", "missing_argument"):
+        return "is missing and has no default"
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"])
+    if kind == "literal_error":
+        near = nearest(str(given), context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
+        return f"{_short(given)} is not one of {context['expected']}" + (f"; did you mean {near!r}?" if near else "")
+    if kind in PLAIN:
+        return f"{_short(given)}: {PLAIN[kind].format(**context)}"
+    message = str(error["msg"])
+    return f"{_short(given)}: {message[:1].lower()}{message[1:]}"
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _invented(step: Any) -> bool:
+    # Pydantic adds the branch of a union to the path: "function-before[...]", "list[str]", "constrained-int".
+    return isinstance(step, str) and ("[" in step or "-" in step or step in ("int", "float", "str", "bool", "none"))

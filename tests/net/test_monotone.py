@@ -1,0 +1,54 @@
+"""Check 7: nothing that makes the network worse makes a lone transfer faster.
+
+Rivals must outlast the transfer: with less rate in sight slow start is reckoned to leave less of it idle, so one that
+goes away at once can make the reckoned start shorter than the lone one.
+"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from netlab import access, down, fluid, up, world
+
+from fedsim.net.effects.jitter import Jitter
+from fedsim.net.effects.loss import Loss
+
+nbytes, latency, rate = st.integers(1, 10**8), st.floats(0, 0.5), st.floats(1e5, 1e9)
+losses = st.floats(0, 0.4) | st.floats(0, 0.05)
+models = st.builds(fluid, congestion_control=st.sampled_from(["cubic", "reno", "bbr"]), deterministic=st.booleans())
+worse = st.tuples(st.integers(0, 10**7), st.floats(0, 0.5), st.floats(0, 0.3), st.floats(0, 0.2), st.floats(0.1, 1))
+
+
+def arrival(direction, nbytes, latency, loss, rate, model, jitter=0.0, rivals=0):
+    here = world(
+        latency, rate, rate, 1 + rivals, model=model, effects=[Loss(loss), Jitter(jitter)], server=access(2 * rate)
+    )
+    here.network.send(direction(0, nbytes))
+    for rival in range(rivals):
+        here.network.send(direction(1 + rival, 10**12))
+    while not any(row.nbytes == nbytes for row in here.rows):
+        here.env.step()
+    return here.env.now
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([up, down]), nbytes, latency, losses, rate, models, worse)
+def test_more_bytes_trips_losses_or_jitter_and_less_rate_are_never_faster(
+    direction, nbytes, latency, loss, rate, model, worse
+):
+    bytes_more, latency_more, loss_more, jitter, part = worse
+    plain = arrival(direction, nbytes, latency, loss, rate, model)
+    more_loss = loss + loss_more * (1 - loss)
+    for other in (
+        arrival(direction, nbytes + bytes_more, latency, loss, rate, model),
+        arrival(direction, nbytes, latency + latency_more, loss, rate, model),
+        arrival(direction, nbytes, latency, more_loss, rate, model),
+        arrival(direction, nbytes, latency, loss, rate, model, jitter),
+        arrival(direction, nbytes, latency, loss, rate * part, model),
+    ):
+        assert other >= plain * (1 - 1e-9)
+
+
+@given(st.sampled_from([up, down]), nbytes, latency, rate, st.integers(0, 6), st.integers(1, 4))
+def test_more_rivals_that_stay_are_never_faster(direction, nbytes, latency, rate, rivals, more):
+    few = arrival(direction, nbytes, latency, 0.0, rate, fluid(), rivals=rivals)
+    many = arrival(direction, nbytes, latency, 0.0, rate, fluid(), rivals=rivals + more)
+    assert many >= few * (1 - 1e-9)

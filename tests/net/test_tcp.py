@@ -1,0 +1,131 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.net.tcp import (
+    TransferModel,
+    ack_ceiling,
+    first_loss,
+    loss_ceiling,
+    packets,
+    stall,
+    syn_wait,
+    wire_size,
+)
+
+MODEL, MEAN = TransferModel(), TransferModel(deterministic=True)
+losses = st.floats(1e-4, 0.4)
+draws = st.floats(0, 1, exclude_max=True)
+
+
+@pytest.mark.parametrize(("nbytes", "count"), [(0, 0), (1, 1), (1448, 1), (1449, 2), (14480, 10), (14481, 11)])
+def test_packets_and_wire_size(nbytes, count):
+    assert packets(MODEL, nbytes) == count
+    assert wire_size(MODEL, nbytes, 0.0) == nbytes + 52 * count
+    assert wire_size(MODEL, nbytes, 0.5) == 2 * (nbytes + 52 * count)
+
+
+def test_stall_by_hand():
+    """At 10 Mbit/s and 100 ms 83.3 packets are under way: windows of 10, 20, 40 and 80 leave gaps, 160 do not."""
+    packet = 1500 / 1.25e6
+    gaps = [0.1 + packet - window * packet for window in (10, 20, 40, 80)]
+    assert stall(MODEL, 1e9, 0.1, 1.25e6) == pytest.approx(sum(gaps))
+    assert stall(MODEL, 30 * 1500 + 1, 0.1, 1.25e6) == pytest.approx(sum(gaps[:2]))
+    assert stall(MODEL, 30 * 1500, 0.1, 1.25e6) == pytest.approx(gaps[0])
+    assert stall(MODEL, 10 * 1500, 0.1, 1.25e6) == 0.0
+
+
+def test_no_stall_without_a_rate_or_a_round_trip():
+    assert stall(MODEL, 1e9, 0.1, 0.0) == 0.0
+    assert stall(MODEL, 1e9, 0.0, 1e9) == 0.0
+    assert stall(MODEL, 0.0, 0.1, 1e6) == 0.0
+
+
+@given(st.floats(1, 1e8), st.floats(0, 1), st.floats(1e3, 1e9), st.floats(0, 1))
+def test_the_start_never_makes_a_faster_link_slower(size, trip, rate, more):
+    def seconds(r):
+        return stall(MODEL, size, trip, r) + size / r
+
+    assert seconds(rate * (1 + more)) <= seconds(rate) * (1 + 1e-12)
+
+
+def test_acknowledgements_allow_57_7_times_the_reverse_rate():
+    assert ack_ceiling(MODEL, 1e6) == pytest.approx(57.7e6, rel=1e-3)
+
+
+def test_loss_ceilings_by_hand():
+    def packets_a_trip(name, loss, trip=0.1):
+        return loss_ceiling(TransferModel(congestion_control=name), trip, loss) * trip / 1500
+
+    assert packets_a_trip("reno", 0.01) == pytest.approx(math.sqrt(150))
+    assert packets_a_trip("cubic", 0.01) == pytest.approx(math.sqrt(150))
+    assert packets_a_trip("cubic", 1e-4) == pytest.approx(1.054 * 1000**0.75)
+    assert packets_a_trip("bbr", 0.05) == math.inf
+    pftk = 0.1 / (0.1 * math.sqrt(0.2 / 3) + 0.2 * 3 * math.sqrt(0.3 / 8) * 0.1 * 1.32)
+    assert [packets_a_trip(name, 0.1) for name in ("reno", "cubic", "bbr")] == pytest.approx([pftk] * 3)
+
+
+@given(st.sampled_from(["cubic", "reno", "bbr"]), losses, losses, st.floats(1e-3, 2), st.floats(1e-3, 2))
+def test_more_loss_or_a_longer_trip_never_raises_the_ceiling(name, loss, other, trip, longer):
+    model = TransferModel(congestion_control=name)
+    low, high = sorted([loss, other])
+    assert loss_ceiling(model, trip, high) <= loss_ceiling(model, trip, low) * (1 + 1e-12)
+    assert loss_ceiling(model, trip + longer, loss) <= loss_ceiling(model, trip, loss) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.03, 0.3])
+def test_the_first_loss_is_geometric(loss):
+    """Equally spaced draws give each number its share of them."""
+    draws = (np.arange(20_000) + 0.5) / 20_000
+    numbers = np.array([first_loss(MODEL, 10**9, loss, float(draw)) for draw in draws])
+    for count in (1, 2, 10, 100):
+        assert np.mean(numbers <= count) == pytest.approx(1 - (1 - loss) ** count, abs=1e-4)
+    assert numbers.mean() == pytest.approx(1 / loss, rel=0.01)
+
+
+def test_a_loss_after_the_last_packet_is_none():
+    assert first_loss(MODEL, 5, 0.01, 0.9) == math.inf
+    assert first_loss(MODEL, 10**6, 0.01, 0.0) == 1
+    assert first_loss(MODEL, 5, 0.0, 0.5) == math.inf
+    assert first_loss(MODEL, 0, 0.5, 0.0) == math.inf
+
+
+@given(st.integers(1, 5000), losses)
+def test_the_mean_first_loss_is_the_sum_over_all_packets(count, loss):
+    packets_sent = 1 + sum((1 - loss) ** i for i in range(1, count + 1))
+    expected = packets_sent if packets_sent <= count else math.inf
+    assert first_loss(MEAN, count, loss, 0.0) == pytest.approx(expected)
+
+
+def test_lost_handshakes_double_their_wait_up_to_the_longest():
+    tries = [0.6, 0.4, 0.2, 0.1, 0.001]  # 1 - draw: a handshake is lost as often as 0.5 to a power is above that
+    waits = [syn_wait(MODEL, 0.5, 1 - left) for left in tries]
+    assert waits == [0.0, 1.0, 3.0, 7.0, 1 + 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120]
+    assert syn_wait(TransferModel(syn_rto=0.5), 0.5, 0.7) == 0.5
+    assert syn_wait(MODEL, 0.0, 0.9) == 0.0
+
+
+@pytest.mark.parametrize("lost", [0.01, 0.28, 0.6, 0.9])
+def test_the_mean_wait_is_the_mean_over_all_draws(lost):
+    counts = [n for n in range(1000) if lost**n > 1e-12]
+    by_count = [syn_wait(MODEL, lost, 1 - lost ** (n + 0.5)) * lost**n * (1 - lost) for n in counts]
+    assert syn_wait(MEAN, lost, 0.0) == pytest.approx(sum(by_count), rel=1e-6)
+
+
+@given(losses, losses, draws)
+def test_more_loss_never_means_a_shorter_wait_or_a_later_loss(loss, other, draw):
+    low, high = sorted([loss, other])
+    for model in (MODEL, MEAN):
+        assert syn_wait(model, high, draw) >= syn_wait(model, low, draw) * (1 - 1e-12)
+        assert first_loss(model, 1000, high, draw) <= first_loss(model, 1000, low, draw) * (1 + 1e-12)
+
+
+def test_constants_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="no 'vegas'; there are cubic, reno, bbr"):
+        TransferModel(congestion_control="vegas")
+    for bad in ({"mtu": 0}, {"tls_rtts": -1}, {"syn_rto": 0.0}, {"rto_max": 0.5}):
+        with pytest.raises(ValueError, match="must be positive"):
+            TransferModel(**bad)
