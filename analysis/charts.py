@@ -29,14 +29,14 @@ def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, targ
     rows = with_panels(frame.assign(x=frame[x] / scale), axes)
     across = alt.X("x:Q", title=f"{name} ({unit})", axis=alt.Axis(tickCount=5))
     percent = alt.Axis(format="%", tickCount=5)
-    line = alt.Chart().mark_line(strokeWidth=2, interpolate="step-after")
-    band = alt.Chart().mark_area(opacity=0.18, interpolate="step-after")
+    line, band = alt.Chart().mark_line(strokeWidth=2), alt.Chart().mark_area(opacity=0.18)
+    lines = colour(algorithms, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
     layers = [
-        band.encode(x=across, y=alt.Y("low:Q", title=score, axis=percent), y2="high:Q", color=colour(algorithms)),
+        band.encode(x=across, y=alt.Y("low:Q", title=score, axis=percent), y2="high:Q", color=lines),
         line.encode(
             x=across,
             y=alt.Y("score:Q", title=score, axis=percent, scale=alt.Scale(zero=False)),
-            color=colour(algorithms),
+            color=lines,
             strokeDash=dash(algorithms),
         ),
     ]
@@ -45,32 +45,39 @@ def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, targ
         layers.append(rule.encode(y=alt.datum(target)))
     chart = facet(layers, rows, height=170, x="independent")
     note = "" if target is None else f"; dashed: the target, {target:.0%}"
-    return finished(chart, f"{score} against {name}", f"{_spread(frame)}{note}")
+    return finished(chart, rows, f"{score.capitalize()} against {name}", f"{_spread(frame)}{note}")
 
 
 def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
-    """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction or kind), bytes (mean).
-
-    The direction `wasted` is whatever moved beyond delivered payload.
+    """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction or kind), bytes (mean), and
+    the whole bar's total and total_sd. The direction `wasted` is whatever moved beyond delivered payload.
     """
     parts = [name for name in PARTS if name in set(frame[part])] if part == "direction" else ordered(frame[part])
     colours = [PARTS[name] for name in parts] if part == "direction" else PALETTE
-    whole = frame.groupby(["algorithm", *axes])["bytes"].sum().max()
-    scale, unit = unit_for(whole, BYTES)
-    rows = with_panels(frame.assign(amount=frame["bytes"] / scale, place=frame[part].map(parts.index)), axes)
+    scale, unit = unit_for(frame["total"].max(), BYTES)
+    sd = frame["total_sd"].fillna(0.0)
+    rows = frame.assign(
+        amount=frame["bytes"] / scale,
+        place=frame[part].map(parts.index),
+        low=(frame["total"] - sd) / scale,
+        high=(frame["total"] + sd) / scale,
+    )
+    rows = with_panels(rows, axes)
+    down = alt.Y("algorithm:N", title=None, sort=list(frame["algorithm"].unique()))
     bars = (
         alt.Chart()
         .mark_bar(height={"band": 0.7})
         .encode(
             x=alt.X("amount:Q", stack="zero", title=f"bytes ({unit})", axis=alt.Axis(tickCount=5)),
-            y=alt.Y("algorithm:N", title=None, sort=list(frame["algorithm"].unique())),
+            y=down,
             color=alt.Color(f"{part}:N", title=None, scale=alt.Scale(domain=parts, range=colours[: len(parts)])),
             order="place:Q",
         )
     )
-    chart = facet([bars], rows, height=_bar_height(frame))
+    spread = alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down)
+    chart = facet([bars, spread], rows, height=_bar_height(frame))
     title = "Bytes moved, by direction" if part == "direction" else "Bytes moved on the wire, by step"
-    return finished(chart, title, _spread(frame).replace(" and one standard deviation", ""))
+    return finished(chart, rows, title, f"{_spread(frame)}, of the whole bar")
 
 
 def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:
@@ -101,18 +108,19 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         "axis": alt.Axis(tickCount=5, format="~g"),
     }
     down = alt.Y("algorithm:N", title=None, sort=algorithms, scale=alt.Scale(domain=algorithms))
+    tint = colour(algorithms, explained=False)
     dots = alt.Chart().mark_point(filled=True, size=90, opacity=1)
     notes = alt.Chart().mark_text(align="left", dx=9, fontSize=10, color="#444")
     layers = [
         alt.Chart().mark_rule(strokeWidth=2).encode(
-            x=alt.X("low:Q", **across), x2="high:Q", y=down, color=colour(algorithms, legend=None)
+            x=alt.X("low:Q", **across), x2="high:Q", y=down, color=tint
         ),
-        dots.encode(x=alt.X("amount:Q", **across), y=down, color=colour(algorithms, legend=None)),
+        dots.encode(x=alt.X("amount:Q", **across), y=down, color=tint),
         notes.transform_filter("datum.amount !== null").encode(x="high:Q", y=down, text="note:N"),
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]  # fmt: skip
     chart = facet(layers, rows, height=_bar_height(frame))
-    return finished(chart, f"{name.capitalize()} until {_goal(target)} is reached", _spread(frame))
+    return finished(chart, rows, f"{name.capitalize()} until {_goal(target)} is reached", _spread(frame))
 
 
 def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> Spec:
@@ -130,16 +138,18 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
     ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
     across = alt.X("x:Q", title=short(axis), axis=ticks, scale=alt.Scale(type="log" if positive else "linear"))
     up: dict[str, Any] = {"title": f"score, share of that at {reference}", "axis": alt.Axis(format="%", tickCount=5)}
-    common = {"x": across, "color": colour(algorithms)}
+    common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0)}
     layers = [
-        alt.Chart().mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
         alt.Chart().mark_line(strokeWidth=2).encode(
             y=alt.Y("share:Q", scale=alt.Scale(zero=False), **up), strokeDash=dash(algorithms), **common
         ),
         alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="share:Q", shape=shape(algorithms), **common),
     ]  # fmt: skip
     chart = facet(layers, rows, height=170)
-    return finished(chart, f"Robustness against {short(axis)}", f"100 % is the score at {reference}. {_spread(frame)}")
+    return finished(
+        chart, rows, f"Robustness against {short(axis)}", f"100 % is the score at {reference}. {_spread(frame)}"
+    )
 
 
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
@@ -162,7 +172,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     ]
     chart = facet(layers, rows, height=230)
     note = f"One mark a condition, mean over {_seeds(frame)}; the line joins those that nobody beats on both"
-    return finished(chart, f"Final {score} against {name}", note)
+    return finished(chart, rows, f"Final {score} against {name}", note)
 
 
 def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
@@ -170,14 +180,14 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
     rows = with_panels(frame.dropna(subset="value"), [], column="algorithm")
     size = max(110, 26 * int(frame["learned"].max()))
     cells = _cells(
-        alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0)),
-        alt.Y("learned:O", title="just learned period"),
+        alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0, grid=False)),
+        alt.Y("learned:O", title="just learned period", axis=alt.Axis(grid=False)),
         (float(rows["value"].min()), float(rows["value"].max())),
         ".0%",
         "score",
     )
     chart = facet(cells, rows, height=size, width=size)
-    return finished(chart, "Score on each period, as periods are learned", f"{where}Mean over {_seeds(frame)}")
+    return finished(chart, rows, "Score on each period, as periods are learned", f"{where}Mean over {_seeds(frame)}")
 
 
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
@@ -196,8 +206,8 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     low, high = (float(known.min() / scale), float(known.max() / scale)) if len(known) else (0.0, 1.0)
     legend = f"{value.split('_')[0]} ({unit})" if unit else value
     cells = _cells(
-        alt.X("x:N", sort=ordered(frame[across]), title=short(across), axis=alt.Axis(labelAngle=0)),
-        alt.Y("y:N", sort=ordered(frame[down])[::-1], title=short(down)),
+        alt.X("x:N", sort=ordered(frame[across]), title=short(across), axis=alt.Axis(labelAngle=0, grid=False)),
+        alt.Y("y:N", sort=ordered(frame[down])[::-1], title=short(down), axis=alt.Axis(grid=False)),
         (low, high),
         ".0%" if value == "score" else ".3~g",
         legend,
@@ -205,8 +215,10 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     )
     wide, tall = (max(110, 58 * frame[axis].nunique()) for axis in (across, down))
     chart = facet(cells, rows, height=max(90, int(tall * 0.6)), width=wide)
-    n = f"Mean over {_seeds(frame)}; an en dash where {'there is none' if value != 'score' else 'nothing was scored'}"
-    return finished(chart, f"{names[value]}{f' ({unit})' if unit else ''}", n)
+    note = f"Mean over {_seeds(frame)}"
+    if value in TARGETS:
+        note += ", of those that reached it; an en dash where none did"
+    return finished(chart, rows, f"{names[value]}{f' ({unit})' if unit else ''}", f"{note}. Darker is better")
 
 
 def _cells(

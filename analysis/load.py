@@ -1,11 +1,13 @@
 """Run folders to data frames: the points of all runs in one frame, each table of all points in another.
 
-A point is named "<run>/<point>", so that several runs can stand side by side. Only finished points (status `done`)
-are read; the others stay in `points`, so that a report can name them.
+A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
+tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
+before its protocol was through, has its tables and counts with them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ class Runs:
     tables: dict[str, pd.DataFrame]
     scenarios: dict[str, str]  # run -> its scenario.yaml as given
     resolved: dict[str, dict[str, Any]]  # point -> its resolved scenario
+    versions: dict[str, dict[str, str]]  # point -> the programs it was made with, and their versions
 
     def split(self, table: str) -> dict[str, pd.DataFrame]:
         """Return each finished point's rows of a table, which may be none."""
@@ -65,11 +68,13 @@ def load(folders: Sequence[Path]) -> Runs:
     grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
     frames, tables = [], []
     resolved: dict[str, dict[str, Any]] = {}
+    versions: dict[str, dict[str, str]] = {}
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
-        finished = summary.loc[summary["status"] == "done", "point"]
+        finished = summary.loc[summary["status"] != "failed", "point"]
         if finished.empty:
             raise NotARunError(f"{folder}: none of its {len(summary)} points has finished; run the scenario to its end")
         scenarios = {point: _resolved(folder / point) for point in finished}
+        versions |= {f"{name}/{point}": _versions(folder / point) for point in finished}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
         tables += [{t: _table(folder / point, t).assign(point=f"{name}/{point}") for t in TABLES} for point in finished]
         frames.append(_described(summary, name, list(grid), scenarios))
@@ -81,6 +86,7 @@ def load(folders: Sequence[Path]) -> Runs:
         tables={t: pd.concat([some[t] for some in tables], ignore_index=True) for t in TABLES},
         scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
         resolved=resolved,
+        versions=versions,
     )
 
 
@@ -129,18 +135,25 @@ def _resolved(folder: Path) -> dict[str, Any]:
     try:
         scenario = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise NotARunError(f"{path}: summary.csv lists this point as done, but its scenario is unreadable: {error}; "
+        raise NotARunError(f"{path}: summary.csv lists this point as run, but its scenario is unreadable: {error}; "
                            "run it again with --fresh") from error  # fmt: skip
     if not isinstance(scenario, dict):
         raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
     return scenario
 
 
+def _versions(folder: Path) -> dict[str, str]:
+    """Return the versions that head a resolved scenario as comments, one `# name: version` a line."""
+    lines = (folder / "scenario.yaml").read_text("utf-8").splitlines()
+    heads = [line[1:].partition(":") for line in takewhile(lambda line: line.startswith("#"), lines)]
+    return {name.strip(): version.strip() for name, colon, version in heads if colon}
+
+
 def _table(folder: Path, table: str) -> pd.DataFrame:
     path = folder / f"{table}.parquet"
     again = "run the scenario again with --fresh"
     if not path.is_file():
-        raise NotARunError(f"{path}: summary.csv lists this point as done, but this table is missing; {again}")
+        raise NotARunError(f"{path}: summary.csv lists this point as run, but this table is missing; {again}")
     try:
         frame: pd.DataFrame = pq.read_table(path).to_pandas()
     except (OSError, pa.ArrowException) as error:
@@ -158,11 +171,10 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
     if "algorithm" not in rows.columns:
         added["algorithm"] = [lookup(s, "algorithm") for s in found]
-    splits = [list(measure.get("splits") or ["test"]) for measure in measures]
     return rows.assign(
         **added,
         run=run,
         point=[f"{run}/{point}" for point in rows["point"]],
         model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
-        split=["test" if "test" in names else names[0] for names in splits],
+        split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
     )

@@ -1,5 +1,6 @@
 """The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,21 @@ Chart = Any  # one of Altair's chart classes, which have no common typed face
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
+MOST_COLUMNS = 4
 WIDTHS = {1: 460, 2: 320, 3: 230, 4: 170}
 
 
 def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None) -> pd.DataFrame:
     """Return the frame with texts `column` and `row`: which panel a row of it belongs to.
 
-    The first axis with several values makes the columns, all others the rows; an axis with one value makes none.
+    The first axis with several values, but not too many, makes the columns, all others the rows; an axis with one
+    value makes none.
     Where another column of the frame is to make the columns, such as the algorithm, every axis makes rows.
     """
     varied = [axis for axis in axes if frame[axis].nunique() > 1]
-    across, down = (varied[:1], varied[1:]) if column is None else ([], varied)
+    first = next((axis for axis in varied if frame[axis].nunique() <= MOST_COLUMNS), varied[0] if varied else "")
+    across = [first] if column is None and first else []
+    down = [axis for axis in varied if axis not in across]
     labels = [[f"{short(axis)} {value}" for value in frame[axis]] for axis in down]
     rows = [", ".join(parts) for parts in zip(*labels, strict=True)] if labels else ""
     columns = [f"{short(axis)} {value}" for axis in across for value in frame[axis]] or ""
@@ -33,17 +38,21 @@ def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None)
 
 
 def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | None = None, **resolve: Any) -> Chart:
-    """Return the layers over the frame, one panel for each of its values of `column` and `row`."""
+    """Return the layers, one panel for each of the frame's values of `column` and `row`; `finished` adds the data."""
     columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
-    size = width or WIDTHS.get(min(len(columns), 4), 170)
-    data = alt.InlineData(values=records(frame))
-    chart = alt.layer(*layers, data=data).properties(width=size, height=height)
+    size = width or WIDTHS[min(len(columns), MOST_COLUMNS)]
+    real = [layer.transform_filter("!datum.absent") for layer in layers]
+    chart = alt.layer(*real, data=alt.NamedData(name="rows")).properties(width=size, height=height)
     header: dict[str, Any] = {"labelFontSize": 11, "labelFontWeight": "bold", "title": None}
+    if len(columns) > MOST_COLUMNS and len(rows) == 1:
+        wrapped = alt.Facet("column:N", sort=columns, header=alt.Header(**header))
+        return chart.facet(facet=wrapped, columns=MOST_COLUMNS, spacing=14).resolve_scale(**resolve)
     sides: dict[str, Any] = {}
     if len(columns) > 1:
         sides["column"] = alt.Column("column:N", sort=columns, header=alt.Header(**header))
     if len(rows) > 1:
-        sides["row"] = alt.Row("row:N", sort=rows, header=alt.Header(**header, labelOrient="right"))
+        lines: dict[str, Any] = {"labelAngle": 0, "labelAlign": "right", "labelExpr": "split(datum.label, ', ')"}
+        sides["row"] = alt.Row("row:N", sort=rows, header=alt.Header(**header, **lines, labelOrient="right"))
     if not sides:
         return chart
     return chart.facet(**sides, spacing={"row": 14, "column": 14}).resolve_scale(**resolve)
@@ -55,10 +64,11 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
 
 
-def colour(algorithms: list[str], **options: Any) -> alt.Color:
+def colour(algorithms: list[str], *, explained: bool = True, **legend: Any) -> alt.Color:
     """Return the colour channel for algorithms, the same in every chart; after seven the dashes tell them apart."""
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(algorithms))]
-    return alt.Color("algorithm:N", scale=alt.Scale(domain=algorithms, range=colours), title=None, **options)
+    key = alt.Legend(symbolOpacity=1, title=None, **legend) if explained else None
+    return alt.Color("algorithm:N", scale=alt.Scale(domain=algorithms, range=colours), legend=key)
 
 
 def dash(algorithms: list[str]) -> alt.StrokeDash:
@@ -73,18 +83,25 @@ def shape(algorithms: list[str]) -> alt.Shape:
     return alt.Shape("algorithm:N", scale=alt.Scale(domain=algorithms, range=shapes), title=None)
 
 
-def finished(chart: Chart, title: str, subtitle: str) -> dict[str, Any]:
-    """Return the chart's Vega-Lite description, with title and the common look."""
+def finished(chart: Chart, rows: pd.DataFrame, title: str, subtitle: str) -> dict[str, Any]:
+    """Return the chart's Vega-Lite description, with its rows, title and the common look."""
     heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#555", offset=10)
     described = (
         chart.properties(title=heading, background="white")
         .configure(font="Helvetica, Arial, sans-serif")
-        .configure_axis(labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor="#e8e8e8", grid=True)
+        .configure_axis(
+            labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor="#e8e8e8", labelLimit=220
+        )
         .configure_view(stroke="#cccccc")
         .configure_legend(orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300)
     )
-    result: dict[str, Any] = described.to_dict()
-    return result
+    spec: dict[str, Any] = described.to_dict()
+    # Vega misplaces panels when one of the grid has no row at all, so such a panel gets one that no layer draws
+    panels = product(rows["column"].unique(), rows["row"].unique())
+    present = set(zip(rows["column"], rows["row"], strict=True))
+    absent = [{"column": column, "row": row, "absent": True} for column, row in panels if (column, row) not in present]
+    # added last, for Altair would check and copy every single row
+    return {**spec, "datasets": {"rows": [*records(rows), *absent]}}
 
 
 def draw(spec: dict[str, Any], path: Path) -> str:
@@ -94,7 +111,7 @@ def draw(spec: dict[str, Any], path: Path) -> str:
     """
     svg: str = vl_convert.vegalite_to_svg(spec)
     path.with_suffix(".svg").write_text(svg, "utf-8")
-    path.with_suffix(".png").write_bytes(vl_convert.vegalite_to_png(spec, ppi=192))
+    path.with_suffix(".png").write_bytes(vl_convert.svg_to_png(svg, ppi=192))
     return svg
 
 

@@ -19,16 +19,16 @@ def show(value: float | None, units: list[tuple[float, str]], sd: float | None =
     if value is None or math.isnan(value):
         return MISSING
     scale, name = (1.0, units[-1][1]) if value == 0 else unit_for(value, units)
-    texts = [_digits(value / scale, units)]
-    if sd is not None and not math.isnan(sd):
-        texts.append(_digits(sd / scale, units))
+    known = [amount / scale for amount in (value, sd) if amount is not None and not math.isnan(amount)]
+    places = _places(known, units)
+    texts = [f"{amount:.{places}f}".replace("-", "−") for amount in known]
     return f"{' ± '.join(texts)} {name}".strip()
 
 
-def _digits(value: float, units: list[tuple[float, str]]) -> str:
+def _places(values: list[float], units: list[tuple[float, str]]) -> int:
+    """Return the decimals for a number and its deviation, the same for both."""
     if units is PERCENT:
-        return f"{value:.1f}"
-    if units is COUNT and value == round(value):
-        return f"{value:.0f}"
-    places = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:.{places}f}"
+        return 1
+    if units is COUNT:
+        return 0 if all(value == round(value) for value in values) else 1
+    return 0 if abs(values[0]) >= 100 else 1 if abs(values[0]) >= 10 else 2

@@ -20,7 +20,7 @@ REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 
 def finished(runs: Runs) -> pd.DataFrame:
     """Return the finished points in the order of their axes, with bytes_moved (on the wire, all directions)."""
-    points = runs.points[runs.points["status"] == "done"]
+    points = runs.points[runs.points["status"] != "failed"]
     moved = runs.tables["transfers"].groupby("point")["wire_bytes"].sum()
     points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0))
     ranks = {axis: {value: i for i, value in enumerate(ordered(points[axis]))} for axis in runs.axes}
@@ -46,7 +46,7 @@ def curves(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def direction_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean bytes by direction (up, down, peer: delivered payload; wasted: the rest), with n (seeds)."""
+    """Return mean bytes by direction (up, down, peer: delivered payload; wasted: the rest), n, total, total_sd."""
     transfers = runs.split("transfers")
 
     def of(point: str) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def direction_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataF
 
 
 def step_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean wire bytes by step (kind), both directions together, with n (seeds)."""
+    """Return mean wire bytes by step (kind), both directions together, n, total, total_sd."""
     transfers = runs.split("transfers")
 
     def of(point: str) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
 
 
 def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean A[i][j] over seeds: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; without empty cells."""
+    """Return mean A[i][j] over seeds: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
     scores = runs.split("scores")
     heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
 
@@ -101,7 +101,13 @@ def _each(points: pd.DataFrame, by: list[str], of: Callable[[str], pd.DataFrame]
 
 
 def _mean_parts(rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: str) -> pd.DataFrame:
-    """Average over seeds; a seed without a part sent no bytes of it, which counts as zero."""
+    """Average over seeds, with total and total_sd of all parts together.
+
+    A seed without a part sent no bytes of it, which counts as zero.
+    """
     seeds = points.groupby(by, sort=False).size().rename("n")
-    sums = rows.groupby([*by, part], sort=False)["bytes"].sum().reset_index().join(seeds, on=by)
+    wholes = rows.groupby([*by, "point"], sort=False)["bytes"].sum().groupby(by, sort=False)
+    totals = pd.DataFrame({"total": wholes.mean(), "total_sd": wholes.std(ddof=1)})
+    sums = rows.groupby([*by, part], sort=False)["bytes"].sum().reset_index()
+    sums = sums.join(seeds, on=by).join(totals, on=by)
     return sums.assign(bytes=sums["bytes"] / sums["n"])

@@ -63,10 +63,12 @@ def _answer(condition: str, rows: pd.DataFrame) -> Answer:
     some = rows[(rows["reached"] > 0) & (rows["reached"] < rows["n"])]
     never = rows[rows["reached"] == 0]
     parts = []
+    ahead = sure[sure["seconds_to_target"] == sure["seconds_to_target"].min()]
     if len(sure):
         told = [f"{row['algorithm']} after {_cost(row)}" for _, row in sure.iterrows()]
-        then = f", then {', '.join(told[1:])}" if told[1:] else ""
-        parts.append(f"{told[0]} reaches {goal} first{then}." if len(rows) > 1 else f"{told[0]} reaches {goal}.")
+        place = "" if len(rows) == 1 else " first" if len(ahead) == 1 else " first, together"
+        verb = "reaches" if len(ahead) == 1 else "reach"
+        parts.append(f"{_listed(ahead['algorithm'].tolist())} {verb} {goal}{place}: {', then '.join(told)}.")
     parts += [
         f"{row['algorithm']} reaches it with {row['reached']} of {row['n']} seeds only, then after {_cost(row)}."
         for _, row in some.iterrows()
@@ -75,8 +77,9 @@ def _answer(condition: str, rows: pd.DataFrame) -> Answer:
         parts = [f"No algorithm reaches {goal}. {_scores(rows)}"]
     elif len(never):
         parts.append(f"{_listed(never['algorithm'].tolist())} never {'reaches' if len(never) == 1 else 'reach'} it.")
-    cheapest = str(sure.loc[sure["bytes_to_target"].idxmin(), "algorithm"]) if len(sure) else None
-    first = str(sure["algorithm"].iloc[0]) if len(sure) else None
+    least = sure[sure["bytes_to_target"] == sure["bytes_to_target"].min()]
+    cheapest = _listed(least["algorithm"].tolist()) if len(sure) else None
+    first = _listed(ahead["algorithm"].tolist()) if len(sure) else None
     if cheapest != first:
         parts.append(f"Cheapest in bytes: {cheapest}.")
     return Answer(condition, " ".join(parts), first, cheapest)

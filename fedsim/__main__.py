@@ -46,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fedsim: interrupted; finished points are kept, the same command continues", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def command(given: argparse.Namespace) -> int:
@@ -88,9 +91,13 @@ def run(
         raise document.error(error.problems) from None
     console.print(results(rows, [*scenario.grid]))
     if not given.no_report and any(row["status"] == "done" for row in rows):
-        from analysis import report
+        from analysis import load, report
 
-        console.print(f"report: {report.write([out], out / 'report')}", soft_wrap=True)
+        try:
+            page = report.write([out], out / "report")
+        except (load.NotARunError, OSError) as error:
+            raise UserError(f"the points are done, but there is no report: {error}") from None
+        console.print(f"report: {page}", soft_wrap=True)
     return 1 if any(row["status"] == "failed" for row in rows) else 0
 
 

@@ -81,7 +81,9 @@ def problems(scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: fr
         told = [repr(units.canonical(value)) for value in values]
         for number, value in enumerate(told):
             if value in told[:number]:
-                found.append(Problem(f"grid.{key}.{number}", f"the axis has {values[number]!r} twice; keep one"))
+                found.append(
+                    Problem(f"grid.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
+                )
     return found
 
 
@@ -130,12 +132,20 @@ def blame(key: str, axes: Mapping[str, Any], choice: Sequence[int]) -> str:
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
-    """Return the values of an axis as tables show them: a part by its name where that tells it from the others."""
-    heads = [value["name"] if isinstance(value, dict) and "name" in value else value for value in values]
-    parts = any(isinstance(value, dict) for value in values)
-    if parts and len({str(head) for head in heads}) == len(heads):
-        return heads
+    """Return the values of an axis as tables show them: parts by their names, and by what else tells them apart."""
+    parts = [value for value in values if isinstance(value, dict) and "name" in value]
+    if not parts:
+        return [_compact(value) for value in values]
+    shared = {key for key in parts[0] if all(key in part and part[key] == parts[0][key] for part in parts)} - {"name"}
+    for hidden in ({key for part in parts for key in part} - {"name"}, shared):
+        short = [_without(value, hidden) if isinstance(value, dict) else value for value in values]
+        if len({str(_compact(value)) for value in short}) == len(values):
+            return [_compact(value) for value in short]
     return [_compact(value) for value in values]
+
+
+def _without(part: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key not in keys}
 
 
 def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:

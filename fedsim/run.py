@@ -110,9 +110,7 @@ def choose_device(name: str) -> str:
 
 
 @lru_cache(maxsize=PREPARED)
-def prepare(
-    data_key: str, clients: int, seed: int, root: Path, device: str
-) -> tuple[list[list[Period]], int, int]:
+def prepare(data_key: str, clients: int, seed: int, root: Path, device: str) -> tuple[list[list[Period]], int, int]:
     """Return every client's periods, the width of the features, and the number of classes."""
     data = json.loads(data_key)
     rng = Streams(seed)
@@ -195,7 +193,9 @@ def _run_clock(world: World, evaluator: Evaluator, done: simpy.Process, scenario
 
 def _known_metrics(names: list[str]) -> None:
     if unknown := [name for name in names if name not in metrics.ALL]:
-        raise ScenarioError([Problem("measure.metrics", f"there is no metric {unknown[0]!r}; there are: {', '.join(metrics.ALL)}")])
+        raise ScenarioError(
+            [Problem("measure.metrics", f"there is no metric {unknown[0]!r}; there are: {', '.join(metrics.ALL)}")]
+        )
 
 
 def _described(point: Point, facts: dict[str, Any]) -> str:

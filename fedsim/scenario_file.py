@@ -63,6 +63,8 @@ class Document:
     def place(self, key: str) -> str:
         """Return where a dotted key stands: the flag that set it, or the file and the line nearest to it."""
         flagged = [set_key for set_key in self.flags if key == set_key or key.startswith(f"{set_key}.")]
+        if not flagged and key not in self.lines:
+            flagged = [set_key for set_key in self.flags if set_key.startswith(f"{key}.")]
         if flagged:
             return self.flags[max(flagged, key=len)]
         while key and key not in self.lines:
@@ -117,7 +119,8 @@ def read(path: Path) -> Document:
 
 
 def apply(document: Document, flag: str) -> None:
-    """Lay one KEY=VALUE over the document, in place; a key that is an axis of the grid stops being one.
+    """Lay one KEY=VALUE over the document, in place; a key that is an axis of the grid stops being one,
+    and the option of a part that is an axis is set for each part on it.
 
     Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
     """
@@ -132,13 +135,27 @@ def apply(document: Document, flag: str) -> None:
             raise UserError(f"{name}: an axis of the grid is a list, as in --set {key}=[{text}]")
         document.data["grid"] = {**(axes if isinstance(axes, dict) else {}), key.removeprefix("grid."): value}
     else:
-        if isinstance(axes, dict):  # the axis and, as their part is another now, the axes of its options
+        if isinstance(axes, dict):
             document.data["grid"] = {axis: values for axis, values in axes.items() if axis != key}
+            _apply_to_axes(document, key, value, name)
         try:
             grid.put(document.data, key, value, Scenario)
         except ValueError as error:
             raise UserError(f"{name}: {error}") from None
     document.flags[key] = name
+
+
+def _apply_to_axes(document: Document, key: str, value: Any, name: str) -> None:
+    # An option of a part that is itself an axis is set for every part on the axis.
+    for axis, values in document.data["grid"].items():
+        if key.startswith(f"{axis}.") and isinstance(values, list):
+            option = key.removeprefix(f"{axis}.")
+            for number, part in enumerate(values):
+                if isinstance(part, str | dict):
+                    holder = {"part": part}
+                    grid.put(holder, f"part.{option}", value, Scenario)
+                    values[number] = holder["part"]
+                    document.flags[f"grid.{axis}.{number}.{option}"] = name
 
 
 def dump(scenario: Scenario) -> str:
@@ -149,6 +166,9 @@ def dump(scenario: Scenario) -> str:
 
 
 def _plain(text: str, name: str, lines: dict[str, int]) -> Any:
+    if odd := _Loader.NON_PRINTABLE.search(text):
+        line = text[: odd.start()].count("\n") + 1
+        raise UserError(f"{name}, line {line}: not YAML text: it holds the character {odd[0]!r}, which no text should")
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -157,8 +177,6 @@ def _plain(text: str, name: str, lines: dict[str, int]) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"{name}, line {mark.line + 1}" if mark and not name.startswith("--set") else name
         raise UserError(f"{place}: {_syntax(error, text)}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{name}: not YAML text: {str(error).splitlines()[0]}") from None
     finally:
         loader.dispose()
 

@@ -61,10 +61,10 @@ class Dimension:
         )
 
     def text(self, value: float) -> str:
-        """Return the shortest text that parses to exactly this value."""
+        """Return the text with the shortest number that parses to exactly this value."""
         texts = [f"{_decimal(Exact(repr(float(value))) / self.units[unit])} {unit}" for unit in self.shown]
         right = [text for text in texts if self.parse(text) == value] if value or not self.positive else []
-        return min(right, key=len, default=f"{float(value)!r} {self.base}")
+        return min(right, key=lambda text: text.index(" "), default=f"{float(value)!r} {self.base}")
 
     def draw(self, value: Any) -> "Draw":
         """Return the distribution that a text such as "50 ms" or "uniform(1 s, 2 s)" describes.

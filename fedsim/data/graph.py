@@ -62,10 +62,10 @@ def graph_of(
     )
 
 
-def sparse_if_worth(x: Tensor, below: float = 0.2) -> Tensor:
-    """Return x (N, F) as CSR where less than that share of it is non-zero, and as it is otherwise."""
+def sparse_if_worth(x: Tensor, below: float = 0.2, wide: int = 64) -> Tensor:
+    """Return x (N, F) as CSR where it is wide and less than that share of it non-zero, and as it is otherwise."""
     filled = int((x != 0).sum()) / max(1, x.numel())
-    if filled >= below:
+    if filled >= below or x.shape[1] <= wide:
         return x.float()
     crow, column, value = _csr_parts(x.float())
     return csr(crow, column, value, tuple(x.shape))

@@ -98,9 +98,7 @@ class Evaluator:
         if headline:
             self.latest = sum(v * w for v, w in headline) / sum(w for _, w in headline)
 
-    def _write(
-        self, model: str, split: str, metric: str, plan: Plan, values: list[float], weights: list[int]
-    ) -> None:
+    def _write(self, model: str, split: str, metric: str, plan: Plan, values: list[float], weights: list[int]) -> None:
         now, version = self._world.env.now, self._world.server.version
         for (client, period, seen), value, weight in zip(plan.pairs, values, weights, strict=True):
             if weight:

@@ -35,7 +35,8 @@ def of_classes(graph: Graph, classes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the classes that have training vertices (c,), their mean raw features (c, F) and their counts (c,)."""
     train = graph["train"]
     marks = torch.zeros(len(train), classes, device=train.device)
-    marks[torch.arange(len(train), device=train.device), graph["y"]] = train.float()
+    rows = train.nonzero().squeeze(1)
+    marks[rows, graph["y"][rows]] = 1.0
     x = graph["x"]
     total = layout.of(graph).x.columns @ marks if x.layout == torch.sparse_csr else x.T @ marks
     counts = marks.sum(0).long()
@@ -107,9 +108,7 @@ class Rebuilt:
     restarts: int
 
 
-def rebuild(
-    network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int
-) -> Rebuilt:
+def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int) -> Rebuilt:
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
     A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than 1 % of their square;
@@ -128,15 +127,29 @@ def rebuild(
         rows = (~good).nonzero().squeeze(1)
         again += len(rows) if attempt else 0
         start = torch.randn(len(rows), features, generator=generator, dtype=torch.double).to(labels.device)
-        own = {key: value[rows] for key, value in wanted.items()}
-        x, miss = lbfgs.minimise(
-            lambda x: mismatch(double, own, norms[rows], x, labels[rows]), start, iterations=20 * steps  # noqa: B023
-        )
+        x, miss = lbfgs.minimise(_Matching(double, wanted, norms, labels, rows), start, lbfgs.Rules(20 * steps))
         found[rows] = x
         good[rows] = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5) & (miss <= 1e-2 * norms[rows])
         if bool(good.all()):
             break
     return Rebuilt(found.float(), good, again)
+
+
+class _Matching:
+    """The objective of some rows, whose targets are gathered anew only when the rows under way change."""
+
+    def __init__(self, network: Gradients, wanted: Gradients, norms: Tensor, labels: Tensor, rows: Tensor) -> None:
+        self._network, self._all = network, (wanted, norms, labels, rows)
+        self._problems: Tensor | None = None
+
+    def __call__(self, x: Tensor, problems: Tensor) -> Tensor:
+        if problems is not self._problems:
+            wanted, norms, labels, rows = self._all
+            at = rows[problems]
+            self._problems = problems
+            self._own = {key: value[at] for key, value in wanted.items()}, norms[at], labels[at]
+        own, norms, labels = self._own
+        return mismatch(self._network, own, norms, x, labels)
 
 
 def mismatch(network: Gradients, wanted: Gradients, norms: Tensor, x: Tensor, labels: Tensor) -> Tensor:

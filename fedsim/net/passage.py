@@ -51,7 +51,7 @@ class Passage:
     def cut(self) -> float:
         """End it here and return the wire bytes that moved; nothing comes of it any more."""
         if self._phase is Phase.FLUID:
-            self.moved += self._segment - self.lane.exit(self)
+            self.moved += max(0.0, self._segment - self.lane.exit(self))
         self._end()
         return self.moved
 

@@ -41,17 +41,18 @@ def write_sweep(
             "protocol": {"name": "sync", "participation": float(participation)},
             "algorithm": {"name": algorithm},
             "measure": {"metrics": ["accuracy"], "models": ["global"], "splits": ["test"], "target": target},
-            "versions": {"fedsim": "0.1.0", "torch": "2.9.0"},
         }
         text = yaml.safe_dump(resolved)
         point = hashlib.sha256(text.encode()).hexdigest()[:12]
         (folder / point).mkdir()
-        (folder / point / "scenario.yaml").write_text(text)
+        (folder / point / "scenario.yaml").write_text(f"# point {point}\n# fedsim: 0.1.0\n# torch: 2.9.0\n{text}")
         recorder, ended = simulate(algorithm, LATENCY[latency], float(participation), seed)
         recorder.close(folder / point)
         tables = recorder.tables()
         row = summarise(tables["transfers"], tables["updates"], tables["scores"], "global", "accuracy", target)
-        rows.append({"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1})
+        rows.append(
+            {"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1}
+        )
     order = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", "metric", "score", "am", "fm"]
     frame = pd.DataFrame(rows)
     frame[[*order, *(column for column in frame if column not in order)]].to_csv(folder / "summary.csv", index=False)
@@ -71,7 +72,9 @@ def simulate(algorithm: str, latency: float, participation: float, seed: int) ->
         ends, lost, late = [], 0, 0
         for client in map(int, cohort):
             arrived = now + 2 * latency + 0.4 * rng.lognormal(0, 0.3)
-            recorder.add(Transfer(now, arrived, -1, client, "train", version - 1, model, int(model * 1.04), "delivered"))
+            recorder.add(
+                Transfer(now, arrived, -1, client, "train", version - 1, model, int(model * 1.04), "delivered")
+            )
             trained = arrived + 1.5 * rng.lognormal(0, 0.2)
             recorder.add(Span(client, arrived, trained, "train"))
             ended = trained + 2 * latency + 1.2 * rng.lognormal(0, 0.3)
@@ -89,6 +92,17 @@ def simulate(algorithm: str, latency: float, participation: float, seed: int) ->
             learned = final * (1 - np.exp(-rounds * (0.5 + participation) / 2))
             value = learned - drop * (seen - 1 - period) * 0.7 + rng.normal(0, 0.03)
             recorder.add(
-                Score(now, version, client, period, seen, "global", "test", "accuracy", float(np.clip(value, 0, 1)), 20 + client)
+                Score(
+                    now,
+                    version,
+                    client,
+                    period,
+                    seen,
+                    "global",
+                    "test",
+                    "accuracy",
+                    float(np.clip(value, 0, 1)),
+                    20 + client,
+                )
             )
     return recorder, now

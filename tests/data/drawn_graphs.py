@@ -29,9 +29,9 @@ def names_to_streams(seed: int) -> Callable[[str], np.random.Generator]:
 
 def same(one: Graph, other: Graph) -> bool:
     """Return whether two graphs are equal in everything."""
-    dense = [g["x"].to_dense() for g in (one, other)]
     keys = ("edges", "y", "train", "val", "test", "client", "sizes")
-    return torch.equal(*dense) and all(torch.equal(one[key], other[key]) for key in keys)
+    dense = [[g["x"].to_dense(), *(g[key] for key in keys)] for g in (one, other)]  # type: ignore[literal-required]
+    return all(torch.equal(mine, theirs) for mine, theirs in zip(*dense, strict=True))
 
 
 graphs = st.builds(

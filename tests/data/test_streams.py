@@ -5,7 +5,7 @@ import pytest
 import simpy
 import torch
 from drawn_graphs import drawn, graphs, names_to_streams, same
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -89,6 +89,7 @@ def test_a_period_whose_updates_never_come_does_not_arrive() -> None:
     shuffled=st.booleans(),
     seed=st.integers(0, 99),
 )
+@settings(deadline=None)
 def test_periods_cut_the_classes_into_disjoint_groups(
     some: list[Graph], classes: int, kept: Any, order: Any, shuffled: bool, seed: int
 ) -> None:

@@ -13,7 +13,7 @@ from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
 
 PACKET = 1500
-# group, direction, bytes, Mbit/s of the clients, burst bytes of each, RTT s, server Mbit/s, effects, cubic, bbr, tolerance
+# direction, bytes, Mbit/s and burst bytes of each client, RTT s, server Mbit/s, effects, cubic, bbr, tolerances of both
 CASES = {
     "1 Mbit/s, 100 ms": (up, 10_000, [1], [3100], 0.1, None, [], [0.248013], [0.24792], (0.05, 0.15)),
     "10 Mbit/s, 20 ms": (up, 100_000, [10], [3100], 0.02, None, [], [0.128823], [0.128859], (0.05, 0.15)),

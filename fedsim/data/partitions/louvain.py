@@ -23,7 +23,7 @@ from fedsim.data.partition import Partition, grouped, require
 class Louvain(Partition):
     """Balanced clients of whole communities where they fit."""
 
-    resolution: float = 1.0  # larger: fewer and larger communities, as python-louvain has it
+    resolution: float = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
 
     def __post_init__(self) -> None:
         """Refuse a resolution that has no meaning."""

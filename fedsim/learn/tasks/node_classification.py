@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -19,7 +20,9 @@ class NodeClassification(Task):
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean cross-entropy over each client's training vertices, zero where it has none: (K,)."""
-        each = F.cross_entropy(self.forward(params, graph), graph["y"], reduction="none")
+        # vertices of classes without an output may lie in the graph, to carry messages, but never train
+        labels = torch.where(graph["train"], graph["y"], 0)
+        each = F.cross_entropy(self.forward(params, graph), labels, reduction="none")
         return ops.mean_by_client(each, graph, graph["train"])
 
     def targets(self, graph: Graph, split: str) -> Tensor:

@@ -1,0 +1,162 @@
+"""One self-contained HTML page, figures and CSVs from the folders of finished runs.
+
+Not modelled: the comparison of different metrics in one chart; runs side by side are taken to measure the same.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import charts, robustness, sections, tables
+from analysis.axes import best_end, is_numeric, short
+from analysis.load import Runs, load
+from analysis.page import figure, page, paragraph, section
+from analysis.panels import draw
+from analysis.spread import mean_curves, over_seeds
+from analysis.verdict import condition_of
+
+Figures = list[tuple[str, charts.Spec]]  # (file name without ending, description), in the order of the page
+
+
+def write(runs: Sequence[Path], out: Path | None = None) -> Path:
+    """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv; return the page's path.
+
+    Without `out` they go into the first run's folder. Raises load.NotARunError, naming folder and mend, for what is not
+    a finished run, and OSError where `out` cannot be written.
+    """
+    found = load(runs)
+    folder = runs[0] if out is None else out
+    report = _Report(found, folder)
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    (folder / "tables").mkdir(exist_ok=True)
+    title = " · ".join(found.scenarios)
+    parts = {
+        "Which is first": sections.first(report.means, report.axes),
+        "Summary": sections.summary(report.means, report.axes),
+        "Curves": report.curves(),
+        "Bytes": report.bytes_moved(),
+        "Robustness": report.robustness(),
+        "Forgetting": report.forgetting(),
+        "Losses": sections.losses(report.means, report.axes),
+        "What was run": sections.what_was_run(found, report.points),
+        "Words": sections.words(),
+    }
+    report.save("points", found.points)
+    report.save("summary", report.means)
+    lead = f"{len(report.points)} points, {report.points['algorithm'].nunique()} algorithms"
+    path = folder / "report.html"
+    path.write_text(page(title, lead, parts), "utf-8")
+    return path
+
+
+class _Report:
+    """What the sections share: the runs' frames, and the folder that drawings and tables go to."""
+
+    def __init__(self, runs: Runs, folder: Path) -> None:
+        self.runs, self.folder = runs, folder
+        self.axes = list(runs.axes)
+        self.by = [*self.axes, "algorithm"]
+        self.points = tables.finished(runs)
+        self.means = tables.means(self.points, self.by)
+        targets = self.points["target"].dropna().unique()
+        self.targeted = len(targets) > 0
+        self.target = float(targets[0]) if len(targets) == 1 else None
+        self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
+
+    def save(self, name: str, frame: pd.DataFrame) -> None:
+        frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
+
+    def drawn(self, name: str, spec: charts.Spec) -> str:
+        return figure(draw(spec, self.folder / "figures" / name), name)
+
+    def curves(self) -> str:
+        curves = tables.curves(self.runs, self.points, self.by)
+        self.save("curves", curves)
+        if curves.empty:
+            return section("curves", "Curves", paragraph("Nothing was scored, so there are no curves."))
+        parts = [
+            self.drawn(
+                name, charts.score_against(mean_curves(curves, self.by, x), x, self.axes, self.score, self.target)
+            )
+            for name, x in (("score_time", "time"), ("score_bytes", "moved"))
+            for means in [mean_curves(curves, self.by, x)]
+        ]
+        if self.targeted:
+            parts += [
+                self.drawn(value, charts.to_target(self.means, value, self.axes, self.target))
+                for value in ("seconds_to_target", "bytes_to_target")
+            ]
+        scored = self.means.dropna(subset="score")
+        labels = [condition_of({axis: str(row[axis]) for axis in self.by}) for _, row in scored.iterrows()]
+        for name, cost, best in (
+            ("trade_time", "sim_seconds", "frontier_time"),
+            ("trade_bytes", "bytes_moved", "frontier_bytes"),
+        ):
+            marks = scored.assign(condition=labels, frontier=scored[best])
+            parts.append(self.drawn(name, charts.trade_off(marks, cost, self.score)))
+        note = (
+            "Curves hold the last score until the next; a run that has ended keeps its last. Bytes count all that "
+            "moved over the links by then. Points whose mean nobody beats are marked in tables/summary.csv."
+        )
+        return section("curves", "Curves", *parts, paragraph(note, "note"))
+
+    def bytes_moved(self) -> str:
+        directions = tables.direction_bytes(self.runs, self.points, self.by)
+        steps = tables.step_bytes(self.runs, self.points, self.by)
+        self.save("bytes_by_direction", directions)
+        self.save("bytes_by_step", steps)
+        self.save("bytes_by_client", tables.client_bytes(self.runs, self.points, self.by))
+        if steps.empty:
+            return section("bytes", "Bytes", paragraph("No message was sent."))
+        parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
+        parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        return section("bytes", "Bytes", *parts)
+
+    def robustness(self) -> str:
+        numeric = [axis for axis in self.axes if is_numeric(self.points[axis])]
+        if not numeric or self.points["score"].isna().all():
+            why = "The sweep has no numeric axis" if not numeric else "Nothing was scored"
+            return section("robustness", "Robustness", paragraph(f"{why}, so there is nothing to lose score along."))
+        parts = []
+        for axis in numeric:
+            others = [other for other in self.axes if other != axis]
+            shares = robustness.shares(self.points, axis, others)
+            by = ["algorithm", *others]
+            means = over_seeds(shares, [*by, axis, "x"], ["share"])
+            areas = over_seeds(robustness.areas(shares, others), by, ["area"])
+            self.save(f"robustness_{axis}", means)
+            self.save(f"robustness_area_{axis}", areas)
+            reference = best_end(axis, list(self.points[axis]))
+            spec = charts.robustness(means, axis, others, f"{short(axis)} {reference}")
+            parts += [
+                self.drawn(f"robustness_{axis.replace('.', '_')}", spec),
+                sections.areas(areas, axis, others, reference),
+            ]
+        if len(numeric) >= 2:
+            parts += self.heat_maps((numeric[0], numeric[1]))
+        return section("robustness", "Robustness", *parts)
+
+    def heat_maps(self, axes: tuple[str, str]) -> list[str]:
+        others = [axis for axis in self.axes if axis not in axes]
+        values = ["score", *(["seconds_to_target", "bytes_to_target"] if self.targeted else []), "bytes_moved"]
+        return [
+            self.drawn(f"heat_{value}", charts.heat(self.means, value, axes, others, self.target)) for value in values
+        ]
+
+    def forgetting(self) -> str:
+        cells = tables.forgetting_matrices(self.runs, self.points, self.by)
+        self.save("forgetting", cells)
+        if cells.empty or cells["learned"].max() < 2:
+            words = "There is only one period, so nothing can be forgotten." if len(cells) else "Nothing was scored."
+            return section("forgetting", "Forgetting", paragraph(words))
+        # one matrix an algorithm can be read, dozens cannot: draw the easiest condition, leave the rest to the table
+        shown, where = cells, {}
+        for axis in self.axes:
+            if shown[axis].nunique() > 1:
+                where[axis] = best_end(axis, list(shown[axis]))
+                shown = shown[shown[axis] == where[axis]]
+        place = f"At {condition_of(where)}. " if where else ""
+        note = "Rows: the period just learned; columns: the period tested. All conditions are in tables/forgetting.csv."
+        drawing = self.drawn("forgetting", charts.forgetting_matrix(shown, place))
+        return section("forgetting", "Forgetting", drawing, paragraph(note, "note"))

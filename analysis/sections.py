@@ -1,0 +1,158 @@
+"""The report's tables and words: what was run, the summary, losses, robustness areas, the glossary."""
+
+import math
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from analysis.axes import number, ordered, short
+from analysis.load import Runs
+from analysis.page import Cell, glossary, paragraph, section, table, text
+from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, show
+from analysis.verdict import answers, overall
+
+COLUMNS = [  # heading, column, units
+    ("simulated time", "sim_seconds", SECONDS),
+    ("up", "bytes_up", BYTES),
+    ("down", "bytes_down", BYTES),
+    ("wasted", "bytes_wasted", BYTES),
+    ("updates", "updates", COUNT),
+    ("time to target", "seconds_to_target", SECONDS),
+    ("bytes to target", "bytes_to_target", BYTES),
+]
+TERMS = {
+    "point": "one combination of the sweep's axes and one seed: one simulated training run",
+    "simulated time": "seconds on the simulation's clock, network and computing included; not real time",
+    "update": "one folding of clients' replies into the server's model",
+    "up, down": "payload bytes delivered to the server, and from it to clients",
+    "wasted": "all other bytes that moved: headers, repeats, transfers that broke off, replies too late to count",
+    "moved on the wire": "everything that went over the links: delivered payload and wasted bytes",
+    "asked, folded, lost, late": "clients asked for a reply; replies used; clients or replies that vanished; those "
+    "that came when nobody waited any more",
+    "score": "the metric over all clients' vertices, mean over the periods met so far; the last one of a run",
+    "AM": "average of the scores on all periods once the last has been learned, in percentage points",
+    "FM": "forgetting: how far the scores on earlier periods have fallen since each was learned, mean, in percentage "
+    "points; negative if they rose; an en dash for a single period",
+    "target": "the score at which time and bytes are read off: the first time it is met, even if lost again later",
+    "participation": "the share of clients that take part in an update",
+    "robustness": "score as a share of that under the easiest value of an axis; the area is 100 % if nothing is lost",
+    "±": "one standard deviation over seeds (n - 1); absent for a single seed",
+    MISSING: "does not apply, or never happened",
+}
+
+
+def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
+    """Return the section that tells axes, seeds, versions, unfinished points and the scenarios as given."""
+    axes = [*runs.axes, "algorithm", "seed"]
+    rows = [[text(axis), Cell(", ".join(ordered(points[axis].astype(str))), "", "prose")] for axis in axes]
+    for name, values in _versions(runs).items():
+        rows.append([text(f"version of {name}"), Cell(", ".join(values), "", "prose")])
+    seconds = show(points["real_seconds"].sum(), SECONDS)
+    done, listed = len(points), len(runs.points)
+    parts = [
+        paragraph(f"{done} of {listed} points have finished, in {seconds} of computing."),
+        table(["what", "values"], rows),
+    ]
+    open_ones = runs.points[runs.points["status"] != "done"]
+    if len(open_ones):
+        heads = ["point", "status", *runs.axes, "algorithm", "seed"]
+        cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in open_ones.iterrows()]
+        parts += ["<h3>Points without results</h3>", table(heads, cells)]
+    for run, given in runs.scenarios.items():
+        parts.append(
+            f"<details><summary>Scenario {escape(run)}, as given</summary><pre>{escape(given)}</pre></details>"
+        )
+    return section("run", "What was run", *parts)
+
+
+def first(means: pd.DataFrame, axes: list[str]) -> str:
+    """Return the section that answers which algorithm reaches the target first."""
+    found = answers(means, axes)
+    rows = [
+        [text(answer.condition, i), Cell(answer.sentence, answer.first or "", "prose")]
+        for i, answer in enumerate(found)
+    ]
+    summary = overall(found) or found[0].sentence
+    parts = [paragraph(summary, "first")]
+    if len(found) > 1:
+        parts.append(table(["condition", "answer"], rows))
+    note = "Computed from means over seeds: first means the smallest mean, whatever the spread."
+    return section("first", "Which is first", *parts, paragraph(note, "note"))
+
+
+def summary(means: pd.DataFrame, axes: list[str]) -> str:
+    """Return the section with one row a condition and algorithm, mean ± sd over seeds."""
+    heads = [*map(short, axes), "algorithm", "seeds", "score", "AM", "FM", "reached", *(head for head, _, _ in COLUMNS)]
+    rows = []
+    for _, row in means.iterrows():
+        n, reached = int(row["n"]), int(row["reached"])
+        untargeted = math.isnan(row["target"])
+        cells = [_value(str(row[axis])) for axis in axes] + [
+            text(row["algorithm"]),
+            Cell(str(n), n),
+            _cell(row, "score", PERCENT),
+        ]
+        cells += [_points(row, name) for name in ("am", "fm")]
+        cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
+        rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
+    note = "Mean ± one standard deviation over seeds. AM and FM in percentage points. Click a heading to sort."
+    return section("summary", "Summary", table(heads, rows), paragraph(note, "note"))
+
+
+def losses(means: pd.DataFrame, axes: list[str]) -> str:
+    """Return the section on clients asked, replies folded, lost and late, per run."""
+    names = ["asked", "folded", "lost", "late"]
+    heads = [*map(short, axes), "algorithm", *names, "lost, share", "late, share"]
+    rows = []
+    for _, row in means.iterrows():
+        cells = [_value(str(row[axis])) for axis in axes] + [text(row["algorithm"])]
+        cells += [_cell(row, name, COUNT) for name in names]
+        for name in ("lost", "late"):
+            share = row[name] / row["asked"] if row["asked"] else float("nan")
+            cells.append(Cell(show(share, PERCENT), _key(share)))
+        rows.append(cells)
+    note = "Totals of a run, mean ± standard deviation over seeds."
+    return section("losses", "Losses and late replies", table(heads, rows), paragraph(note, "note"))
+
+
+def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> str:
+    """Return a table of the area under the robustness curve: columns algorithm, `others`, n, area, area_sd."""
+    heads = [*map(short, others), "algorithm", f"area over {short(axis)}"]
+    rows = [
+        [*(_value(str(row[o])) for o in others), text(row["algorithm"]), _cell(row, "area", PERCENT)]
+        for _, row in frame.iterrows()
+    ]
+    note = f"Area under the shares of the score at {short(axis)} {reference}; 100 % loses nothing."
+    return table(heads, rows) + paragraph(note, "note")
+
+
+def words() -> str:
+    """Return the glossary."""
+    return section("words", "Words", glossary(TERMS))
+
+
+def _versions(runs: Runs) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for scenario in runs.resolved.values():
+        versions: Any = scenario.get("versions")
+        for name, value in (versions if isinstance(versions, dict) else {}).items():
+            found.setdefault(str(name), set()).add(str(value))
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def _value(value: str) -> Cell:
+    amount = number(value)
+    return text(value or MISSING, value if amount is None else amount)
+
+
+def _key(value: float) -> float | str:
+    return "" if math.isnan(value) else value
+
+
+def _cell(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
+    return Cell(show(row[name], units, row[f"{name}_sd"]), _key(row[name]))
+
+
+def _points(row: "pd.Series[Any]", name: str) -> Cell:
+    return Cell(show(row[name], PERCENT, row[f"{name}_sd"]).removesuffix(" %"), _key(row[name]))

@@ -1,0 +1,40 @@
+"""Stand-ins for fedsim.run.run that a worker process can import; the algorithm's option `do` says what happens."""
+
+import os
+import signal
+import time
+
+from fedsim.errors import Problem, ScenarioError
+from fedsim.progress import Progress
+from fedsim.sweep import FILES
+
+
+def run(point, folder, data, progress):
+    do = str(point.scenario.algorithm.options.get("do", "well"))
+    (folder / "half.written").write_text("x")
+    progress(Progress(1.0, 0.5, 0.25, 1))
+    if do == "fail":
+        raise RuntimeError("the numbers do not add up")
+    if do == "mistake":
+        raise ScenarioError([Problem("clients.count", "more clients than vertices")])
+    if do == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if do == "exit":
+        os._exit(3)
+    if do == "sleep":
+        time.sleep(60)
+    if do == "interrupt":
+        raise KeyboardInterrupt
+    (folder / "half.written").unlink()
+    for name in FILES:
+        if name != "row.json":
+            (folder / name).write_text(point.id)
+    with (data / "calls").open("a") as file:
+        file.write(f"{point.id} {os.getpid()}\n")
+    return {
+        "status": "stalled" if do == "stall" else "done",
+        "score": point.scenario.seed / 10,
+        "updates": 3,
+        "fm": None,
+        "target": float("nan"),
+    }

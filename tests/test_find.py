@@ -1,0 +1,173 @@
+import dataclasses
+import sys
+import textwrap
+
+import pytest
+
+from fedsim import find, source
+from fedsim.errors import ScenarioError
+from fedsim.scenario import Part
+
+EFFECT = """
+    from dataclasses import dataclass
+    from typing import ClassVar
+    from fedsim.net.effect import Effect
+    from fedsim.units import Fraction, Seconds
+
+    @dataclass(frozen=True)
+    class Fog(Effect):
+        most: Seconds
+        rate: Fraction = 0.1
+        kind: ClassVar[str] = "x"
+
+        def __post_init__(self):
+            if self.most > 10:
+                raise ValueError("most: the fog lifts after 10 s")
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """Write modules of a package that this process has never seen, and return its name."""
+    package = f"lab_{abs(hash(str(tmp_path)))}"
+    folder = tmp_path / package
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name, text):
+        (folder / f"{name}.py").write_text(textwrap.dedent(text))
+        return f"{package}.{name}"
+
+    yield write
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        del sys.modules[name]
+
+
+def messages(kind, part):
+    return [str(problem) for problem in find.check(kind, part)]
+
+
+def build_error(kind, part):
+    with pytest.raises(ScenarioError) as caught:
+        find.build(kind, part)
+    return str(caught.value)
+
+
+def test_a_part_is_built_with_its_options_in_si(lab):
+    fog = find.build("effect", Part(name=lab("fog", EFFECT), options={"most": "500 ms"}))
+    assert (type(fog).__name__, fog.most, fog.rate) == ("Fog", 0.5, 0.1)
+
+
+def test_context_fills_fields_that_exist_and_gives_way_to_options(lab):
+    name = lab("fog", EFFECT)
+    assert find.build("effect", Part(name=name), most=2.0, unknown=3).most == 2.0
+    assert find.build("effect", Part(name=name, options={"most": 1}), most=2.0).most == 1.0
+
+
+def test_checking_imports_nothing(lab):
+    name = lab("fog", "raise RuntimeError('imported')\n" + textwrap.dedent(EFFECT))
+    assert find.check("effect", Part(name=name, options={"most": 1})) == []
+    assert name not in sys.modules
+
+
+def test_options_of_base_classes_in_other_files_are_known(lab):
+    above = lab("fog", EFFECT)
+    below = lab(
+        "thick_fog",
+        f"""
+        import dataclasses
+        from {above} import Fog as Thin
+
+        @dataclasses.dataclass(frozen=True)
+        class ThickFog(Thin):
+            depth: int = 2
+            cache: dict = dataclasses.field(init=False, default_factory=dict)
+        """,
+    )
+    assert find.check("effect", Part(name=below, options={"most": 1, "depth": 3})) == []
+    [wrong] = messages("effect", Part(name=below, options={"most": 1, "dept": 3}))
+    assert "has no option 'dept'" in wrong
+    assert wrong.endswith("did you mean 'depth'? Its options: most, rate, depth")
+    assert find.build("effect", Part(name=below, options={"most": 1, "depth": 3})).depth == 3
+
+
+@pytest.mark.parametrize("look", [messages, build_error])
+def test_an_unknown_option_names_key_file_and_the_nearest(lab, look):
+    part = Part(name=lab("fog", EFFECT), options={"most": 1, "rat": 0.2})
+    text = "".join(look("effect", part))
+    assert text.startswith("network.effects.rat: 'fog' has no option 'rat' (")
+    assert text.endswith("/fog.py); did you mean 'rate'? Its options: most, rate")
+
+
+@pytest.mark.parametrize("look", [messages, build_error])
+def test_a_missing_option_is_named(lab, look):
+    assert "'fog' needs the option 'most'" in "".join(look("effect", Part(name=lab("fog", EFFECT))))
+
+
+@pytest.mark.parametrize("look", [messages, build_error])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("jiter", "there is no fedsim/net/effects/jiter.py; did you mean 'jitter'? There are: "),
+        ("nowhere.fog", "there is no module of that name"),
+        ("../jitter", "is not an effect"),
+        ("_hidden", "is not an effect"),
+        ("", "is not an effect"),
+    ],
+)
+def test_an_unknown_name_is_told(look, name, told):
+    assert told in "".join(look("effect", Part(name=name)))
+
+
+@pytest.mark.parametrize("look", [messages, build_error])
+def test_a_file_without_its_class_or_with_two_is_told(lab, look):
+    assert "defines no Effect" in "".join(look("effect", Part(name=lab("empty", "x = 1"))))
+    two = EFFECT + "\n    class Haze(Fog):\n        pass\n\n    class Mist(Fog):\n        pass\n"
+    assert "defines 3 of the kind Effect (Fog, Haze, Mist)" in "".join(look("effect", Part(name=lab("weather", two))))
+
+
+def test_of_several_the_one_called_like_the_file_is_taken(lab):
+    two = EFFECT + "\n    class Haze(Fog):\n        pass\n"
+    part = Part(name=lab("haze", two), options={"most": 1})
+    assert find.check("effect", part) == []
+    assert type(find.build("effect", part)).__name__ == "Haze"
+
+
+@pytest.mark.parametrize("look", [messages, build_error])
+def test_a_file_that_is_not_python_is_told(lab, look):
+    told = "".join(look("effect", Part(name=lab("broken", "def f(:\n"))))
+    assert "broken.py" in told
+
+
+def test_a_file_that_misses_a_package_is_told(lab):
+    part = Part(name=lab("needy", "import no_such_package_here\n" + textwrap.dedent(EFFECT)), options={"most": 1})
+    assert "cannot be imported: No module named 'no_such_package_here'" in build_error("effect", part)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"most": "1 Mbit/s"}, "network.effects.most: '1 Mbit/s' is not a time: 'Mbit/s' is a unit of rate"),
+        ({"most": 1, "rate": 3}, "network.effects.rate: 3 is not a fraction: it must lie between 0 and 1"),
+        ({"most": 11}, "network.effects: most: the fog lifts after 10 s ("),
+    ],
+)
+def test_wrong_values_are_told_in_plain_words(lab, options, told):
+    assert told in build_error("effect", Part(name=lab("fog", EFFECT), options=options))
+
+
+def test_an_abstract_class_is_told(lab):
+    text = "from fedsim.protocol import Protocol\n\nclass Half(Protocol):\n    pass\n"
+    assert "Half in " in (told := build_error("protocol", Part(name=lab("half", text))))
+    assert "lacks run" in told
+
+
+@pytest.mark.parametrize("kind", sorted(find.KINDS))
+def test_every_file_of_a_kind_is_found_without_importing_and_agrees_with_the_class(kind):
+    for name in find.names(kind):
+        outlines = source.outlines(f"{find.KINDS[kind].package}.{name}", find.KINDS[kind].contract)
+        cls = find.find(kind, Part(name=name), kind)
+        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        assert cls.__name__ in outlines, name
+        assert list(outlines[cls.__name__].options) == [field.name for field in fields if field.init], name

@@ -1,0 +1,364 @@
+import csv
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fake_runs
+import pytest
+import yaml
+from rich.console import Console
+from test_scenario import SMALL
+
+from fedsim import display, sweep
+from fedsim.engines.local import Local
+from fedsim.errors import ScenarioError, UserError
+from fedsim.progress import Progress
+from fedsim.scenario import Scenario
+from fedsim.sweep import RESULTS, Sweep
+
+HERE = Local(1)
+POOL = Local(2, prepare="fake_runs")
+
+
+class Listener:
+    def __init__(self):
+        self.progress, self.rows, self.messages, self.notes, self.begun = [], [], [], [], None
+
+    def begin(self, points, finished):
+        self.begun = (points, finished)
+
+    def told(self, point, progress):
+        self.progress.append((point.id, progress.share))
+
+    def ended(self, point, row, message):
+        self.rows.append(row)
+        self.messages.append(message)
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Return a sweep over seeds and over what the fake run does."""
+
+    def make(*does, seeds=(0,)):
+        axes = {"algorithm.do": list(does), "seed": list(seeds)} if does else {"seed": list(seeds)}
+        scenario = Scenario.model_validate(yaml.safe_load(SMALL) | {"grid": axes})
+        return Sweep([*scenario.points()], SMALL, tmp_path / "runs" / "small", tmp_path)
+
+    return make
+
+
+def calls(tmp_path):
+    path = tmp_path / "calls"
+    return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def table(out):
+    with (out / "summary.csv").open(newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def names(out):
+    return sorted(path.name for path in out.iterdir())
+
+
+@pytest.mark.parametrize("engine", [HERE, POOL], ids=["here", "pool"])
+def test_every_point_is_run_once_and_kept_whole(make, tmp_path, engine):
+    swept, listener = make(seeds=[3, 1, 2]), Listener()
+    rows = swept.run(fake_runs.run, engine, listener)
+    ids = [point.id for point in swept.points]
+    assert sorted(calls(tmp_path)) == sorted(ids)
+    assert [row["point"] for row in rows] == ids
+    assert names(swept.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
+    assert all(names(swept.out / name) == sorted(sweep.FILES) for name in ids)
+    assert (swept.out / "scenario.yaml").read_text() == SMALL
+    assert listener.begun == (3, 0)
+    assert {name for name, _ in listener.progress} == set(ids)
+    read = table(swept.out)
+    assert [*read[0]] == ["point", "status", "seed", *RESULTS]
+    assert [(row["point"], row["seed"], row["score"], row["status"]) for row in read] == [
+        (name, str(seed), str(seed / 10), "done") for name, seed in zip(ids, [3, 1, 2], strict=True)
+    ]
+    assert {row[key] for row in read for key in ("fm", "target", "am")} == {""}
+
+
+def test_workers_tell_how_far_they_are(make):
+    listener = Listener()
+    make(seeds=[1]).run(fake_runs.run, POOL, listener)
+    assert 0.5 in [share for _, share in listener.progress]
+
+
+def test_finished_points_are_skipped_and_their_rows_kept(make, tmp_path):
+    make(seeds=[1, 2]).run(fake_runs.run, HERE, Listener())
+    before, listener = table(make().out), Listener()
+    rows = make(seeds=[1, 2, 3]).run(fake_runs.run, HERE, listener)
+    assert listener.begun == (3, 2)
+    assert len(calls(tmp_path)) == 3
+    assert table(make().out)[:2] == before
+    assert [row["seed"] for row in rows] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("gone", sweep.FILES)
+def test_a_point_that_lacks_a_file_is_run_again(make, tmp_path, gone):
+    swept = make(seeds=[1, 2])
+    swept.run(fake_runs.run, HERE, Listener())
+    (swept.out / swept.points[0].id / gone).unlink()
+    swept.run(fake_runs.run, HERE, Listener())
+    assert calls(tmp_path) == [swept.points[0].id, swept.points[1].id, swept.points[0].id]
+    assert (swept.out / swept.points[0].id / gone).exists()
+
+
+def test_a_lost_summary_is_made_again_from_the_points(make, tmp_path):
+    swept = make(seeds=[1, 2])
+    swept.run(fake_runs.run, HERE, Listener())
+    text = (swept.out / "summary.csv").read_text()
+    (swept.out / "summary.csv").unlink()
+    swept.run(fake_runs.run, HERE, Listener())
+    assert (swept.out / "summary.csv").read_text() == text
+    assert len(calls(tmp_path)) == 2
+
+
+def test_fresh_removes_what_sweeps_have_made_and_nothing_else(make, tmp_path):
+    make("fail", "well", seeds=[1]).run(fake_runs.run, HERE, Listener())
+    swept = make(seeds=[1])
+    (swept.out / "notes.txt").write_text("mine")
+    (swept.out / "0123456789ab").mkdir()  # no scenario.yaml inside: not a sweep's
+    swept.run(fake_runs.run, HERE, Listener(), fresh=True)
+    assert names(swept.out) == sorted(["0123456789ab", "notes.txt", "scenario.yaml", "summary.csv", swept.points[0].id])
+    assert len(calls(tmp_path)) == 2
+
+
+def test_points_of_another_version_are_kept_but_not_listed(make):
+    old = make(seeds=[1, 2])
+    old.run(fake_runs.run, HERE, Listener())
+    listener = Listener()
+    new = make(seeds=[2, 3])
+    new.run(fake_runs.run, HERE, listener)
+    assert [row["seed"] for row in table(new.out)] == ["2", "3"]
+    assert (new.out / old.points[0].id).is_dir()
+    assert listener.notes[0].startswith("1 point of another version of this scenario is in ")
+
+
+def test_the_columns_of_the_axes_are_those_of_the_grid(make):
+    make(seeds=[1]).run(fake_runs.run, HERE, Listener())
+    swept = make("well", "stall", seeds=[1])
+    swept.run(fake_runs.run, HERE, Listener())
+    assert [(row["algorithm.do"], row["status"]) for row in table(swept.out)] == [
+        ("well", "done"),
+        ("stall", "stalled"),
+    ]
+
+
+@pytest.mark.parametrize("engine", [HERE, POOL], ids=["here", "pool"])
+def test_a_failed_point_leaves_a_log_and_the_others_finish(make, tmp_path, engine):
+    swept, listener = make("well", "fail", "stall"), Listener()
+    rows = swept.run(fake_runs.run, engine, listener)
+    assert [row["status"] for row in rows] == ["done", "failed", "stalled"]
+    failed = swept.points[1].id
+    log = swept.out / f"{failed}.log"
+    assert "RuntimeError: the numbers do not add up" in log.read_text()
+    assert "Traceback" in log.read_text()
+    assert f"RuntimeError: the numbers do not add up ({log})" in listener.messages
+    assert not (swept.out / failed).exists()
+    assert not [*swept.out.glob(".*")]
+    assert [row["score"] for row in table(swept.out)] == ["0.0", "", "0.0"]
+
+
+def test_a_failed_point_is_tried_again_and_its_log_goes(make):
+    swept = make("fail")
+    swept.run(fake_runs.run, HERE, Listener())
+
+    def well(point, folder, data, progress):
+        return fake_runs.run(make("well").points[0], folder, data, progress)
+
+    [row] = swept.run(well, HERE, Listener())
+    assert row["status"] == "done"
+    assert not [*swept.out.glob("*.log")]
+
+
+@pytest.mark.parametrize(("do", "told"), [("die", "ended by signal SIGKILL"), ("exit", "ended with exit code 3")])
+def test_a_worker_that_dies_fails_its_point_only(make, do, told):
+    swept, listener = make("well", do, "stall", seeds=[1, 2]), Listener()
+    rows = swept.run(fake_runs.run, POOL, listener)
+    assert [row["status"] for row in rows] == ["done"] * 2 + ["failed"] * 2 + ["stalled"] * 2
+    assert sum(told in message for message in listener.messages) == 2
+    assert not [*swept.out.glob(".*")]
+
+
+@pytest.mark.parametrize("engine", [HERE, POOL], ids=["here", "pool"])
+def test_a_mistake_before_any_point_has_finished_leaves_nothing(make, tmp_path, engine):
+    swept = make("mistake", seeds=[1, 2, 3])
+    with pytest.raises(ScenarioError) as caught:
+        swept.run(fake_runs.run, engine, Listener())
+    assert caught.value.problems[0].key == "clients.count"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistake_after_a_point_has_finished_is_a_failure(make):
+    swept, listener = make("well", "mistake"), Listener()
+    assert [row["status"] for row in swept.run(fake_runs.run, HERE, listener)] == ["done", "failed"]
+    assert listener.messages[1].startswith("clients.count: more clients than vertices (")
+
+
+def test_ctrl_c_keeps_finished_points_and_the_same_call_continues(make, tmp_path):
+    swept = make("well", "interrupt", "stall")
+    with pytest.raises(KeyboardInterrupt):
+        swept.run(fake_runs.run, HERE, Listener())
+    assert names(swept.out) == sorted([swept.points[0].id, "scenario.yaml", "summary.csv"])
+    assert [row["status"] for row in table(swept.out)] == ["done"]
+
+
+def test_leftovers_of_a_killed_run_are_removed(make):
+    swept = make(seeds=[1])
+    (swept.out / ".partial-0123456789ab").mkdir(parents=True)
+    (swept.out / ".partial-mine").mkdir()
+    (swept.out / ".lock").write_text("999999999")
+    swept.run(fake_runs.run, HERE, Listener())
+    assert names(swept.out) == sorted([".partial-mine", swept.points[0].id, "scenario.yaml", "summary.csv"])
+
+
+def test_two_processes_cannot_write_one_folder(make):
+    swept = make(seeds=[1])
+
+    def nested(point, folder, data, progress):
+        with pytest.raises(UserError, match=f"is being written by process {os.getpid()}; wait until it ends"):
+            swept.run(fake_runs.run, HERE, Listener())
+        return fake_runs.run(point, folder, data, progress)
+
+    assert [row["status"] for row in swept.run(nested, HERE, Listener())] == ["done"]
+
+
+def test_a_folder_that_cannot_be_written_is_told(make, tmp_path):
+    (tmp_path / "runs").write_text("a file where a folder should be")
+    with pytest.raises(UserError, match=r"cannot be written .*; give another folder with --out"):
+        make(seeds=[1]).run(fake_runs.run, HERE, Listener())
+
+
+SLEEPER = """
+    import sys
+    from pathlib import Path
+    import fake_runs, yaml
+    from fedsim.engines.local import Local
+    from fedsim.scenario import Scenario
+    from fedsim.sweep import Sweep
+    from test_sweep import Listener, SMALL
+
+    if __name__ == "__main__":
+        root = Path(sys.argv[1])
+        axes = {"algorithm.do": ["well", "sleep"], "seed": [1, 2]}
+        points = [*Scenario.model_validate(yaml.safe_load(SMALL) | {"grid": axes}).points()]
+        try:
+            Sweep(points, SMALL, root / "runs", root).run(fake_runs.run, Local(2, "fake_runs"), Listener())
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_sweep(tmp_path, sent):
+    script = tmp_path / "sleeper.py"
+    script.write_text(textwrap.dedent(SLEEPER))
+    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    running = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 60
+    while len([*tmp_path.glob("runs/.partial-*/half.written")]) < 2 or len(calls(tmp_path)) < 2:
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    workers = {int(line.split()[1]) for line in (tmp_path / "calls").read_text().splitlines()}
+    assert all(map(alive, workers))
+    began = time.monotonic()
+    os.killpg(running.pid, sent) if sent == signal.SIGINT else running.kill()  # a terminal's Ctrl-C reaches them all
+    _, told = running.communicate(timeout=20)
+    assert running.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
+    while any(map(alive, workers)):
+        assert time.monotonic() - began < 10
+        time.sleep(0.05)
+    assert b"Traceback" not in told
+    if sent == signal.SIGINT:
+        assert not [*tmp_path.glob("runs/.*")]
+
+
+# ---- what is shown
+
+
+def shown(rows, axes):
+    console = Console(width=200, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(display.results(rows, axes))
+        return console.export_text()
+
+
+def test_results_are_means_over_seeds_and_what_is_missing_is_a_dash():
+    def row(latency, seed, **values):
+        return {"point": "x", "status": "done", "latency": latency, "seed": seed, **dict.fromkeys(RESULTS), **values}
+
+    rows = [
+        row("1 s", 0, score=0.5, bytes_up=1000, seconds_to_target=1.0),
+        row("1 s", 1, score=0.7, bytes_up=3000),
+        row("2 s", 0),
+        row("2 s", 1),
+    ]
+    text = shown(rows, ["latency", "seed"])
+    assert "0.600 ± 0.141" in text
+    assert "2.00 kB ± 1.41 kB" in text
+    assert "1.00 s (1 of 2)" in text
+    assert "AM" not in text
+    assert set(text.splitlines()[-1].split()) == {"2", "s", "–"}
+
+
+def test_a_pipe_gets_one_line_a_point(make, tmp_path):
+    with (tmp_path / "lines").open("w+") as file:
+        console = Console(file=file, markup=False, highlight=False, width=200)
+        with display.Display(console) as watcher:
+            make("well", "fail", seeds=[1, 2]).run(fake_runs.run, HERE, watcher)
+        file.seek(0)
+        lines = file.read().splitlines()
+    assert len(lines) == 4
+    assert lines[0].endswith("do well, seed 1: done, score 0.100, – simulated")
+    assert "do fail, seed 1: failed: RuntimeError" in lines[2]
+
+
+def test_a_terminal_shows_running_points(make, tmp_path):
+    with (tmp_path / "screen").open("w+") as file:
+        console = Console(file=file, force_terminal=True, markup=False, width=160)
+        with display.Display(console) as watcher:
+            points = make(seeds=[1, 2]).points
+            watcher.begin(2, 0)
+            watcher.told(points[0], Progress(90.0, 0.5, 0.25, 7))
+            watcher._live.refresh()
+            watcher.ended(points[0], {"status": "done"}, "")
+        file.seek(0)
+        assert "90.00 s simulated, update 7, score 0.250" in file.read()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (2e9, "2.00 GB"), (None, "–")],
+)
+def test_bytes_are_shown_in_a_fitting_unit(value, text):
+    assert display.size(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50 s"), (180, "3.0 min"), (7200, "2.0 h"), (None, "–")])
+def test_times_are_shown_in_a_fitting_unit(value, text):
+    assert display.duration(value) == text
