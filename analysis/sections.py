@@ -43,22 +43,24 @@ TERMS = {
 
 
 def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
-    """Return the section that tells axes, seeds, versions, unfinished points and the scenarios as given."""
+    """Return the section that tells axes, seeds, versions, failed and stalled points, and the scenarios as given."""
     axes = [*runs.axes, "algorithm", "seed"]
     rows = [[text(axis), Cell(", ".join(ordered(points[axis].astype(str))), "", "prose")] for axis in axes]
     for name, values in _versions(runs).items():
         rows.append([text(f"version of {name}"), Cell(", ".join(values), "", "prose")])
     seconds = show(points["real_seconds"].sum(), SECONDS)
     done, listed = len(points), len(runs.points)
-    parts = [
-        paragraph(f"{done} of {listed} points have finished, in {seconds} of computing."),
-        table(["what", "values"], rows),
-    ]
-    open_ones = runs.points[runs.points["status"] != "done"]
-    if len(open_ones):
+    words = f"{done} of {listed} points have results, made in {seconds} of computing."
+    parts = [paragraph(words), table(["what", "values"], rows)]
+    odd = runs.points[runs.points["status"] != "done"]
+    if len(odd):
         heads = ["point", "status", *runs.axes, "algorithm", "seed"]
-        cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in open_ones.iterrows()]
-        parts += ["<h3>Points without results</h3>", table(heads, cells)]
+        cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in odd.iterrows()]
+        note = (
+            "A failed point is missing from everything above. A stalled one, where nothing could happen any more before "
+            "the protocol was through, is in it, with what it had come to."
+        )
+        parts += ["<h3>Points that did not end well</h3>", table(heads, cells), paragraph(note, "note")]
     for run, given in runs.scenarios.items():
         parts.append(
             f"<details><summary>Scenario {escape(run)}, as given</summary><pre>{escape(given)}</pre></details>"
@@ -134,10 +136,9 @@ def words() -> str:
 
 def _versions(runs: Runs) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
-    for scenario in runs.resolved.values():
-        versions: Any = scenario.get("versions")
-        for name, value in (versions if isinstance(versions, dict) else {}).items():
-            found.setdefault(str(name), set()).add(str(value))
+    for versions in runs.versions.values():
+        for name, value in versions.items():
+            found.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in found.items()}
 
 
