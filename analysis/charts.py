@@ -9,6 +9,7 @@ Not modelled: interaction, and more than two axes of panels: further axes share 
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from analysis.axes import number, ordered, short
@@ -24,9 +25,12 @@ TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": 
 def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None) -> Spec:
     """Chart mean curves: columns algorithm, `axes`, x (`time` in s or `moved` in bytes), score, low, high, n."""
     name, units = COSTS[x]
-    scale, unit = unit_for(frame[x].max(), units)
+    # panels have scales of their own, so the unit suits the typical one rather than the longest
+    ends = frame.groupby([*axes, "algorithm"])[x].max().clip(lower=units[-1][0])
+    scale, unit = unit_for(float(np.exp(np.log(ends).mean())), units)
     algorithms = list(frame["algorithm"].unique())
-    rows = with_panels(frame.assign(x=frame[x] / scale), axes)
+    least = min(0.0, float(frame["score"].min()))
+    rows = with_panels(frame.assign(x=frame[x] / scale, low=frame["low"].clip(lower=least)), axes)
     across = alt.X("x:Q", title=f"{name} ({unit})", axis=alt.Axis(tickCount=5))
     percent = alt.Axis(format="%", tickCount=5)
     line, band = alt.Chart().mark_line(strokeWidth=2), alt.Chart().mark_area(opacity=0.18)
@@ -84,21 +88,21 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     """Chart when, or for how many bytes, the target was reached; what never reached it is written out.
 
     Columns algorithm, `axes`, n (seeds), reached (seeds that did), and `value` (seconds_to_target or bytes_to_target:
-    mean over those that did, NaN if none) with its `_sd`. `target` is None where not all points share one.
+    mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None where points differ.
     """
     name, units = TARGETS[value]
     known = frame[value].dropna()
-    scale, unit = unit_for(known.max() if len(known) else 1.0, units)
+    scale, unit = unit_for(known.max(), units)
     algorithms = list(frame["algorithm"].unique())
     sd = frame[f"{value}_sd"].fillna(0.0)
-    wide = bool(len(known)) and known.min() > 0 and known.max() / known.min() > 30
-    least = (known.min() / 2 if wide else 0.0) if len(known) else 0.0
+    wide = bool(known.min() > 0 and known.max() / known.min() > 30)
+    least = known.min() / 2 if wide else 0.0
     rows = frame.assign(
         amount=frame[value] / scale,
         low=(frame[value] - sd).clip(lower=least) / scale,
         high=(frame[value] + sd) / scale,
         note=[_reached(r, n) for r, n in zip(frame["reached"], frame["n"], strict=True)],
-        origin=(least or known.min() if wide else 0.0) / scale if len(known) else 0.0,
+        origin=least / scale,
     )
     rows = with_panels(rows, axes)
     axis = alt.Scale(type="log", nice=True) if wide else alt.Scale(zero=True)

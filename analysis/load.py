@@ -72,7 +72,7 @@ def load(folders: Sequence[Path]) -> Runs:
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
         finished = summary.loc[summary["status"] != "failed", "point"]
         if finished.empty:
-            raise NotARunError(f"{folder}: none of its {len(summary)} points has finished; run the scenario to its end")
+            raise NotARunError(f"{folder}: none of its {len(summary)} points has results; run the scenario to its end")
         scenarios = {point: _resolved(folder / point) for point in finished}
         versions |= {f"{name}/{point}": _versions(folder / point) for point in finished}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
@@ -127,7 +127,7 @@ def _summary(folder: Path) -> pd.DataFrame:
             raise NotARunError(f"{path}: has no column {', '.join(missing)}; was it written by fedsim?")
         return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
     except (OSError, ValueError) as error:
-        raise NotARunError(f"{path}: cannot be read ({error}); delete it and run the scenario again") from error
+        raise NotARunError(f"{path}: cannot be read ({_line(error)}); delete it and run the scenario again") from error
 
 
 def _resolved(folder: Path) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _resolved(folder: Path) -> dict[str, Any]:
     try:
         scenario = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise NotARunError(f"{path}: summary.csv lists this point as run, but its scenario is unreadable: {error}; "
-                           "run it again with --fresh") from error  # fmt: skip
+        why = f"summary.csv lists this point as run, but its scenario is unreadable: {_line(error)}"
+        raise NotARunError(f"{path}: {why}; run it again with --fresh") from error
     if not isinstance(scenario, dict):
         raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
     return scenario
@@ -157,11 +157,15 @@ def _table(folder: Path, table: str) -> pd.DataFrame:
     try:
         frame: pd.DataFrame = pq.read_table(path).to_pandas()
     except (OSError, pa.ArrowException) as error:
-        raise NotARunError(f"{path}: cannot be read ({error}); {again}") from error
+        raise NotARunError(f"{path}: cannot be read ({_line(error)}); {again}") from error
     missing = [column for column in TABLES[table].split() if column not in frame.columns]
     if missing:
         raise NotARunError(f"{path}: has no column {', '.join(missing)}; {again}")
     return frame
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class _Report:
         self.points = tables.finished(runs)
         self.means = tables.means(self.points, self.by)
         targets = self.points["target"].dropna().unique()
-        self.targeted = len(targets) > 0
+        self.reached = bool(self.points["seconds_to_target"].notna().any())
         self.target = float(targets[0]) if len(targets) == 1 else None
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
@@ -75,18 +75,16 @@ class _Report:
         self.save("curves", curves)
         if curves.empty:
             return section("curves", "Curves", paragraph("Nothing was scored, so there are no curves."))
-        parts = [
-            self.drawn(
-                name, charts.score_against(mean_curves(curves, self.by, x), x, self.axes, self.score, self.target)
-            )
-            for name, x in (("score_time", "time"), ("score_bytes", "moved"))
-            for means in [mean_curves(curves, self.by, x)]
-        ]
-        if self.targeted:
-            parts += [
-                self.drawn(value, charts.to_target(self.means, value, self.axes, self.target))
-                for value in ("seconds_to_target", "bytes_to_target")
-            ]
+        parts = []
+        for name, x in (("score_time", "time"), ("score_bytes", "moved")):
+            means = mean_curves(curves, self.by, x)
+            parts.append(self.drawn(name, charts.score_against(means, x, self.axes, self.score, self.target)))
+        if self.reached:
+            for value in ("seconds_to_target", "bytes_to_target"):
+                parts.append(self.drawn(value, charts.to_target(self.means, value, self.axes, self.target)))
+        else:
+            why = "No target was set" if self.points["target"].isna().all() else "No run reached its target"
+            parts.append(paragraph(f"{why}, so there is no time or traffic to it."))
         scored = self.means.dropna(subset="score")
         labels = [condition_of({axis: str(row[axis]) for axis in self.by}) for _, row in scored.iterrows()]
         for name, cost, best in (
@@ -139,7 +137,7 @@ class _Report:
 
     def heat_maps(self, axes: tuple[str, str]) -> list[str]:
         others = [axis for axis in self.axes if axis not in axes]
-        values = ["score", *(["seconds_to_target", "bytes_to_target"] if self.targeted else []), "bytes_moved"]
+        values = ["score", *(["seconds_to_target", "bytes_to_target"] if self.reached else []), "bytes_moved"]
         return [
             self.drawn(f"heat_{value}", charts.heat(self.means, value, axes, others, self.target)) for value in values
         ]

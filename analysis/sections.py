@@ -57,7 +57,7 @@ def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
         heads = ["point", "status", *runs.axes, "algorithm", "seed"]
         cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in odd.iterrows()]
         note = (
-            "A failed point is missing from everything above. A stalled one, where nothing could happen any more before "
+            "A failed point is missing from everything above. A stalled one, where nothing more could happen before "
             "the protocol was through, is in it, with what it had come to."
         )
         parts += ["<h3>Points that did not end well</h3>", table(heads, cells), paragraph(note, "note")]

@@ -9,6 +9,7 @@ slows down under other load on the device, and memory limits.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,9 +18,9 @@ import simpy
 
 from fedsim import record
 from fedsim.algorithm import Algorithm, Job, Reply, State
-from fedsim.net.effect import Effect
 from fedsim.net.message import Message
-from fedsim.net.network import Lost, Network
+from fedsim.net.network import Network
+from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
 
@@ -117,7 +118,6 @@ class ServerHost:
     algorithm: Algorithm
     backend: Backend
     clients: Mapping[int, ClientHost]
-    effects: Sequence[Effect]
     rng: Callable[[str], np.random.Generator]
     write: Callable[[Row], None]
     speed: float
@@ -133,7 +133,7 @@ class ServerHost:
         self.stirred: simpy.Event = self.env.event()
         self.busy: dict[int, Ask] = {}
         self._queue = simpy.Resource(self.env, self.cores)
-        self._training: dict[int, simpy.Process] = {}
+        self._training: dict[int, tuple[simpy.Process, float]] = {}
         self._arrived: dict[int, record.Transfer] = {}
         self._offline: dict[int, float] = {}
         self._lost = self._late = 0
@@ -143,7 +143,9 @@ class ServerHost:
             self._offline[int(client)] = self.env.now
 
     def ask(self, client: int, step: str = "train") -> Ask:
-        """Send this client a download and await its upload."""
+        """Send this client a download and await its upload.  Raises ValueError for a client that is at work already."""
+        if client in self.busy:
+            raise ValueError(f"client {client} is still at work for an earlier ask")
         ask = Ask(self.env, client, step)
         self._give_up(client)  # an earlier reply that nobody folded is late by now
         self.busy[client] = ask
@@ -152,7 +154,8 @@ class ServerHost:
 
     def close(self, ask: Ask) -> None:
         """Wait for this ask no longer: what it still brings, or has brought unread, is late."""
-        if ask.open:
+        lost = ask.triggered and ask.value is None  # counted as such when it was
+        if ask.open and not lost:
             ask.open = False
             self._late += 1
             if ask.triggered:
@@ -160,7 +163,8 @@ class ServerHost:
 
     def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, None]:
         """Fold replies into the state, which takes the server's time; without any, only note that none came."""
-        opened = [replace(reply, upload=_opened(reply.upload)) for reply in replies]
+        # in order of the client: what a set of replies amounts to must not depend on which came first
+        opened = [replace(reply, upload=_opened(reply.upload)) for reply in sorted(replies, key=lambda r: r.client)]
         if opened:
             with self._queue.request() as core:
                 yield core
@@ -186,9 +190,11 @@ class ServerHost:
             self.write(row)
 
     def end(self) -> None:
-        """Close the books: cut what still moves, and write the rows that were kept back."""
+        """Close the books: cut what still moves, and write the rows that were kept back and the spans still open."""
         self._closed = True
         self.network.close()
+        for client, (_, since) in sorted(self._training.items()):
+            self.write(Span(client, since, self.env.now, "train"))
         for client in sorted(self._arrived):
             self._give_up(client)
         for client, since in sorted(self._offline.items()):
@@ -197,10 +203,8 @@ class ServerHost:
     def _exchange(self, ask: Ask) -> Generator[simpy.Event, Any, None]:
         reply = None
         self._may_leave(ask)
-        try:
+        with suppress(Lost):
             reply = yield from (self._talk(ask) if self.algorithm.talks else self._alone(ask))
-        except Lost:
-            pass
         del self.busy[ask.client]
         if reply is None and ask.open:
             self._lost += 1
@@ -221,8 +225,9 @@ class ServerHost:
 
     def _alone(self, ask: Ask) -> Generator[simpy.Event, Any, Reply | None]:
         """Work that needs no network: nothing is sent either way."""
+        version = self.version
         promise = yield from self._train(ask, None)
-        return None if promise is None else Reply(ask.client, self.version, None, promise)
+        return None if promise is None else Reply(ask.client, version, None, promise)
 
     def _train(self, ask: Ask, download: Tree) -> Generator[simpy.Event, Any, WorkPromise | None]:
         host, start = self.clients[ask.client], self.env.now
@@ -232,21 +237,23 @@ class ServerHost:
         promise = self.backend.submit(job)
         process = self.env.active_process
         assert process is not None
-        self._training[ask.client] = process
+        self._training[ask.client] = process, start
+        whole = True
         try:
             yield self.env.timeout(self.backend.flops(job) / host.speed)
         except simpy.Interrupt:
             promise.cancel()
+            whole = False
+        del self._training[ask.client]
+        self.write(Span(ask.client, start, self.env.now, "train"))
+        if not whole:
             return None
-        finally:
-            del self._training[ask.client]
-            self.write(Span(ask.client, start, self.env.now, "train"))
         host.finished(promise)
         return promise
 
     def _may_leave(self, ask: Ask) -> None:
         """Let effects say after how much work the client leaves in the middle of it."""
-        stays = min((effect.stay(self.rng(f"stay {ask.client}")) for effect in self.effects), default=np.inf)
+        stays = self.network.stay(self.rng(f"stay {ask.client}"))
         if np.isfinite(stays):
 
             def leave(_: simpy.Event) -> None:
@@ -266,7 +273,7 @@ class ServerHost:
         if what == "sleep":
             self._offline[client] = self.env.now
         if client in self._training:
-            self._training[client].interrupt(what)
+            self._training[client][0].interrupt(what)
 
     def _give_up(self, client: int) -> None:
         if (row := self._arrived.pop(client, None)) is not None:

@@ -72,10 +72,12 @@ def gather(
 
     The asks that have not replied by then are closed: what they still send is late.
     """
-    done, replies, waiting = world.env.event(), list[Reply](), set(asks)
+    if not asks:
+        return []
+    done, replies, waiting = world.env.event(), list[Reply](), set[simpy.Event](asks)
 
     def ended(event: simpy.Event) -> None:
-        waiting.discard(event)  # type: ignore[arg-type]
+        waiting.discard(event)
         if done.triggered:
             return
         if event.value is not None:
@@ -84,7 +86,7 @@ def gather(
             done.succeed()
 
     for ask in asks:
-        if ask.callbacks is None:
+        if ask.processed:
             ended(ask)
         else:
             ask.callbacks.append(ended)

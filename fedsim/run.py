@@ -7,13 +7,12 @@ the point's seed, and simulated time never from the host, so that a point's tabl
 import json
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import simpy
 import torch
-import yaml
 
 from analysis.summarise import summarise
 from fedsim import __version__, find, seeds
@@ -30,13 +29,14 @@ from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import Task
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
-from fedsim.net.model import Fluid, Naive
+from fedsim.net.model import model_named
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
 from fedsim.progress import Progress
 from fedsim.record import Recorder, Row
 from fedsim.scenario import Part, Point, Scenario
+from fedsim.scenario_file import dump
 from fedsim.world import Streams, World
 
 Tell = Callable[[Progress], None]
@@ -104,8 +104,11 @@ def choose_device(name: str) -> str:
     """Return the torch device that `auto` stands for, or the named one.  Raises ScenarioError where there is none."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ScenarioError([Problem("device", f"{name!r}: torch sees no GPU here; write 'auto' or 'cpu'")])
+    if name.startswith("cuda"):
+        there, number = torch.cuda.device_count(), int(name.partition(":")[2] or 0)
+        if number >= there:
+            seen = f"{there} GPU{'s' * (there > 1)}, counted from 0" if there else "no GPU"
+            raise ScenarioError([Problem("device", f"{name!r}: torch sees {seen} here; write 'auto' or 'cpu'")])
     return name
 
 
@@ -153,9 +156,9 @@ def _world(
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
     books: list[ServerHost] = []
     links = Network(
-        env, nodes, rng=rng, record=lambda row: books[0].moved(row),
+        env, nodes, rng=partial(seeds.generator, scenario.seed), record=lambda row: books[0].moved(row),
         server=ServerAccess(network.server.ingress, network.server.egress), effects=effects,
-        model=Fluid(constants) if network.model == "fluid" else Naive(constants),
+        model=model_named(network.model, constants),
     )  # fmt: skip
     speeds = scenario.clients.speed.sample(rng("clients.speed"), count)
 
@@ -164,7 +167,7 @@ def _world(
 
     clients = {client: ClientHost(client, float(speeds[client]), seed_of) for client in range(count)}
     server = ServerHost(
-        env, links, algorithm, cohort, clients, effects, rng, write, scenario.server.speed, scenario.server.cores
+        env, links, algorithm, cohort, clients, rng, write, scenario.server.speed, scenario.server.cores
     )
     books.append(server)
     return World(env, algorithm, server, clients, rng, nodes.online)
@@ -186,8 +189,6 @@ def _run_clock(world: World, evaluator: Evaluator, done: simpy.Process, scenario
             last = time.perf_counter()
             share = protocol.share(world) if until is None else max(protocol.share(world), env.now / until)
             progress(Progress(env.now, share, evaluator.latest, world.server.version))
-    if not done.ok:
-        raise done.value
     return "done"
 
 
@@ -199,6 +200,5 @@ def _known_metrics(names: list[str]) -> None:
 
 
 def _described(point: Point, facts: dict[str, Any]) -> str:
-    text = yaml.safe_dump(point.scenario.plain(), sort_keys=False, allow_unicode=True)
     notes = "".join(f"# {name}: {value}\n" for name, value in facts["versions"].items())
-    return f"# point {point.id}\n{notes}{text}"
+    return f"# point {point.id}\n{notes}{dump(point.scenario)}"

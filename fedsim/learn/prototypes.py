@@ -120,18 +120,21 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
     labels = torch.tensor([label_of(one) for one in sent], device=wanted["b4"].device)
     norms = torch.stack([value.square().flatten(1).sum(1) for value in wanted.values()]).sum(0)
     features = network["w1"].shape[1]
-    found = torch.zeros(len(sent), features, dtype=torch.double, device=labels.device)
-    good = torch.zeros(len(sent), dtype=torch.bool, device=labels.device)
-    again = 0
-    for attempt in range(restarts + 1):
-        rows = (~good).nonzero().squeeze(1)
-        again += len(rows) if attempt else 0
+
+    def attempt(rows: Tensor) -> tuple[Tensor, Tensor]:
         start = torch.randn(len(rows), features, generator=generator, dtype=torch.double).to(labels.device)
         x, miss = lbfgs.minimise(_Matching(double, wanted, norms, labels, rows), start, lbfgs.Rules(20 * steps))
-        found[rows] = x
-        good[rows] = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5) & (miss <= 1e-2 * norms[rows])
-        if bool(good.all()):
-            break
+        fine = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5) & (miss <= 1e-2 * norms[rows])
+        return x, fine
+
+    found, good = attempt(torch.arange(len(sent), device=labels.device))
+    again, bad = 0, (~good).nonzero().squeeze(1)
+    if restarts and len(bad):  # all restarts of all bad rows at once: the first good one of a row counts
+        x, fine = (part.view(len(bad), restarts, *part.shape[1:]) for part in attempt(bad.repeat_interleave(restarts)))
+        first = fine.int().argmax(1)
+        good[bad] = fine.any(1)
+        found[bad] = torch.where(fine.any(1, keepdim=True), x[torch.arange(len(bad)), first], found[bad])
+        again = int(torch.where(fine.any(1), first + 1, restarts).sum())
     return Rebuilt(found.float(), good, again)
 
 

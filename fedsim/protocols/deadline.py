@@ -2,7 +2,7 @@
 
 `over` times as many clients are asked as are wanted; the first to reply count, until enough have or the time is up.
 Later replies are billed and dropped; their clients are free again when they have finished.  With several steps a
-round, the clients that replied to one step are asked the next.
+round, the clients that replied to one step are asked the next; where none did, the round is over.
 """
 
 import math
@@ -23,8 +23,8 @@ class Deadline(Rounds):
     def __post_init__(self) -> None:
         """Hold the options' ranges."""
         super().__post_init__()
-        if self.over < 1:
-            raise ValueError("over: must be at least 1 (1.3 asks 30 % more clients than are wanted)")
+        if not 1 <= self.over < math.inf:
+            raise ValueError("over: must be finite and at least 1 (1.3 asks 30 % more clients than are wanted)")
         if self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
 
@@ -39,3 +39,5 @@ class Deadline(Rounds):
                 replies = yield from gather(world, asks, min(want, len(cohort)), self.wait)
                 yield from world.server.update(replies, step)
                 cohort = sorted(reply.client for reply in replies)
+                if not cohort:
+                    break

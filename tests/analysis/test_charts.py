@@ -1,0 +1,91 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import charts
+from analysis.panels import MOST_COLUMNS, colour, dash, draw, with_panels
+
+
+def curves(places, algorithms=("fedavg", "power")):
+    rows = [
+        {
+            "algorithm": name,
+            "latency": latency,
+            "share": share,
+            "time": time,
+            "score": time / 100,
+            "low": -0.1,
+            "high": 1,
+            "n": 3,
+        }
+        for latency, share in places
+        for name in algorithms
+        for time in (10.0, 90.0)
+    ]
+    return pd.DataFrame(rows)
+
+
+def panels(spec):
+    return [(row["column"], row["row"]) for row in spec["datasets"]["rows"]]
+
+
+def test_panels_are_the_axes_that_vary():
+    frame = pd.DataFrame({"a": ["1 s", "10 ms"], "b": ["x", "x"], "c": ["u", "v"], "algorithm": ["p", "q"]})
+    shown = with_panels(frame, ["a", "b", "c"])
+    assert shown["column"].tolist() == ["a 1 s", "a 10 ms"]
+    assert shown["row"].tolist() == ["c u", "c v"]
+    assert with_panels(frame, ["b"])[["column", "row"]].to_numpy().tolist() == [["", ""]] * 2
+    assert with_panels(frame, ["c"], column="algorithm")["column"].tolist() == ["p", "q"]
+
+
+def test_panels_stand_in_the_order_of_their_numbers():
+    spec = charts.score_against(
+        curves([("1 s", "1.0"), ("10 ms", "0.1"), ("100 ms", "1.0")]), "time", ["latency"], "auc", 0.5
+    )
+    assert spec["facet"]["column"]["sort"] == ["latency 10 ms", "latency 100 ms", "latency 1 s"]
+    assert spec["title"]["subtitle"].startswith("Mean and one standard deviation over n = 3 seeds")
+    assert spec["resolve"]["scale"] == {"x": "independent"}
+
+
+def test_a_panel_without_rows_keeps_its_place():
+    spec = charts.score_against(curves([("1 s", "1.0"), ("10 ms", "0.1")]), "time", ["latency", "share"], "auc", None)
+    absent = {(row["column"], row["row"]) for row in spec["datasets"]["rows"] if row.get("absent")}
+    assert absent == {("latency 1 s", "share 0.1"), ("latency 10 ms", "share 1.0")}
+    assert len(set(panels(spec))) == 4
+
+
+def test_many_values_of_one_axis_wrap():
+    places = [(f"{latency} ms", "1.0") for latency in range(1, MOST_COLUMNS + 3)]
+    spec = charts.score_against(curves(places), "time", ["latency"], "auc", None)
+    assert spec["columns"] == MOST_COLUMNS
+
+
+def test_units_suit_the_numbers_and_bands_stay_above_zero():
+    spec = charts.score_against(curves([("1 s", "1.0")]), "time", ["latency"], "auc", None)
+    titles = [layer["encoding"]["x"]["title"] for layer in spec["layer"] if "x" in layer["encoding"]]
+    assert set(titles) == {"simulated time (min)"}
+    assert {row["low"] for row in spec["datasets"]["rows"]} == {0.0}
+    assert max(row["x"] for row in spec["datasets"]["rows"]) == pytest.approx(1.5)
+
+
+def test_twenty_algorithms_are_still_told_apart():
+    names = [f"a{i}" for i in range(20)]
+    looks = list(
+        zip(colour(names).to_dict()["scale"]["range"], map(str, dash(names).to_dict()["scale"]["range"]), strict=True)
+    )
+    assert len(set(looks)) == 20
+
+
+def test_targets_reached_by_some_seeds_or_none(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "algorithm": ["a", "b", "c"], "n": 3, "reached": [3, 1, 0],
+            "seconds_to_target": [10.0, 3600.0, np.nan], "seconds_to_target_sd": [1.0, np.nan, np.nan],
+        }
+    )  # fmt: skip
+    spec = charts.to_target(frame, "seconds_to_target", [], 0.6)
+    assert [row["note"] for row in spec["datasets"]["rows"]] == ["", "1 of 3 seeds", "not reached"]
+    svg = draw(spec, tmp_path / "figure")
+    assert "1 of 3 seeds" in svg
+    assert "simulated time to 60% (h)" in svg
+    assert (tmp_path / "figure.png").stat().st_size > 1000

@@ -1,0 +1,89 @@
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis import communication as c
+
+COLUMNS = ["sent", "arrived", "src", "dst", "kind", "version", "nbytes", "wire_bytes", "fate"]
+ROWS = [
+    (0.0, 1.0, -1, 0, "train", 0, 100, 110, "delivered"),
+    (0.0, 2.0, -1, 1, "train", 0, 100, 115, "delivered"),
+    (1.0, 3.0, 0, -1, "train", 0, 80, 90, "delivered"),
+    (2.0, 4.0, 1, -1, "embed", 0, 50, 20, "cut"),
+    (2.0, 5.0, 1, -1, "train", 0, 80, 85, "late"),
+    (2.0, 2.5, -1, 2, "train", 0, 100, 0, "lost"),
+]
+TABLE = pd.DataFrame(ROWS, columns=COLUMNS)
+
+
+def rows_of(frame):
+    return [tuple(row) for row in frame.itertuples(index=False)]
+
+
+def test_totals_by_hand():
+    assert c.totals(TABLE) == {"bytes_up": 80, "bytes_down": 200, "bytes_wasted": 140, "bytes_moved": 420}
+
+
+def test_no_message_is_zero_bytes_but_without_a_server_nothing_goes_up():
+    assert c.totals(TABLE.iloc[:0]) == {"bytes_up": 0, "bytes_down": 0, "bytes_wasted": 0, "bytes_moved": 0}
+    peers = pd.DataFrame([(0.0, 1.0, 0, 1, "share", 0, 10, 12, "delivered")], columns=COLUMNS)
+    assert c.totals(peers) == {"bytes_up": None, "bytes_down": None, "bytes_wasted": 2, "bytes_moved": 12}
+    assert rows_of(c.by_direction(peers)) == [("peer", 1, 10, 12, 2)]
+
+
+def test_by_direction_step_fate_and_client():
+    assert rows_of(c.by_direction(TABLE)) == [("down", 3, 200, 225, 25), ("up", 3, 80, 195, 115)]
+    assert rows_of(c.by_step(TABLE)) == [
+        ("embed", "up", 1, 0, 20, 20),
+        ("train", "down", 3, 200, 225, 25),
+        ("train", "up", 2, 80, 175, 95),
+    ]
+    assert rows_of(c.by_fate(TABLE)) == [
+        ("cut", 1, 0, 20, 20),
+        ("delivered", 3, 280, 315, 35),
+        ("late", 1, 0, 85, 85),
+        ("lost", 1, 0, 0, 0),
+    ]
+    assert rows_of(c.by_client(TABLE)) == [
+        (0, "down", 1, 100, 110, 10),
+        (0, "up", 1, 80, 90, 10),
+        (1, "down", 1, 100, 115, 15),
+        (1, "up", 2, 0, 105, 105),
+        (2, "down", 1, 0, 0, 0),
+    ]
+
+
+def test_bytes_over_time_count_what_has_ended():
+    assert c.moved_by(TABLE, [0.5, 1.0, 2.4, 3.0, 9.0]).tolist() == [0, 110, 225, 315, 420]
+    assert c.moved_by(TABLE, [9.0], "up").tolist() == [195]
+    assert (c.bytes_until(TABLE, 3.0), c.bytes_until(TABLE, None)) == (315, None)
+
+
+def test_bytes_of_each_update():
+    updates = pd.DataFrame({"time": [3.0, 5.0], "version": [1, 2]})
+    assert rows_of(c.per_update(TABLE, updates)) == [(3.0, 1, 90, 225, 0, 315), (5.0, 2, 105, 0, 0, 105)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 100),
+            st.integers(-1, 3),
+            st.integers(-1, 3),
+            st.sampled_from(["train", "share"]),
+            st.integers(0, 10**9),
+            st.integers(0, 10**9),
+            st.sampled_from(["delivered", "late", "cut", "lost"]),
+        ),
+        min_size=1,
+    )
+)
+def test_every_view_adds_up_to_what_moved(rows):
+    frame = pd.DataFrame([(0.0, a, s, d, k, 0, n, w, f) for a, s, d, k, n, w, f in rows], columns=COLUMNS)
+    moved = c.totals(frame)["bytes_moved"]
+    for view in (c.by_direction, c.by_step, c.by_fate, c.by_client):
+        sums = view(frame)
+        assert sums["wire"].sum() == moved
+        assert (sums["payload"] + sums["wasted"] == sums["wire"]).all()
+    assert c.moved_by(frame, [100.0]) == moved
+    assert sum(c.moved_by(frame, [50.0], way)[0] for way in ("up", "down", "peer")) == c.moved_by(frame, [50.0])[0]

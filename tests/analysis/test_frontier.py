@@ -1,0 +1,108 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.frontier import curve, on_grid, pareto, reach
+from analysis.spread import mean_curves, over_seeds
+from analysis.summarise import summarise
+from fedsim.record import Recorder, Score, Transfer, Update
+
+
+def tables(model="global"):
+    """Two updates at seconds 2 and 4; scores 0.5 and then (0.6 + 0.8) / 2; 100 and 80 bytes down and up each."""
+    recorder = Recorder()
+    for version, start in ((1, 0.0), (2, 2.0)):
+        recorder.add(Transfer(start, start + 1, -1, 0, "train", version - 1, 100, 120, "delivered"))
+        recorder.add(Transfer(start + 1, start + 2, 0, -1, "train", version - 1, 80, 90, "delivered"))
+        recorder.add(Update(start + 2, version, "train", 2, 1, 1, 0))
+    for client, value, weight in ((0, 0.7, 10), (1, 0.3, 10), (2, 1.0, 0)):
+        recorder.add(Score(2.0, 1, client, 0, 1, model, "test", "accuracy", value, weight))
+    recorder.add(Score(4.0, 2, 0, 0, 2, model, "test", "accuracy", 0.6, 30))
+    recorder.add(Score(4.0, 2, 0, 1, 2, model, "test", "accuracy", 0.8, 1))
+    recorder.add(Score(4.0, 2, 0, 2, 2, model, "test", "accuracy", 0.0, 9))  # a period not met yet
+    return recorder.tables()
+
+
+def test_curve_and_summary_by_hand():
+    found = tables()
+    frames = {name: table.to_pandas() for name, table in found.items()}
+    points = curve(frames["scores"], frames["transfers"], "global")
+    assert points["score"].tolist() == pytest.approx([0.5, 0.7])
+    assert points[["time", "version", "up", "down", "moved"]].to_numpy().tolist() == [
+        [2.0, 1, 90, 120, 210],
+        [4.0, 2, 180, 240, 420],
+    ]
+    assert (reach(points, 0.5), reach(points, 0.6), reach(points, 0.71), reach(points, None)) == (
+        (2.0, 210),
+        (4.0, 420),
+        None,
+        None,
+    )
+    expected = {
+        "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "fm": pytest.approx(-0.1),
+        "bytes_up": 160, "bytes_down": 200, "bytes_wasted": 60, "updates": 2, "asked": 4, "folded": 2, "lost": 2,
+        "late": 0, "target": 0.6, "seconds_to_target": 4.0, "bytes_to_target": 420,
+    }  # fmt: skip
+    for form in (found, frames):
+        row = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
+        assert row == expected
+
+
+def test_no_other_model_stands_in_for_the_headline():
+    found = tables(model="local")
+    row = summarise(found["transfers"], found["updates"], found["scores"], "global", "accuracy", 0.6)
+    assert [row[key] for key in ("score", "am", "fm", "seconds_to_target", "bytes_to_target")] == [None] * 5
+    assert row["bytes_up"] == 160
+
+
+def test_empty_tables_say_nothing():
+    found = Recorder().tables()
+    row = summarise(found["transfers"], found["updates"], found["scores"], "global", "accuracy", None)
+    given = {key for key, value in row.items() if value is not None}
+    assert given == {"metric", "bytes_up", "bytes_down", "bytes_wasted"}
+
+
+def test_the_last_score_holds_until_the_next():
+    points = pd.DataFrame({"time": [1.0, 3.0], "score": [0.2, 0.6]})
+    held = on_grid(points, "time", np.array([0.5, 1.0, 2.9, 3.0, 9.0]))
+    assert held.isna().tolist() == [True, False, False, False, False]
+    assert held[1:].tolist() == [0.2, 0.2, 0.6, 0.6]
+
+
+def test_mean_curve_of_two_seeds():
+    curves = pd.DataFrame(
+        {"algorithm": "power", "point": ["a", "a", "b"], "time": [0.0, 10.0, 2.0], "score": [0.2, 0.4, 0.6]}
+    )
+    mean = mean_curves(curves, ["algorithm"], "time")
+    assert (mean["time"].iloc[0], mean["time"].iloc[-1]) == (2.0, 10.0)
+    assert (mean["score"].iloc[0], mean["score"].iloc[-1]) == (pytest.approx(0.4), pytest.approx(0.5))
+    assert mean["high"].iloc[-1] - mean["score"].iloc[-1] == pytest.approx(np.std([0.4, 0.6], ddof=1))
+    assert set(mean["n"]) == {2}
+
+
+def test_over_seeds_leaves_missing_figures_out():
+    points = pd.DataFrame({"algorithm": ["a", "a", "b"], "score": [0.2, 0.4, np.nan]})
+    rows = over_seeds(points, ["algorithm"], ["score"])
+    assert rows["n"].tolist() == [2, 1]
+    assert rows["score"].tolist()[0] == pytest.approx(0.3)
+    assert rows["score_sd"].tolist()[0] == pytest.approx(0.1 * 2**0.5)
+    assert rows.loc[1, ["score", "score_sd"]].isna().all()
+
+
+def test_frontier_by_hand():
+    points = pd.DataFrame({"score": [0.5, 0.7, 0.6, 0.7, np.nan], "cost": [1.0, 2.0, 3.0, 2.0, 0.5]})
+    assert pareto(points, "cost").tolist() == [True, True, False, True, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=20))
+def test_everything_off_the_frontier_is_beaten_by_something_on_it(pairs):
+    points = pd.DataFrame(pairs, columns=["score", "cost"], dtype="float64")
+    best = pareto(points, "cost")
+    assert best.any()
+    for _, row in points[~best].iterrows():
+        over = points[best & (points["score"] >= row["score"]) & (points["cost"] <= row["cost"])]
+        assert ((over["score"] > row["score"]) | (over["cost"] < row["cost"])).any()
+    for _, row in points[best].iterrows():
+        assert not ((points["score"] > row["score"]) & (points["cost"] <= row["cost"])).any()

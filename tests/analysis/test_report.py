@@ -1,0 +1,283 @@
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from synthetic_sweep import write_sweep
+
+from analysis.__main__ import main
+from analysis.load import NotARunError, load, lookup
+from analysis.report import write
+
+SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algorithms": ("fedavg", "power")}
+ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("power",), "seeds": (0,)}
+FIGURES = (
+    "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
+    "robustness_network_latency robustness_protocol_participation heat_score heat_seconds_to_target heat_bytes_moved "
+    "heat_bytes_to_target forgetting"
+)
+
+
+class Page(HTMLParser):
+    """The parts of a page that tests look at: what it would load, its identifiers, its tables' rows, its text."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.loads, self.links, self.ids, self.rows, self.words = [], [], [], [], []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag in ("script", "link", "img", "iframe", "object", "embed", "source", "image", "use"):
+            self.loads += [given[key] for key in ("src", "href", "xlink:href", "data") if given.get(key)]
+        if tag == "a":
+            self.links.append(given["href"])
+        if "id" in given:
+            self.ids.append(given["id"])
+        if tag == "tr":
+            self.rows.append([])
+
+    def handle_data(self, data):
+        if self.rows and self.lasttag in ("td", "th") and data.strip():
+            self.rows[-1].append(data.strip())
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    return write_sweep(tmp_path_factory.mktemp("runs") / "sparse", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def report(sweep):
+    path = write([sweep])
+    assert path == sweep / "report.html"
+    return path
+
+
+def test_the_page_needs_nothing_but_itself(report):
+    text, page = report.read_text("utf-8"), Page(report)
+    assert page.loads == []
+    assert page.links
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+    assert not re.search(r"@import|url\((?!#)|fetch\(|XMLHttpRequest", text)
+    assert set(re.findall(r"https?://[^\"'\s<]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_identifiers_are_unique_and_all_references_lead_somewhere(report):
+    page = Page(report)
+    assert len(page.ids) == len(set(page.ids))
+    assert set(re.findall(r"url\(#([^)]+)\)", report.read_text("utf-8"))) <= set(page.ids)
+
+
+def test_every_section_and_every_row_is_there(report):
+    page = Page(report)
+    assert {"first", "summary", "curves", "bytes", "robustness", "forgetting", "losses", "run", "words"} <= set(
+        page.ids
+    )
+    heads = next(row for row in page.rows if row[:4] == ["latency", "participation", "algorithm", "seeds"])
+    rows = [row for row in page.rows if len(row) == len(heads) and row is not heads]
+    assert [row[:4] for row in rows] == [
+        [latency, share, algorithm, "2"]
+        for latency in ("10 ms", "1 s")
+        for share in ("0.1", "1.0")
+        for algorithm in ("fedavg", "power")
+    ]
+    never = dict(zip(heads, rows[0], strict=True))
+    assert (never["reached"], never["time to target"], never["bytes to target"]) == ("0 of 2", "–", "–")
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+ %", never["score"])
+    words = "".join(page.words)
+    assert "16 of 16 points have results" in words
+    assert "version of torch" in words
+
+
+def test_figures_and_tables_are_files(report):
+    folder = report.parent
+    assert {path.stem for path in (folder / "figures").glob("*.svg")} == set(FIGURES.split())
+    for name in FIGURES.split():
+        ElementTree.parse(folder / "figures" / f"{name}.svg")
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    tables = {path.name: pd.read_csv(path) for path in (folder / "tables").glob("*.csv")}
+    assert len(tables["points.csv"]) == 16
+    assert len(tables["summary.csv"]) == 8
+    assert set(tables["bytes_by_direction.csv"]["direction"]) == {"up", "down", "wasted"}
+    assert set(tables["bytes_by_step.csv"]["kind"]) == {"train", "embed"}
+    moved = tables["bytes_by_direction.csv"].groupby(["network.latency", "protocol.participation", "algorithm"])[
+        "bytes"
+    ]
+    steps = tables["bytes_by_step.csv"].groupby(["network.latency", "protocol.participation", "algorithm"])["bytes"]
+    pd.testing.assert_series_equal(moved.sum(), steps.sum(), check_dtype=False)
+
+
+def test_what_never_reached_the_target_is_written_out(report):
+    svg = (report.parent / "figures" / "seconds_to_target.svg").read_text("utf-8")
+    assert "not reached" in svg
+
+
+def test_summaries_and_tables_tell_the_same(sweep, report):
+    forgetting = pd.read_csv(sweep / "tables" / "forgetting.csv")
+    summary = pd.read_csv(sweep / "tables" / "summary.csv")
+    for _, row in summary.iterrows():
+        same = forgetting[(forgetting[[*row.index[:3]]] == row.iloc[:3]).all(axis=1)]
+        A = same.pivot_table(index="learned", columns="tested", values="value").to_numpy()
+        assert A[-1].mean() == pytest.approx(row["am"])
+        assert row["am"] + row["fm"] * (len(A) - 1) / len(A) == pytest.approx(A.diagonal().mean())
+
+
+def test_a_browser_opens_it(report):
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no browser here")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    done = subprocess.run([browser, *flags, report.as_uri()], capture_output=True, text=True, timeout=60, check=True)
+    assert "Which is first" in done.stdout
+
+
+def test_one_point_without_target_or_grid(tmp_path):
+    page = Page(write([write_sweep(tmp_path / "single", **ONE, target=None)], tmp_path / "out"))
+    words = "".join(page.words)
+    assert "No target was set" in words
+    assert "no numeric axis" in words
+    assert "A single seed" in words
+    assert not (tmp_path / "single" / "report.html").exists()
+
+
+def test_a_target_nobody_reaches(tmp_path):
+    words = "".join(Page(write([write_sweep(tmp_path / "high", **ONE, target=0.99)])).words)
+    assert "No algorithm reaches 99.0 %" in words
+    assert "No run reached its target" in words
+
+
+def test_bytes_alone_make_a_report(tmp_path):
+    run = write_sweep(tmp_path / "traffic", **ONE)
+    for path in run.glob("*/scores.parquet"):
+        pd.read_parquet(path).iloc[:0].to_parquet(path)
+    summary = pd.read_csv(run / "summary.csv").assign(score=None, am=None, fm=None, seconds_to_target=None)
+    summary.to_csv(run / "summary.csv", index=False)
+    words = "".join(Page(write([run])).words)
+    assert "Nothing was scored" in words
+    assert "Bytes moved, by direction" in words
+
+
+def test_runs_side_by_side(tmp_path):
+    both = {**SMALL, "seeds": (0,), "algorithms": ("power",)}
+    first = write_sweep(tmp_path / "a", **{**both, "participations": ("1.0",)})
+    second = write_sweep(tmp_path / "b", **both)
+    runs = load([first, second])
+    assert runs.axes == ("run", "network.latency", "protocol.participation")
+    assert set(runs.points.loc[runs.points["run"] == "a", "protocol.participation"]) == {"1.0"}
+    assert len(runs.resolved) == len(set(runs.points["point"])) == 6
+    assert write([first, second], tmp_path / "both") == tmp_path / "both" / "report.html"
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    folders = [write_sweep(tmp_path / place / "same", **ONE) for place in ("a", "b")]
+    assert sorted(set(load(folders).points["run"])) == sorted(map(str, folders))
+
+
+def test_failed_points_are_named_and_stalled_ones_count(tmp_path):
+    run = write_sweep(tmp_path / "odd", **{**SMALL, "participations": ("1.0",), "seeds": (0,)})
+    summary = pd.read_csv(run / "summary.csv", dtype="str")
+    summary.loc[0, "status"] = "failed"
+    summary.loc[1, "status"] = "stalled"
+    shutil.rmtree(run / summary.loc[0, "point"])
+    summary.loc[0, "score":] = None
+    summary.to_csv(run / "summary.csv", index=False)
+    page = Page(write([run]))
+    assert "3 of 4 points have results" in "".join(page.words)
+    assert [row[1] for row in page.rows if row[1:2] in (["failed"], ["stalled"])] == ["failed", "stalled"]
+
+
+def spoil_table(run):
+    next(run.glob("*/scores.parquet")).write_bytes(b"not a table")
+
+
+def drop_column(run):
+    path = next(run.glob("*/updates.parquet"))
+    pd.read_parquet(path).drop(columns="lost").to_parquet(path)
+
+
+def fail_all(run):
+    summary = pd.read_csv(run / "summary.csv", dtype="str").assign(status="failed")
+    summary.to_csv(run / "summary.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (shutil.rmtree, "there is no such folder"),
+        (lambda run: (run / "summary.csv").unlink(), "it has no summary.csv"),
+        (lambda run: (run / "scenario.yaml").unlink(), "it has no scenario.yaml"),
+        (lambda run: (run / "summary.csv").write_text("point,status\n"), "has no column"),
+        (lambda run: (run / "summary.csv").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
+        (lambda run: next(run.glob("*/transfers.parquet")).unlink(), "this table is missing"),
+        (lambda run: next(run.glob("*/scenario.yaml")).unlink(), "its scenario is unreadable"),
+        (lambda run: next(run.glob("*/scenario.yaml")).write_text("a: [\n"), "its scenario is unreadable"),
+        (lambda run: next(run.glob("*/scenario.yaml")).write_text("- a\n"), "not a scenario"),
+        (spoil_table, "cannot be read"),
+        (drop_column, "has no column lost"),
+        (fail_all, "none of its 1 points has results"),
+    ],
+)
+def test_mistakes_are_one_message_and_exit_code_two(tmp_path, capsys, spoil, message):
+    run = write_sweep(tmp_path / "run", **ONE)
+    spoil(run)
+    assert main([str(run)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert str(run) in told
+    assert message in told
+
+
+def test_a_point_given_as_a_run_is_told_so(tmp_path):
+    run = write_sweep(tmp_path / "run", **ONE)
+    point = next(path for path in run.iterdir() if path.is_dir())
+    with pytest.raises(NotARunError, match="give its parent"):
+        load([point])
+    with pytest.raises(NotARunError, match="given twice"):
+        load([run, run])
+    with pytest.raises(NotARunError, match="no run folder"):
+        load([])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, capsys):
+    run = write_sweep(tmp_path / "run", **ONE)
+    (tmp_path / "file").write_text("")
+    assert main([str(run), "--out", str(tmp_path / "file")]) == 2
+    assert "choose another --out" in capsys.readouterr().err
+
+
+def test_the_command_line(tmp_path, capsys):
+    run = write_sweep(tmp_path / "run", **ONE)
+    assert main([str(run), "--out", str(tmp_path / "paper")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "paper" / "report.html")
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "examples:" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+
+
+def test_lookup_in_a_resolved_scenario():
+    scenario = {
+        "algorithm": {"name": "power", "options": {"keep": 4}},
+        "network": {"effects": [{"name": "loss", "rate": 0.01}]},
+        "model": None,
+    }
+    keys = ("algorithm", "algorithm.keep", "network.effects.0.rate", "network.effects.1.rate", "model", "seed.x")
+    assert [lookup(scenario, key) for key in keys] == ["power", "4", "0.01", "", "", ""]
+
+
+@pytest.mark.slow
+def test_the_whole_sweep(tmp_path):
+    page = Page(write([write_sweep(tmp_path / "sparse")]))
+    assert "54 of 54 points have results" in "".join(page.words)
