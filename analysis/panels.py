@@ -1,5 +1,6 @@
 """The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ def draw(spec: dict[str, Any], path: Path) -> str:
 
 def _panel_order(labels: pd.Series) -> list[str]:
     """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"."""
-    split = {str(label): [part.split(" ", 1)[-1] for part in str(label).split(", ")] for label in labels.unique()}
+    apart = re.compile(r", (?![^(]*\))")  # a comma inside "lognormal(50 ms, 0.5)" parts nothing
+    split = {str(label): [part.split(" ", 1)[-1] for part in apart.split(str(label))] for label in labels.unique()}
     places = [{value: i for i, value in enumerate(ordered(values))} for values in zip(*split.values(), strict=True)]
     return sorted(split, key=lambda label: [place[v] for place, v in zip(places, split[label], strict=True)])

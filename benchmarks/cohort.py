@@ -149,7 +149,8 @@ def main() -> None:
     mine, own = statistics.median(seconds["fedsim, one computation"]), trained["fedsim, one computation"]
     for name, times in seconds.items():
         took = statistics.median(times)
-        apart = max(float((a - b).abs().max()) for k in range(len(own)) for a, b in zip(own[k], trained[name][k]))
+        pairs = [pair for one, other in zip(own, trained[name], strict=True) for pair in zip(one, other, strict=True)]
+        apart = max(float((a - b).abs().max()) for a, b in pairs)
         print(f"{name:36}{took * 1e3:10.2f}{options.clients / took:12.0f}{took / mine:8.1f}{apart:13.1e}")
         if apart > 1e-4:
             raise SystemExit(f"the weights of {name!r} differ by {apart}, more than 1e-4")

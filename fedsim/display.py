@@ -104,8 +104,10 @@ def spread(rows: Sequence[Row], key: str, form: Callable[[Any], str]) -> str:
 
 
 def name(axes: dict[str, Any]) -> str:
-    """Return the values of a point's axes in a few words, each with the last word of its key."""
-    return ", ".join(f"{axis.rpartition('.')[2]} {value}" for axis, value in axes.items()) or "the only point"
+    """Return the values of a point's axes in a few words, each with the last word of its key (of a list's: three)."""
+    words = {axis: axis.split(".") for axis in axes}
+    short = {axis: ".".join(way[-3:] if way[-2:-1] and way[-2].isdigit() else way[-1:]) for axis, way in words.items()}
+    return ", ".join(f"{short[axis]} {value}" for axis, value in axes.items()) or "the only point"
 
 
 def number(value: float | None) -> str:

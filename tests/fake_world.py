@@ -11,6 +11,7 @@ import simpy
 from fedsim import seeds
 from fedsim.algorithm import Algorithm, bind
 from fedsim.hosts import ClientHost, ServerHost
+from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.model import Naive
 from fedsim.net.network import Network
@@ -33,7 +34,7 @@ class Period:
 
 @dataclass(frozen=True, eq=False)
 class Number(Algorithm):
-    """The state is one number, the mean of what comes is added to it, and ballast makes the messages as long as wished."""
+    """The state is one number, to which each update adds the replies' mean weight; ballast makes messages long."""
 
     down: int = 1000  # bytes of ballast
     up: int = 1000
@@ -80,8 +81,6 @@ class FakePromise:
 
     @property
     def nbytes(self):
-        from fedsim.net import wire
-
         return wire.size(self.value())
 
     def value(self):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fedsim.record import Recorder
 from fedsim.run import run
@@ -66,6 +67,10 @@ def run_in(folder: Path, **changes: Any) -> dict[str, Any]:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / f"{name}.parquet").read_bytes() for name in TABLES}
+
+
+def table(folder: Path, name: str) -> list[dict[str, Any]]:
+    return list(pq.read_table(folder / f"{name}.parquet").to_pylist())
 
 
 def rows(recorder: Recorder, name: str) -> list[dict[str, Any]]:

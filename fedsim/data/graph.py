@@ -128,7 +128,7 @@ def to_device(graph: Graph, device: str) -> Graph:
     """Return the graph on that device; the same graph where it is there already."""
     if graph["y"].device == torch.device(device):
         return graph
-    return Graph(**{name: value.to(device) for name, value in graph.items() if name != "layout"})  # type: ignore[typeddict-item, attr-defined]
+    return Graph(**{name: value.to(device) for name, value in graph.items() if name != "layout"})  # type: ignore[typeddict-item, attr-defined, no-any-return]
 
 
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:

@@ -5,6 +5,7 @@ would have the client predict with, and `local`, those that the client's last fi
 are scored in one computation: with one set of parameters where all clients share it, with stacked ones otherwise.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Evaluator:
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._splits, self._every = metrics, models, splits, every
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._scored_at = -1
+        self._scored_at = (-1, 0, 0.0)  # version, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
     def run(self) -> Generator[simpy.Event, Any, None]:
@@ -65,15 +66,18 @@ class Evaluator:
                     continue
             else:
                 yield self._world.env.timeout(self._every)
+                if math.isinf(self._world.env.peek()):
+                    return  # nothing will ever happen again: an observer does not keep the clock going
             last = server.version
             self.score()
 
     def score(self) -> None:
-        """Score every model on everything seen; nothing is done twice for one version and second."""
-        if self._scored_at == self._world.server.version:
-            return
-        self._scored_at = self._world.server.version
+        """Score every model on everything seen; a version is scored again only later and with new periods."""
         hosts = [host for host in self._world.clients.values() if host.seen]
+        version, seen, now = self._world.server.version, sum(len(host.seen) for host in hosts), self._world.env.now
+        if self._scored_at[0] == version and (self._scored_at[1] == seen or self._scored_at[2] == now):
+            return
+        self._scored_at = version, seen, now
         server, algorithm = self._world.server, self._world.algorithm
         for model in self._models:
             choose = algorithm.predictor if model == "global" else algorithm.personal

@@ -9,6 +9,7 @@ batch normalisation, no residual links.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Generator, Tensor
@@ -49,7 +50,7 @@ class Model(ABC):
         widths = self.widths(features, classes)
         return {
             f"layer{i}": self.layer_init(inputs, outputs, generator)
-            for i, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True), 1)
+            for i, (inputs, outputs) in enumerate(pairwise(widths), 1)
         }
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
@@ -69,7 +70,7 @@ class Model(ABC):
         derived, vertices = layout.of(graph), len(graph["y"])
         widths = self.widths(graph["x"].shape[1], classes)
         edges, nonzeros, total = graph["edges"].shape[1], derived.nonzeros, 0.0
-        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+        for inputs, outputs in pairwise(widths):
             total += self.layer_flops(vertices, edges, nonzeros, inputs, outputs)
             nonzeros = vertices * outputs
         return total

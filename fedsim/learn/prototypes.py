@@ -8,6 +8,7 @@ It protects nothing: for any row i with ∇b1[i] ≠ 0, P = ∇W1[i] / ∇b1[i] 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Generator, Tensor
@@ -25,7 +26,7 @@ def encoder(features: int, classes: int, seed: int, device: str) -> Gradients:
     generator = Generator().manual_seed(seed)
     widths = (features, *HIDDEN, classes)
     drawn: Gradients = {}
-    for i, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True), 1):
+    for i, (inputs, outputs) in enumerate(pairwise(widths), 1):
         drawn[f"w{i}"] = fan_in(inputs, generator, (outputs, inputs)).to(device)
         drawn[f"b{i}"] = fan_in(inputs, generator, (outputs,)).to(device)
     return drawn

@@ -7,6 +7,7 @@ memory budget.  Training is full-batch: every step sees the whole graph.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,21 @@ from fedsim.learn.optimiser import Optimiser, State
 
 Work = tuple[Job, Fit]
 UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One client's optimiser state: its place in the state of the cohort that it trained with last, never copied out.
+
+    The cohort's state is not changed any more, so that an older memory still holds what it held.
+    """
+
+    cohort: State
+    place: int
+
+    def own(self) -> State:
+        """Return the client's state alone, without a client axis."""
+        return tree.at(self.cohort, self.place)  # type: ignore[no-any-return]
 
 
 class Trainer:
@@ -43,14 +59,15 @@ class Trainer:
     def _groups(self, work: Sequence[Work]) -> list[list[int]]:
         """Indexes of fits that go together, in order of size so that padding is small, within the budget."""
         alike: dict[Any, list[int]] = {}
+        shapes = _Shapes()
         for index, (_, fit) in enumerate(work):
-            alike.setdefault(index if fit.each else _kind(fit), []).append(index)
+            alike.setdefault(index if fit.each else shapes.kind(fit), []).append(index)
         groups: list[list[int]] = []
         for members in alike.values():
-            members.sort(key=lambda i: (len(_data(work[i])["y"]), work[i][0].client))
+            members.sort(key=lambda i: (_data(work[i])["y"].numel(), work[i][0].client))
             room = -1
             for index in members:
-                need = _footprint(*work[index])
+                need = shapes.footprint(*work[index])
                 if room < need:
                     groups.append([])
                     room = max(self._budget, need)
@@ -86,19 +103,21 @@ class Trainer:
 
     def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> State:
         """Each client's own optimiser state, stacked; fresh for those that have none."""
-        if slot is None or not self._keep_state:
+        kept: list[Kept | None] = [None] * len(jobs)
+        if slot is not None and self._keep_state:
+            kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
+        if all(one is None for one in kept):
             return self.optimiser.start(params, len(jobs))
-        kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
-        if all(state is None for state in kept):
-            return self.optimiser.start(params, len(jobs))
-        fresh = tree.at(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
-        stacked = tree.stack([fresh if state is None else state for state in kept])
+        stacked = _whole(kept)
+        if stacked is None:
+            fresh = tree.at(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
+            stacked = tree.stack([fresh if one is None else one.own() for one in kept])
         return tree.transform(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), stacked)  # type: ignore[no-any-return]
 
     def _remember(self, jobs: Sequence[Job], slot: str | None, state: State) -> None:
         if slot is not None and self._keep_state:
-            for job, own in zip(jobs, tree.unstack(state, len(jobs)), strict=True):
-                job.memory[f"optimiser.{slot}"] = own
+            for place, job in enumerate(jobs):
+                job.memory[f"optimiser.{slot}"] = Kept(state, place)
 
     def _union(self, graphs: list[Graph]) -> Graph:
         if len(graphs) == 1:
@@ -114,7 +133,7 @@ class Trainer:
     def _join(self, given: list[Any]) -> Any:
         """What the losses read, with a leading client axis: graphs joined, tensors stacked, numbers made tensors."""
         first = given[0]
-        if isinstance(first, dict) and "edges" in first and "sizes" in first:
+        if _is_graph(first):
             return self._union(given)
         if isinstance(first, dict):
             return {key: self._join([one[key] for one in given]) for key in first}
@@ -129,37 +148,60 @@ def _stack(fits: Sequence[Fit]) -> tree.Tree:
     return tree.stack([fit.start for fit in fits])
 
 
+def _whole(kept: Sequence[Kept | None]) -> State | None:
+    """The cohort's state of last time where all of that cohort are here again, in the same order."""
+    first = kept[0]
+    if first is None or len(first.cohort["steps"]) != len(kept):
+        return None
+    same = all(one is not None and one.cohort is first.cohort and one.place == k for k, one in enumerate(kept))
+    return first.cohort if same else None
+
+
 def _data(item: Work) -> Graph:
     job, fit = item
     return job.data if fit.data is None else fit.data
 
 
-def _kind(fit: Fit) -> Any:
-    """What fits must share to be one computation."""
-    return (
-        fit.loss,
-        fit.correct,
-        fit.slot,
-        tuple(tuple(leaf.shape) for leaf in tree.leaves(fit.start)),
-        _shape(fit.given),
-    )
+class _Shapes:
+    """Shapes of the trees of one call; fits share most of them, which are looked at once."""
 
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
 
-def _shape(given: Any) -> Any:
-    if isinstance(given, dict):
-        if "edges" in given and "sizes" in given:
+    def kind(self, fit: Fit) -> Any:
+        """Return what fits must share to be one computation."""
+        return (fit.loss, fit.correct, fit.slot, self._of(fit.start), self._of(fit.given))
+
+    def footprint(self, job: Job, fit: Fit) -> int:
+        """Return the bytes of a fit, roughly: parameters, gradients, optimiser state, and activations both ways."""
+        graph = _data((job, fit))
+        if id(fit.start) not in self._sizes:
+            widest = max((leaf.shape[-1] for leaf in tree.leaves(fit.start)), default=1)
+            self._sizes[id(fit.start)] = tree.count(fit.start), widest
+        count, widest = self._sizes[id(fit.start)]
+        return 4 * (6 * count + graph["y"].numel() * widest * 16 + graph["edges"].shape[1] * widest * 2)
+
+    def _of(self, node: Any) -> Any:
+        if isinstance(node, Tensor):
+            return tuple(node.shape)
+        if not isinstance(node, (dict, list, tuple)):
+            return type(node)
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = self._look(node)
+        return known
+
+    def _look(self, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return tuple(map(self._of, node))
+        if _is_graph(node):
             return "graph"
-        return tuple((key, _shape(value)) for key, value in given.items())
-    if isinstance(given, (list, tuple)):
-        return tuple(map(_shape, given))
-    return tuple(given.shape) if isinstance(given, Tensor) else type(given)
+        return tuple((key, self._of(value)) for key, value in node.items())
 
 
-def _footprint(job: Job, fit: Fit) -> int:
-    """Bytes that a fit needs, roughly: parameters, gradients and optimiser state, and activations both ways."""
-    graph = _data((job, fit))
-    widest = max((leaf.shape[-1] for leaf in tree.leaves(fit.start)), default=1)
-    return 4 * (6 * tree.count(fit.start) + len(graph["y"]) * widest * 16 + graph["edges"].shape[1] * widest * 2)
+def _is_graph(node: Any) -> bool:
+    return isinstance(node, dict) and "edges" in node and "sizes" in node
 
 
 def _seeded(graph: Graph, seeds: Tensor) -> Graph:
@@ -169,9 +211,9 @@ def _seeded(graph: Graph, seeds: Tensor) -> Graph:
 
 
 def _seed_graphs(given: Any, seeds: Tensor, step: int, use: Any) -> Any:
+    if _is_graph(given):
+        return _seeded(given, ops.seed_steps(seeds, step, next(use)))
     if isinstance(given, dict):
-        if "edges" in given and "sizes" in given:
-            return _seeded(given, ops.seed_steps(seeds, step, next(use)))  # type: ignore[arg-type]
         return {key: _seed_graphs(value, seeds, step, use) for key, value in given.items()}
     if isinstance(given, (list, tuple)):
         return type(given)(_seed_graphs(value, seeds, step, use) for value in given)

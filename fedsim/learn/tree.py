@@ -76,6 +76,8 @@ def mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
 
 def stack(trees: Sequence[Tree]) -> Tree:
     """Return one tree with a leading client axis; leaves that all are the same tensor are expanded, not copied."""
+    if all(one is trees[0] for one in trees):
+        return transform(lambda leaf: leaf.unsqueeze(0).expand(len(trees), *leaf.shape), trees[0])
 
     def join(*values: Tensor) -> Tensor:
         if all(value is values[0] for value in values):
