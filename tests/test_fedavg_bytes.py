@@ -48,7 +48,7 @@ def test_the_sums_by_hand():
     floats = FEATURES * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
     assert floats == 94
     names = 1 + 2 * (7 + 1 + 7 + 5) + 2 * (10 + 2) + 2 * (10 + 1)
-    assert MODEL == 4 * floats + names
+    assert 4 * floats + names == MODEL
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedprox"])

@@ -7,7 +7,8 @@ from small_points import EFFECTS, SYNC
 
 from fedsim import run as running
 from fedsim import scenario_file
-from fedsim.errors import ScenarioError
+from fedsim.errors import ScenarioError, UserError
+from fedsim.net.effects.churn import Churn
 from fedsim.record import Recorder
 from fedsim.sweep import RESULTS
 
@@ -122,7 +123,7 @@ def test_a_stream_by_simulated_time_brings_periods_at_their_seconds(tmp_path):
 def test_a_period_that_comes_after_the_last_update_is_scored_at_the_end(tmp_path):
     stream = {**STREAM, "every": "50 s"}
     slow = {"name": "deadline", "rounds": 2, "clients": 5, "wait": "40 s"}
-    row = small_points.run_in(tmp_path / "run", data__stream=stream, protocol=slow, clients__speed="1 kFLOP/s")
+    row = small_points.run_in(tmp_path / "run", data__stream=stream, protocol=slow, clients__speed="100 FLOP/s")
     assert row["updates"] == 0
     scores = small_points.table(tmp_path / "run", "scores")
     assert {(r["version"], r["seen"], r["time"]) for r in scores} == {(0, 2, row["sim_seconds"])}
@@ -144,12 +145,22 @@ def test_scoring_every_second_update(tmp_path):
 
 
 @pytest.mark.parametrize("every", ["1 updates", "10 s"])
-def test_a_run_in_which_nothing_can_happen_any_more_is_stalled(every, tmp_path):
-    row = small_points.run_in(tmp_path / "run", network__uplink="0 bit/s", measure__every=every)
+def test_a_run_in_which_nobody_ever_comes_back_is_stalled(every, tmp_path, monkeypatch):
+    def for_ever(self, env, nodes, rng):
+        yield env.timeout(1.5)
+        for client in range(len(nodes)):
+            nodes.sleep(client)
+
+    monkeypatch.setattr(Churn, "drive", for_ever)
+    row = small_points.run_in(tmp_path / "run", network__effects=EFFECTS[:1], measure__every=every)
     assert row["status"] == "stalled"
-    assert row["updates"] == 0
-    transfers = small_points.table(tmp_path / "run", "transfers")
-    assert {r["fate"] for r in transfers if r["dst"] == -1} == {"lost"}
+    assert row["updates"] == 2
+    assert row["sim_seconds"] == (1.5 if every == "1 updates" else 10.0)  # the observer looks once more
+    spans = [r for r in small_points.table(tmp_path / "run", "spans") if r["what"] == "offline"]
+    assert [(r["client"], r["start"], r["end"]) for r in spans] == [(c, 1.5, row["sim_seconds"]) for c in range(5)]
+    assert {r["version"] for r in small_points.table(tmp_path / "run", "scores")} == (
+        {1, 2} if every == "1 updates" else {2}
+    )
 
 
 def test_progress_is_told_and_never_runs_backwards(tmp_path, monkeypatch):
@@ -200,21 +211,14 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch):
     ("changes", "told"),
     [
         ({"clients__count": 500}, "clients.count"),
-        ({"data__stream": {"name": "class_incremental", "classes": 9, "every": 2}}, "data.stream.classes"),
+        ({"data__stream": {"name": "class_incremental", "classes": 9, "every": "2 s"}}, "data.stream.classes"),
         ({"algorithm": {"name": "fedprox", "nu": 1}}, "no option 'nu'"),
     ],
 )
 def test_what_cannot_be_had_is_the_users_mistake(changes, told, tmp_path):
-    from fedsim.errors import UserError
-
     with pytest.raises(UserError, match=told):
         small_points.run_in(tmp_path / "run", **changes)
     assert not list((tmp_path / "run").glob("*.parquet"))
-
-
-def test_a_client_without_speed_is_the_users_mistake(tmp_path):
-    with pytest.raises(ScenarioError, match=r"clients\.speed"):
-        small_points.run_in(tmp_path / "run", clients__speed="choice(0 FLOP/s, 1 MFLOP/s)")
 
 
 def test_points_that_share_their_data_prepare_them_once(tmp_path):

@@ -4,19 +4,35 @@ Flows of one client in one direction get at most an equal part of its access rat
 is not handed to the others.  Packets of one direction do not slow those of the other, but for acknowledgements.
 """
 
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from fedsim.net.link import Flow, Link
 from fedsim.net.model import Access, Model
 from fedsim.net.node import Nodes
-
-if TYPE_CHECKING:
-    from fedsim.net.passage import Passage
+from fedsim.net.transfer import Transfer
 
 BITS = 8
 
 
-class Lane:
+class Rider(Protocol):
+    """What a lane needs of a transfer under way, which is a `passage.Passage`."""
+
+    transfer: Transfer
+    paused: bool
+
+    def sent(self, flow: Flow) -> None:
+        """Hear that the bytes on the link have gone."""
+        ...
+
+    def __hash__(self) -> int:
+        """Tell it from others."""
+        ...
+
+
+Passage = TypeVar("Passage", bound=Rider)
+
+
+class Lane(Generic[Passage]):
     """The passages of one client in one direction, and those of them that are on the link now."""
 
     def __init__(self, nodes: Nodes, client: int, upload: bool, link: Link, server: float, model: Model) -> None:
@@ -27,23 +43,23 @@ class Lane:
         self._own, self._opposite, self._client, self._server, self._model = own, opposite, client, server, model
         self._flows: dict[Passage, Flow] = {}
 
-    def ceiling(self, passage: "Passage", flows: int) -> float:
+    def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage that is one of so many on the link."""
         rate, reverse = float(self._own[self._client]) / BITS, float(self._opposite[self._client]) / BITS
         access = Access(rate, reverse, self._server, max(1, flows))
         return self._model.ceiling(passage.transfer, access, passage.paused)
 
-    def rate_if_joined(self, passage: "Passage") -> float:
+    def rate_if_joined(self, passage: Passage) -> float:
         """Return about the rate (bytes/s) that the passage would get if it joined now."""
         return self.link.rate_if_joined(self.ceiling(passage, len(self._flows) + 1))
 
-    def enter(self, passage: "Passage", nbytes: float) -> None:
+    def enter(self, passage: Passage, nbytes: float) -> None:
         """Put the passage on the link; `passage.sent` is called when these bytes have gone."""
         others = len(self._flows) + 1
         self._level(others)
         self._flows[passage] = self.link.join(nbytes, self.ceiling(passage, others), passage.sent)
 
-    def exit(self, passage: "Passage") -> float:
+    def exit(self, passage: Passage) -> float:
         """Take the passage off the link and return the bytes that had not gone."""
         left = self.link.leave(self._flows.pop(passage))
         self.refresh()

@@ -57,7 +57,7 @@ class Network:
         self._rng, self._record = rng, record
         self._servers = {True: _bytes_a_second(server.ingress), False: _bytes_a_second(server.egress)}
         self._links = {up: Link(env, model.capacity(rate)) for up, rate in self._servers.items()}
-        self._lanes: dict[tuple[int, bool], Lane] = {}
+        self._lanes: dict[tuple[int, bool], Lane[Passage]] = {}
         self._sent: Counter[tuple[int, int]] = Counter()
         self._under_way: dict[Passage, tuple[Message, Delivery]] = {}
         nodes.watch(self._on_move)
@@ -126,10 +126,10 @@ class Network:
                 effect.shape(transfer, rng)
         return transfer
 
-    def _lane(self, client: int, upload: bool) -> Lane:
+    def _lane(self, client: int, upload: bool) -> Lane[Passage]:
         lane = self._lanes.get((client, upload))
         if lane is None:
-            lane = Lane(self.nodes, client, upload, self._links[upload], self._servers[upload], self.model)
+            lane = Lane[Passage](self.nodes, client, upload, self._links[upload], self._servers[upload], self.model)
             self._lanes[client, upload] = lane
         return lane
 
@@ -143,7 +143,7 @@ class Network:
         for lane in self._lanes_of(client):
             lane.refresh()
 
-    def _lanes_of(self, client: int) -> list[Lane]:
+    def _lanes_of(self, client: int) -> list[Lane[Passage]]:
         return [lane for up in (False, True) if (lane := self._lanes.get((client, up)))]
 
     def _on_arrival(self, passage: Passage) -> None:

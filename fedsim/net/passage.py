@@ -30,7 +30,12 @@ class Passage:
     """One transfer under way in its lane; `arrived` is called when it ends by itself, not when it is cut."""
 
     def __init__(
-        self, env: simpy.Environment, transfer: Transfer, lane: Lane, model: Model, arrived: Callable[["Passage"], None]
+        self,
+        env: simpy.Environment,
+        transfer: Transfer,
+        lane: "Lane[Passage]",
+        model: Model,
+        arrived: Callable[["Passage"], None],
     ) -> None:
         """Make it ready; `begin` sets it off."""
         self.transfer = transfer

@@ -8,7 +8,7 @@ from fedsim.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Sync(Rounds):
-    """A step lasts as long as its slowest client; who is lost is noticed at once, and asked the next step all the same."""
+    """A step lasts as long as its slowest client; who is lost is noticed at once, and asked again in the next step."""
 
     def run(self, world: World) -> Steps:
         """Ask, wait for all, update; step by step where the algorithm has several."""
