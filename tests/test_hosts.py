@@ -33,6 +33,7 @@ def fold(here, asks, step="train"):
     yield from here.world.server.update([ask.value for ask in asks if ask.value is not None], step)
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.floats(0, 2),
     st.floats(1e3, 1e9),
@@ -114,6 +115,8 @@ def test_who_leaves_in_the_middle_of_training_is_lost_and_leaves_no_trace(what):
     before = dict(here.world.clients[0].memory)
     start = here.env.now
     ask = here.world.server.ask(0)
+    # somebody else's need of a value may have had the work done before the client leaves
+    here.at(start + 0.4, lambda: here.backend.promises[1].value())
     here.at(start + 0.5, getattr(here.nodes, what), 0)
     here.env.process(fold(here, [first, ask]))
     here.run()
