@@ -54,7 +54,7 @@ class Power(FedAvg):
         """Return the model, the encoder Γ, and empty notes on what was met."""
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
-        notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0}
+        notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
         return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
 
     def download(self, state, client, step):
@@ -95,12 +95,12 @@ class Power(FedAvg):
         built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=restarts)
         good = built.good | (self.preset == "official")  # the published code keeps what diverged
         skipped = int((~good).sum())
-        if skipped:
-            log.warning("power: %d of %d prototypes could not be rebuilt and are skipped", skipped, len(sent))
+        if built.restarts or skipped:
+            log.warning("%d prototypes came, %d restarts, %d skipped", len(sent), built.restarts, skipped)
         labels = [prototypes.label_of(one) for one, fine in zip(sent, good.tolist(), strict=True) if fine]
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
         counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
-        return {**state, "x": x, "y": state["y"] + labels, **counts}
+        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **counts}
 
     def faded(self, q, periods):
         """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
@@ -154,7 +154,10 @@ class Power(FedAvg):
         return graph_of(x, edges, y)
 
     def server_flops(self, state, replies, step):
-        """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer."""
+        """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer.
+
+        Counted from the prototypes sent, not from those that could be rebuilt: time must not depend on values.
+        """
         total = super().server_flops(state, replies, step)
         if not self.transfer:
             return total
@@ -163,7 +166,7 @@ class Power(FedAvg):
         return (
             total
             + sent * 100 * 6.0 * tree.count(state["encoder"])
-            + (len(state["y"]) + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
+            + (state["sent"] + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
         )
 
     # ---- client

@@ -5,6 +5,8 @@ the point's seed, and simulated time never from the host, so that a point's tabl
 """
 
 import json
+import logging
+import os
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -15,7 +17,7 @@ import simpy
 import torch
 
 from analysis.summarise import summarise
-from fedsim import __version__, find, seeds
+from fedsim import __version__, find, logbook, seeds
 from fedsim.algorithm import bind as bind_task
 from fedsim.data.graph import Period, to_device
 from fedsim.data.partition import cut
@@ -42,15 +44,24 @@ from fedsim.world import Streams, World
 Tell = Callable[[Progress], None]
 PREPARED = 2  # data sets kept between points of one process: most points of a sweep share theirs
 REPORT_EVERY = 0.2  # seconds between two reports of progress
+CLIENTS_LOGGED = 100  # whose order of periods the log tells
+
+log = logging.getLogger(__name__)
 
 
 def run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[str, Any]:
-    """Run one point, write its tables and resolved scenario into the folder, and return its row of summary.csv.
+    """Run one point, write tables, log and resolved scenario into the folder, and return its row of summary.csv.
 
     Raises UserError where the scenario asks for something that cannot be had.
     """
+    with logbook.keep(folder / "run.log"):
+        return _run(point, folder, data_root, progress)
+
+
+def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[str, Any]:
     began, scenario = time.perf_counter(), point.scenario
     torch.set_num_threads(scenario.threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
     torch.use_deterministic_algorithms(True, warn_only=True)
     recorder = Recorder()
     world, evaluator, done = build(scenario, data_root, recorder)
@@ -58,8 +69,7 @@ def run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[str
     world.server.end()
     evaluator.score()
     recorder.close(folder)
-    facts = {"versions": {"fedsim": __version__, "torch": torch.__version__, "simpy": simpy.__version__}}
-    (folder / "scenario.yaml").write_text(_described(point, facts), encoding="utf-8")
+    (folder / "scenario.yaml").write_text(_described(point), encoding="utf-8")
     headline = {"model": scenario.measure.models[0], "metric": scenario.measure.metrics[0]}
     tables = recorder.tables()
     row = summarise(
@@ -75,6 +85,7 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> tuple[Worl
     """Return the world of a scenario with its processes started, the evaluator, and the protocol's process."""
     device = choose_device(scenario.device)
     periods, features, classes = prepare(_data_key(scenario), scenario.clients.count, scenario.seed, data_root, device)
+    _log_orders(periods)
     task = _task(scenario, features, classes, device)
     algorithm = bind_task(find.build("algorithm", scenario.algorithm), task)
     protocol = find.build("protocol", scenario.protocol)
@@ -199,6 +210,15 @@ def _known_metrics(names: list[str]) -> None:
         )
 
 
-def _described(point: Point, facts: dict[str, Any]) -> str:
-    notes = "".join(f"# {name}: {value}\n" for name, value in facts["versions"].items())
+def _log_orders(periods: list[list[Period]]) -> None:
+    """Tell which classes each client meets in which period: continual scores hang on it."""
+    for client, own in enumerate(periods[:CLIENTS_LOGGED]):
+        graphs = [period.graph for period in own]
+        met = [graph["y"][graph["train"] | graph["val"] | graph["test"]].unique().tolist() for graph in graphs]
+        log.info("client %d: %s", client, " -> ".join("{" + ",".join(map(str, classes)) + "}" for classes in met))
+
+
+def _described(point: Point) -> str:
+    versions = {"fedsim": __version__, "torch": torch.__version__, "simpy": simpy.__version__}
+    notes = "".join(f"# {name}: {version}\n" for name, version in versions.items())
     return f"# point {point.id}\n{notes}{dump(point.scenario)}"

@@ -34,7 +34,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (2, "fedsim.scenario fedsim.grid", "what a scenario may say"),
     (1, "fedsim.record", "the tables"),
     (1, "fedsim.find fedsim.source fedsim.wording", "from a name to a class"),
-    (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress", "values"),
+    (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook", "values"),
     (1, "analysis", "reads the tables"),
     (0, "fedsim", "the version"),
 ]

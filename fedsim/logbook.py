@@ -1,0 +1,37 @@
+"""A point's own log: what fedsim and the algorithms have to say while it runs, in run.log beside its tables.
+
+Messages carry no wall-clock time, so that equal runs leave equal logs; nothing reaches the terminal, whose lines
+belong to the progress display.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SOURCES = ("fedsim", "algorithms")
+
+
+@contextmanager
+def keep(path: Path) -> Iterator[None]:
+    """Write what is logged from INFO up to the file while the block runs.
+
+    Raises OSError where the file cannot be written.
+    """
+    handler = logging.FileHandler(path, mode="w", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in SOURCES}
+    for name in SOURCES:
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for name, (level, propagate) in before.items():
+            logger = logging.getLogger(name)
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
+        handler.close()
