@@ -18,7 +18,7 @@ from fedsim.units import Count, Fraction
 
 @dataclass(frozen=True)
 class FedERGNN(FedAvg):
-    """ER-GNN's rules: coverage of the same class (POWER's reading), of other classes (the original), or mean feature."""
+    """ER-GNN's rules: coverage of the same class (POWER's reading) or of others (the original), or mean feature."""
 
     beta: Fraction = 0.1  # share of the new period's loss
     keep: Count = 1  # vertices kept for each class and period

@@ -214,7 +214,7 @@ def _log_orders(periods: list[list[Period]]) -> None:
     """Tell which classes each client meets in which period: continual scores hang on it."""
     for client, own in enumerate(periods[:CLIENTS_LOGGED]):
         graphs = [period.graph for period in own]
-        met = [graph["y"][graph["train"] | graph["val"] | graph["test"]].unique().tolist() for graph in graphs]
+        met = [sorted(set(graph["y"][graph["train"] | graph["val"] | graph["test"]].tolist())) for graph in graphs]
         log.info("client %d: %s", client, " -> ".join("{" + ",".join(map(str, classes)) + "}" for classes in met))
 
 

@@ -9,6 +9,7 @@ no timestamps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -105,7 +106,7 @@ def under(parts: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(parts))
     crow = [parts[0].crow_indices()]
     filled = 0
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         filled += before.values().numel()
         crow.append(part.crow_indices()[1:] + filled)
     column = torch.cat([part.col_indices() for part in parts])

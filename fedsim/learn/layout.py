@@ -181,10 +181,10 @@ class Layout:
 
 def of(graph: Graph) -> Layout:
     """Return the graph's layout, derived at the first call and kept with the graph."""
-    layout = graph.get("layout")
+    layout: Layout | None = graph.get("layout")
     if layout is None:
         layout = graph["layout"] = Layout(graph)
-    return layout  # type: ignore[no-any-return]
+    return layout
 
 
 def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:

@@ -110,7 +110,8 @@ class _Memory:
         u = torch.linalg.solve_triangular(upper, self._s @ g, upper=True)
         inner = self._sy.diagonal(dim1=1, dim2=2).unsqueeze(2) * u + gamma * (self._yy @ u - self._y @ g)
         w = torch.linalg.solve_triangular(upper.mT, inner, upper=False)
-        return (gamma * g + self._s.mT @ w - gamma * (self._y.mT @ u)).squeeze(2)
+        direction: Tensor = gamma * g + self._s.mT @ w - gamma * (self._y.mT @ u)
+        return direction.squeeze(2)
 
 
 def _bordered(square: Tensor, column: Tensor, row: Tensor, corner: Tensor) -> Tensor:

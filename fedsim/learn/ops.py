@@ -33,7 +33,7 @@ class _Product(torch.autograd.Function):
         return matrix.rows @ dense.contiguous()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return product(grad, Matrix(ctx.matrix.columns, ctx.matrix.rows)), None
 
 
@@ -104,7 +104,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, share, positive = ctx.saved_tensors
         edges: Attention = ctx.edges
         grad = grad.contiguous()

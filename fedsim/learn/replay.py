@@ -29,7 +29,7 @@ def joined(first: Graph, second: Graph) -> Graph:
     """Return the vertices of two buffers as one."""
     y = torch.cat([first["y"], second["y"]])
     none = torch.zeros(2, 0, dtype=torch.long, device=y.device)
-    masks = [torch.cat([first[name], second[name]]) for name in ("train", "val", "test")]  # type: ignore[literal-required]
+    masks = [torch.cat([first[name], second[name]]) for name in ("train", "val", "test")]
     return graph_of(under([first["x"], second["x"]]), none, y, *masks)
 
 
@@ -80,7 +80,7 @@ def class_rows(graph: Graph) -> list[Tensor]:
     """Return the training vertices of each class that has some, in order of the class."""
     rows = graph["train"].nonzero().squeeze(1)
     labels = graph["y"][rows]
-    return [rows[labels == label] for label in labels.unique().tolist()]
+    return [rows[labels == label] for label in sorted(set(labels.tolist()))]
 
 
 def dense(graph: Graph, rows: Tensor) -> Tensor:

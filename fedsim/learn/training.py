@@ -207,7 +207,7 @@ def _is_graph(node: Any) -> bool:
 def _seeded(graph: Graph, seeds: Tensor) -> Graph:
     """The same graph, in training mode: its dropout drawn from these seeds."""
     layout.of(graph)
-    return Graph(**{**graph, "seed": seeds})  # type: ignore[typeddict-item]
+    return Graph(**{**graph, "seed": seeds})
 
 
 def _seed_graphs(given: Any, seeds: Tensor, step: int, use: Any) -> Any:

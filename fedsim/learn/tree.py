@@ -69,7 +69,8 @@ def mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
 
     def average(*values: Tensor) -> Tensor:
         share = torch.tensor(shares, dtype=values[0].dtype, device=values[0].device)
-        return torch.tensordot(share, torch.stack(values), dims=1)
+        mixed: Tensor = torch.tensordot(share, torch.stack(values), dims=1)
+        return mixed
 
     return transform(average, *trees)
 
