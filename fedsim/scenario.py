@@ -97,10 +97,10 @@ class Split(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.train + self.val + self.test > 1 + 1e-9:
-            raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be at most 1")
         if self.train == 0:
             raise ValueError("train is 0: nothing could be learned; give it a share")
+        if abs(self.train + self.val + self.test - 1) > 1e-9:
+            raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
         return self
 
 

@@ -231,7 +231,7 @@ BAD = [
     ("metric", SMALL + "measure: {metrics: [acuracy]}\n", "line 13: measure.metrics.0: 'acuracy' is not a metric of fedsim/learn/metrics.py; did you mean 'accuracy'?"),
     ("no metric", SMALL + "measure: {metrics: []}\n", "line 13: measure.metrics: []: needs at least 1 entry"),
     ("model twice", SMALL + "measure: {models: [local, local]}\n", "line 13: measure.models: ['local', 'local'] names something twice"),
-    ("split", changed("partition: random}", "partition: random, split: {train: 0.5}}"), "line 2: data.split: train + val + test is 1.3: it must be at most 1"),
+    ("split", changed("partition: random}", "partition: random, split: {train: 0.5}}"), "line 2: data.split: train + val + test is 1.3: it must be 1"),
     ("no training", changed("partition: random}", "partition: random, split: {train: 0}}"), "line 2: data.split: train is 0"),
     ("section as value", changed("{count: 4, speed: 2 GFLOP/s}", "4"), "line 5: clients: 4: must be a mapping"),
     ("device", SMALL + "device: gpu\n", "line 13: device: 'gpu' is not a device; write auto, cpu, cuda or cuda:0"),
