@@ -54,7 +54,11 @@ def sage_layer(p):
     conv = SAGEConv(*p["weight"].shape)
     conv.lin_l.weight.data, conv.lin_l.bias.data = p["weight"].T.clone(), p["bias"].clone()
     conv.lin_r.weight.data = p["root"].T.clone()
-    return conv, lambda: {"weight": conv.lin_l.weight.grad.T, "bias": conv.lin_l.bias.grad, "root": conv.lin_r.weight.grad.T}
+    return conv, lambda: {
+        "weight": conv.lin_l.weight.grad.T,
+        "bias": conv.lin_l.bias.grad,
+        "root": conv.lin_r.weight.grad.T,
+    }
 
 
 def mlp_layer(p):
@@ -138,7 +142,11 @@ def test_one_set_of_parameters_on_a_shared_union_is_the_same_as_copies(name, spa
 @settings(max_examples=30, deadline=None)
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=12), seed=st.integers(0, 999))
 def test_linear_is_each_clients_own_product_whatever_the_padding(sizes, seed):
-    graph = layout.union([drawn(size, seed + k) for k, size in enumerate(sizes)]) if len(sizes) > 1 else drawn(sizes[0], seed)
+    graph = (
+        layout.union([drawn(size, seed + k) for k, size in enumerate(sizes)])
+        if len(sizes) > 1
+        else drawn(sizes[0], seed)
+    )
     g = torch.Generator().manual_seed(seed)
     weight, bias = torch.randn(len(sizes), FEATURES, 5, generator=g), torch.randn(len(sizes), 5, generator=g)
     rows = torch.split(graph["x"], sizes)
