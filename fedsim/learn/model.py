@@ -78,13 +78,12 @@ class Model(ABC):
 
 def glorot(inputs: int, outputs: int, generator: Generator, shape: tuple[int, ...] | None = None) -> Tensor:
     """Draw uniformly from ±√(6 / (inputs + outputs)) (Glorot and Bengio, AISTATS 2010)."""
-    bound = float(6 / (inputs + outputs)) ** 0.5
-    drawn: Tensor = torch.rand(shape or (inputs, outputs), generator=generator) * 2 - 1
-    return drawn * bound
+    bound = (6 / (inputs + outputs)) ** 0.5
+    drawn: Tensor = (torch.rand(shape or (inputs, outputs), generator=generator) * 2 - 1) * bound
+    return drawn
 
 
 def fan_in(inputs: int, generator: Generator, shape: tuple[int, ...]) -> Tensor:
     """Draw uniformly from ±1/√inputs, as `torch.nn.Linear` does."""
-    drawn: Tensor = torch.rand(shape, generator=generator) * 2 - 1
-    bound = float(inputs) ** -0.5
-    return drawn * bound
+    drawn: Tensor = (torch.rand(shape, generator=generator) * 2 - 1) * inputs**-0.5
+    return drawn

@@ -18,6 +18,8 @@ from fedsim.learn import layout, lbfgs
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)
+GOOD = 1e-2  # share of the gradients' square that a prototype worth keeping may miss (power.md 3.1)
+CLOSE = 1e-6  # the share from which it is begun again: 1e-2 alone lets errors of a tenth pass
 Gradients = dict[str, Tensor]  # w1 (128, F), b1 (128,), …, w4 (C, 64), b4 (C,)
 
 
@@ -112,9 +114,10 @@ class Rebuilt:
 def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int) -> Rebuilt:
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
-    A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than 1 % of their square;
-    it is begun again from a new draw up to `restarts` times (power.md 3.1).  All rows advance together in double
-    precision; `steps` are outer steps of 20 iterations, of which a row uses only as many as it needs.
+    A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
+    Where it misses them by more than CLOSE it is begun again from `restarts` new draws, and the best is taken.  All
+    rows advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as
+    many as it needs.
     """
     double = {key: value.double() for key, value in network.items()}
     wanted = {key: torch.stack([one[key] for one in sent]).double() for key in sent[0]}
@@ -125,18 +128,22 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
     def attempt(rows: Tensor) -> tuple[Tensor, Tensor]:
         start = torch.randn(len(rows), features, generator=generator, dtype=torch.double).to(labels.device)
         x, miss = lbfgs.minimise(_Matching(double, wanted, norms, labels, rows), start, lbfgs.Rules(20 * steps))
-        fine = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5) & (miss <= 1e-2 * norms[rows])
-        return x, fine
+        sound = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5)
+        return x, torch.where(sound, miss / norms[rows], torch.inf)
 
-    found, good = attempt(torch.arange(len(sent), device=labels.device))
-    again, bad = 0, (~good).nonzero().squeeze(1)
-    if restarts and len(bad):  # all restarts of all bad rows at once: the first good one of a row counts
-        x, fine = (part.view(len(bad), restarts, *part.shape[1:]) for part in attempt(bad.repeat_interleave(restarts)))
-        first = fine.int().argmax(1)
-        good[bad] = fine.any(1)
-        found[bad] = torch.where(fine.any(1, keepdim=True), x[torch.arange(len(bad)), first], found[bad])
-        again = int(torch.where(fine.any(1), first + 1, restarts).sum())
-    return Rebuilt(found.float(), good, again)
+    found, share = attempt(torch.arange(len(sent), device=labels.device))
+    poor = (share > CLOSE).nonzero().squeeze(1)
+    if restarts and len(poor):  # all restarts of all poor rows at once: the best of a row counts
+        x, other = (
+            part.view(len(poor), restarts, *part.shape[1:]) for part in attempt(poor.repeat_interleave(restarts))
+        )
+        least, best = other.min(1)
+        better = least < share[poor]
+        found[poor] = torch.where(
+            better.unsqueeze(1), x[torch.arange(len(poor), device=best.device), best], found[poor]
+        )
+        share[poor] = torch.minimum(least, share[poor])
+    return Rebuilt(found.float(), share <= GOOD, restarts * len(poor))
 
 
 class _Matching:

@@ -70,6 +70,7 @@ def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
         left[:, hit] = False
         if int(covered.sum()) >= enough * n:
             covered.zero_()
+            covered[chosen] = True
             left = covers.clone()
             left[chosen] = False
             left[:, chosen] = False

@@ -7,7 +7,7 @@ memory budget.  Training is full-batch: every step sees the whole graph.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ class Kept:
     The cohort's state is not changed any more, so that an older memory still holds what it held.
     """
 
-    cohort: State
+    cohort: State = field(repr=False)
     place: int
 
     def own(self) -> State:
