@@ -11,7 +11,8 @@ from torch import Tensor
 def accuracy(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
     """Return the share of rows whose largest logit is the label's: (owners,) float64."""
     right = (logits.argmax(1) == y).double()
-    return torch.bincount(owner, right, minlength=owners) / torch.bincount(owner, minlength=owners)
+    hits = torch.bincount(owner, right, minlength=owners).double()  # without rows bincount forgets the type
+    return hits / torch.bincount(owner, minlength=owners)
 
 
 def macro_f1(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:

@@ -122,19 +122,6 @@ def test_attention_survives_large_scores():
     torch.testing.assert_close(ops.attend(torch.ones(5, 2), huge, huge, graph), torch.ones(5, 2))
 
 
-@settings(deadline=None, max_examples=25)
-@given(sizes=ragged, seed=st.integers(0, 1000))
-def test_means_by_client(sizes, seed):
-    union, graphs = unite(sizes, seed)
-    values = torch.randn(sum(sizes), generator=torch.Generator().manual_seed(seed))
-    means = ops.mean_by_client(values, union, union["train"])
-    assert means.shape == (len(sizes),)
-    parts = values.split(sizes)
-    for k, graph in enumerate(graphs):
-        own = parts[k][graph["train"]]
-        torch.testing.assert_close(means[k], own.mean() if len(own) else torch.tensor(0.0))
-
-
 def test_an_empty_split_gives_zero_and_no_gradient():
     union, _ = unite([3, 4], 1)
     values = torch.randn(7, requires_grad=True)
@@ -145,25 +132,6 @@ def test_an_empty_split_gives_zero_and_no_gradient():
     torch.testing.assert_close(slope, torch.tensor([1 / 3] * 3 + [0.0] * 4))
 
 
-@settings(deadline=None, max_examples=20)
-@given(sizes=ragged, seed=st.integers(0, 1000))
-def test_prototypes_by_class(sizes, seed):
-    union, graphs = unite(sizes, seed)
-    h = torch.randn(sum(sizes), 4, generator=torch.Generator().manual_seed(seed), requires_grad=True)
-    means, counts = ops.by_class(h, union, 3, union["train"])
-    parts, plain = h.split(sizes), torch.zeros(len(sizes), 3, 4)
-    for k, graph in enumerate(graphs):
-        for c in range(3):
-            own = parts[k][graph["train"] & (graph["y"] == c)]
-            assert counts[k, c] == len(own)
-            if len(own):
-                plain[k, c] = own.mean(0)
-    torch.testing.assert_close(means, plain, atol=1e-5, rtol=1e-5)
-    if plain.requires_grad:
-        slope, expected = (torch.autograd.grad(m.square().sum(), h)[0] for m in (means, plain))
-        torch.testing.assert_close(slope, expected, atol=1e-5, rtol=1e-5)
-
-
 def test_by_row_gives_every_vertex_its_clients_value():
     union, _ = unite([2, 0, 3], 1)
     values = torch.tensor([1.0, 2.0, 3.0])
@@ -171,52 +139,10 @@ def test_by_row_gives_every_vertex_its_clients_value():
     assert ops.by_row(values.unsqueeze(1).expand(3, 2), union)[:, 1].tolist() == [1, 1, 3, 3, 3]
 
 
-def noise(sizes, seeds, share=0.3, layer=1, width=6):
-    union, _ = unite(sizes) if len(sizes) > 1 else (drawn(sizes[0], 0), None)
-    return ops.dropout(torch.ones(sum(sizes), width), share, {**union, "seed": torch.tensor(seeds)}, layer)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_dropout_zeroes_its_share_and_scales_the_rest(share):
-    dropped = noise([4000], [7], share, width=50)
-    count = dropped.numel()
-    zeros = int((dropped == 0).sum())
-    assert abs(zeros - share * count) < 5 * (count * share * (1 - share)) ** 0.5
-    torch.testing.assert_close(dropped[dropped != 0], torch.full((count - zeros,), 1 / (1 - share)))
-    per_column, per_row = (dropped == 0).double().mean(0), (dropped == 0).double().mean(1)
-    assert (per_column - share).abs().max() < 5 * (share * (1 - share) / 4000) ** 0.5
-    assert abs(float(per_row.var()) / (share * (1 - share) / 50) - 1) < 0.15  # independent within a row
-
-
 def test_dropout_does_nothing_outside_training_or_for_no_share():
     graph, h = drawn(5, 1), torch.randn(5, 3)
     assert ops.dropout(h, 0.5, graph, 1) is h
     assert ops.dropout(h, 0.0, {**graph, "seed": torch.tensor([1])}, 1) is h
-
-
-@settings(deadline=None, max_examples=20)
-@given(sizes=ragged, width=st.integers(1, 9), seed=st.integers(0, 2**62 - 1))
-def test_dropout_is_the_same_however_clients_are_batched(sizes, width, seed):
-    seeds = [(seed + 977 * k) % 2**62 for k in range(len(sizes))]
-    together = noise(sizes, seeds, width=width)
-    apart = torch.cat([noise([n], [s], width=width) for n, s in zip(sizes, seeds, strict=True)])
-    assert torch.equal(together, apart)
-
-
-def test_dropout_differs_by_seed_client_layer_step_and_use():
-    base, word = noise([50], [3]), torch.tensor([3])
-    assert torch.equal(base, noise([50], [3]))
-    others = [noise([50], [4]), noise([50], [3], layer=2)]
-    seen = {int(ops.seed_steps(word, step, use)) for step in range(20) for use in range(8)}
-    assert len(seen) == 160
-    others += [noise([50], [int(ops.seed_steps(word, step, use))]) for step, use in ((0, 0), (1, 0), (0, 1))]
-    two = noise([50, 50], [3, 5])
-    others.append(two[50:])
-    everything = [base, *others]
-    for i, one in enumerate(everything):
-        for other in everything[i + 1 :]:
-            same = float(((one == 0) == (other == 0)).double().mean())
-            assert abs(same - (0.3**2 + 0.7**2)) < 0.15  # as independent draws agree
 
 
 def test_dropout_passes_gradients_only_where_it_kept():

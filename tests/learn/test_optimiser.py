@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fedsim.learn import tree
 from fedsim.learn.optimiser import SGD, Adam, build
 
 SHAPES = [(4, 3), (3,)]
@@ -58,30 +57,6 @@ def test_many_steps_of_a_cohort(name, decay, momentum):
             for k, one in enumerate(theirs):
                 for mine, other in zip(params, one.params, strict=True):
                     torch.testing.assert_close(mine[k], other.detach(), atol=2e-5, rtol=2e-5)
-
-
-@pytest.mark.parametrize(("name", "decay", "momentum"), CASES)
-def test_clients_at_different_numbers_of_steps_go_on_together(name, decay, momentum):
-    theirs = [Torch(name, decay, momentum, k) for k in range(3)]
-    ours, taken = build(name, 0.02, decay, momentum), [0] * 3
-    alone = []
-    for k, ahead in enumerate((0, 5, 17)):
-        own = [leaf.clone().unsqueeze(0) for leaf in theirs[k].start]
-        state = ours.start({"w": own[0], "b": own[1]}, 1)
-        for _ in range(ahead):
-            advance(ours, own, state, [k], taken)
-            theirs[k].step()
-        alone.append((own, tree.at(state, 0)))
-    params = [torch.cat([own[i] for own, _ in alone]) for i in range(2)]
-    state = tree.stack([one for _, one in alone])
-    for _ in range(30):
-        advance(ours, params, state, [0, 1, 2], taken)
-        for one in theirs:
-            one.step()
-    assert state["steps"].tolist() == [30, 35, 47]
-    for k, one in enumerate(theirs):
-        for mine, other in zip(params, one.params, strict=True):
-            torch.testing.assert_close(mine[k], other.detach(), atol=2e-5, rtol=2e-5)
 
 
 def test_the_scenarios_names():

@@ -77,5 +77,5 @@ def test_leaves_come_in_order_and_are_counted():
 def test_trees_of_different_shape_are_refused(other):
     with pytest.raises(ValueError, match="trees differ"):
         tree.add({"a": torch.zeros(1), "b": torch.zeros(1)}, other)
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         tree.add([torch.zeros(1)], [torch.zeros(1)] * 2)

@@ -1,0 +1,189 @@
+"""The cohort: work is done as late as possible, and nobody can tell."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from learnlab import drawn, drawn_task, largest_gap
+
+from fedsim.algorithm import Algorithm, Fit, bind
+from fedsim.data.graph import Period
+from fedsim.hosts import ClientHost
+from fedsim.learn import tree
+from fedsim.learn.cohort import Cohort
+from fedsim.learn.optimiser import Adam
+from fedsim.learn.training import Trainer
+from fedsim.net import wire
+
+
+@dataclass(frozen=True)
+class Notebook(Algorithm):
+    """Trains once or twice, writes down what it saw."""
+
+    declare: str = "right"  # or nothing, or a wrong size
+    fits: int = 1
+    seen: list = field(default_factory=list)
+
+    def start(self):
+        return {"model": self.task.init()}
+
+    def download(self, state, client, step):
+        return {"model": state["model"]}
+
+    def work(self, job):
+        self.seen.append((job.client, job.period, len(job.data["y"]), job.memory.get("jobs", 0)))
+        model = job.download["model"]
+        for _ in range(self.fits + job.client % 2):  # the odd ones train once more
+            model = yield Fit(model, lambda params, graph, given: self.task.loss(params, graph))
+        job.memory["jobs"] = job.memory.get("jobs", 0) + 1
+        job.memory["local"] = model
+        return {"update": tree.sub(model, job.download["model"])}
+
+    def update(self, state, replies, step):
+        return state
+
+    def upload_like(self, job):
+        if self.declare == "nothing":
+            return None
+        return {"update": job.download["model"], **({"more": 0} if self.declare == "wrong" else {})}
+
+
+class Counting(Trainer):
+    calls = 0
+
+    def train(self, work):
+        self.calls += 1
+        return super().train(work)
+
+
+class Hall:
+    """Three hosts, one cohort, no network."""
+
+    def __init__(self, *, batch=True, sizes=(8, 5, 13), **options):
+        self.algorithm = bind(Notebook(**options), drawn_task())
+        self.trainer = Counting(Adam(0.05), 2)
+        self.cohort = Cohort(self.algorithm, self.trainer, batch=batch)
+        self.hosts = [ClientHost(k, 1.0, lambda client, job: 100 * client + job) for k in range(len(sizes))]
+        for k, n in enumerate(sizes):
+            self.hosts[k].arrive(Period(0, drawn(n, k)))
+        self.model = {"model": self.algorithm.task.init()}
+
+    def begin(self, client):
+        return self.cohort.submit(self.hosts[client].job("train", self.model))
+
+    def go(self, client):
+        promise = self.begin(client)
+        self.hosts[client].finished(promise)
+        return promise
+
+
+def test_nothing_is_trained_before_a_value_is_needed_and_then_everything_at_once():
+    hall = Hall(fits=1)
+    promises = [hall.go(k) for k in (0, 2)]
+    assert [promise.nbytes for promise in promises] == [wire.size({"update": hall.model["model"]})] * 2
+    assert hall.trainer.calls == 0
+    upload = promises[1].value()
+    assert hall.trainer.calls == 1
+    assert wire.size(upload) == promises[1].nbytes
+    assert promises[0].value()
+    assert hall.trainer.calls == 1
+    assert promises[1].value() is upload
+
+
+def test_an_undeclared_size_is_that_of_the_finished_work():
+    hall = Hall(declare="nothing")
+    promise = hall.go(0)
+    assert promise.nbytes == wire.size(promise.value())
+    assert hall.trainer.calls == 1
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_a_size_that_was_declared_wrongly_is_refused(batch):
+    hall = Hall(declare="wrong", batch=batch)
+    promise = hall.go(2)
+    with pytest.raises(ValueError, match=r"upload_like promised \d+ bytes for step 'train', the upload of client 2"):
+        promise.value()
+
+
+def test_a_job_sees_what_was_there_when_it_was_submitted():
+    hall = Hall()
+    promise = hall.go(0)
+    hall.hosts[0].arrive(Period(1, drawn(20, 9)))
+    promise.value()
+    assert hall.algorithm.seen == [(0, 0, 8, 0)]
+    hall.go(0).value()
+    assert hall.algorithm.seen[1] == (0, 1, 20, 1)
+
+
+def test_a_clients_next_job_settles_its_last_one_first():
+    hall = Hall()
+    hall.go(0)
+    assert hall.trainer.calls == 0
+    second = hall.begin(0)
+    assert hall.trainer.calls == 1  # the first one only
+    assert second.job.memory["jobs"] == 1
+    hall.hosts[0].finished(second)
+    assert hall.hosts[0].memory["jobs"] == 2
+
+
+def test_a_cancelled_job_leaves_no_trace():
+    hall, quiet = Hall(), Hall()
+    for each in (hall, quiet):
+        for k in (0, 1, 2):
+            each.go(k)
+        each.cohort.settle()
+    before = dict(hall.hosts[1].memory)
+    cancelled = hall.begin(1)  # the host does not hear of its end
+    cancelled.cancel()
+    runs = len(hall.algorithm.seen)
+    hall.cohort.settle()
+    assert len(hall.algorithm.seen) == runs
+    after = hall.hosts[1].memory
+    assert after.keys() == before.keys()
+    assert all(after[key] is before[key] for key in before)
+    quiet.begin(1).cancel()  # so that both have used up a job's seed
+    for each in (hall, quiet):
+        each.go(1)
+        each.cohort.settle()
+    assert largest_gap(hall.hosts[1].memory["local"], quiet.hosts[1].memory["local"]) == 0
+
+
+def test_a_job_cancelled_after_it_was_trained_leaves_no_trace_either():
+    hall = Hall()
+    for k in (0, 1, 2):
+        hall.go(k)
+    hall.cohort.settle()
+    state = hall.hosts[1].memory["optimiser.model"].own()
+    held = tree.transform(torch.clone, state)
+    doomed = hall.begin(1)
+    hall.go(0).value()  # settles all that is pending, the doomed one too
+    doomed.cancel()
+    assert hall.hosts[1].memory["jobs"] == 1
+    assert largest_gap(hall.hosts[1].memory["optimiser.model"].own(), held) == 0
+    assert float(hall.hosts[1].memory["optimiser.model"].own()["steps"]) == 4  # client 1 trains twice a job
+
+
+@pytest.mark.parametrize("fits", [0, 1, 2])
+def test_batched_equals_one_by_one_also_where_some_train_more_often(fits):
+    union, loop = Hall(fits=fits), Hall(fits=fits, batch=False)
+    for cohort in ([0, 1, 2], [1], [2, 1], [0, 1, 2]):
+        for hall in (union, loop):
+            for k in cohort:
+                hall.go(k)
+        for mine, other in zip(union.hosts, loop.hosts, strict=True):
+            assert mine.memory.keys() == other.memory.keys()
+            if "local" in mine.memory:
+                assert largest_gap(mine.memory["local"], other.memory["local"]) < 1e-4
+    assert union.trainer.calls < loop.trainer.calls or fits == 0  # then client 1 is alone with its fit
+
+
+def test_work_that_only_returns_needs_no_trainer():
+    @dataclass(frozen=True)
+    class Plain(Notebook):
+        def work(self, job):
+            return {"update": job.download["model"]}
+
+    hall = Hall()
+    cohort = Cohort(bind(Plain(), hall.algorithm.task), hall.trainer)
+    assert cohort.submit(hall.hosts[0].job("train", hall.model)).value() == {"update": hall.model["model"]}
+    assert hall.trainer.calls == 0

@@ -1,0 +1,173 @@
+"""The evaluator against scores found one graph at a time."""
+
+from types import SimpleNamespace
+
+import pytest
+import simpy
+import torch
+from learnlab import drawn, drawn_task
+
+from fedsim.data.graph import Period, with_masks
+from fedsim.learn import tree
+from fedsim.learn.evaluate import Evaluator
+from fedsim.record import Recorder
+from fedsim.units import Updates
+
+
+class Guess:
+    """An algorithm whose global and local models are given."""
+
+    def __init__(self, shared, own):
+        self.shared, self.own = shared, own
+
+    def predictor(self, state, client, memory):
+        return self.shared if self.shared is not None else dict(self.own[client])
+
+    def personal(self, state, client, memory):
+        return self.own[client]
+
+
+class Rows:
+    """A recorder that keeps rows as they come."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, row):
+        self.rows.append(row)
+
+
+def periods_of(client):
+    """Two graphs, then the second again with other masks, as when a class has arrived."""
+    first, second = drawn(10 + client, client), drawn(14, 50 + client)
+    third = with_masks(second, second["test"], second["train"], second["val"])
+    return [Period(0, first), Period(1, second), Period(2, third)]
+
+
+def world_of(algorithm, seen, count=3):
+    env = simpy.Environment()
+    hosts = {k: SimpleNamespace(number=k, seen=periods_of(k)[: seen[k]], memory={}) for k in range(count)}
+    server = SimpleNamespace(state={}, version=1, updated=env.event())
+    return SimpleNamespace(env=env, server=server, clients=hosts, algorithm=algorithm)
+
+
+def evaluator_of(world, task, rows, **options):
+    rules = {"metrics": ["accuracy", "macro_f1"], "models": ["global", "local"], "splits": ["test", "val"]}
+    return Evaluator(world, task, rows, **{**rules, "every": Updates(1), **options})
+
+
+def models(task, count=3):
+    return [tree.transform(lambda leaf: leaf + torch.randn(leaf.shape), task.init()) for _ in range(count)]
+
+
+def direct(task, params, period, split, metric):
+    """Score one period of one client by itself."""
+    graph = period.graph
+    output, rows = task.forward(tree.stack([params]), graph), graph[split].nonzero().squeeze(1)
+    scores = task.scores(output, graph, rows, torch.zeros_like(rows), 1, [metric])
+    return float(scores[metric]), int(scores["weight"])
+
+
+@pytest.mark.parametrize("as_shared", [True, False])
+@pytest.mark.parametrize("seen", [[1, 1, 1], [3, 2, 0], [3, 3, 3]])
+def test_every_score_equals_a_direct_computation(as_shared, seen):
+    torch.manual_seed(0)
+    task, rows = drawn_task(), Rows()
+    own = models(task)
+    shared = models(task)[0] if as_shared else None
+    world = world_of(Guess(shared, own), seen)
+    evaluator_of(world, task, rows).score()
+    found = {(r.model, r.split, r.metric, r.client, r.period): r for r in rows.rows}
+    assert len(found) == len(rows.rows)
+    expected = 0
+    for client, host in world.clients.items():
+        for period in host.seen:
+            for split in ("test", "val"):
+                for metric in ("accuracy", "macro_f1"):
+                    for model in ("global", "local"):
+                        params = shared if model == "global" and as_shared else own[client]
+                        value, weight = direct(task, params, period, split, metric)
+                        if weight == 0:
+                            continue
+                        expected += 1
+                        row = found[model, split, metric, client, period.number]
+                        assert (row.weight, row.seen, row.version) == (weight, seen[client], 1)
+                        assert row.value == pytest.approx(value)
+    assert len(found) == expected
+
+
+def test_the_headline_is_pooled_by_weight():
+    torch.manual_seed(0)
+    task, rows = drawn_task(), Rows()
+    world = world_of(Guess(models(task)[0], models(task)), [2, 2, 2])
+    evaluator = evaluator_of(world, task, rows)
+    assert evaluator.latest is None
+    evaluator.score()
+    headline = [r for r in rows.rows if (r.model, r.split, r.metric) == ("global", "test", "accuracy")]
+    right, total = sum(r.value * r.weight for r in headline), sum(r.weight for r in headline)
+    assert evaluator.latest == pytest.approx(right / total)
+    assert total == sum(int(p.graph["test"].sum()) for h in world.clients.values() for p in h.seen)
+
+
+def test_one_model_for_all_and_equal_copies_of_it_score_the_same():
+    torch.manual_seed(0)
+    task = drawn_task()
+    one = models(task)[0]
+    tables = []
+    for algorithm in (Guess(one, [one] * 3), Guess(None, [one] * 3)):
+        rows = Rows()
+        evaluator_of(world_of(algorithm, [3, 2, 1]), task, rows, models=["global"]).score()
+        tables.append([(r.client, r.period, r.split, r.metric, r.value, r.weight) for r in rows.rows])
+    assert tables[0] == tables[1]
+    assert tables[0]
+
+
+def test_scoring_is_not_training():
+    """Without a seed in the graph nothing is dropped, and no gradient is kept."""
+    torch.manual_seed(0)
+    task, first, again = drawn_task(), Rows(), Rows()
+    world = world_of(Guess(models(task)[0], models(task)), [1, 1, 1])
+    evaluator_of(world, task, first).score()
+    evaluator_of(world, task, again).score()
+    assert first.rows == again.rows
+
+
+def test_scores_are_taken_every_so_many_updates_and_once_a_version():
+    task, rows = drawn_task(), Rows()
+    world = world_of(Guess(task.init(), models(task)), [1, 1, 1])
+    evaluator = evaluator_of(world, task, rows, every=Updates(2), metrics=["accuracy"], splits=["test"])
+    world.env.process(evaluator.run())
+    world.server.version = 0
+
+    def updates():
+        for _ in range(5):
+            yield world.env.timeout(1.0)
+            world.server.version += 1
+            event, world.server.updated = world.server.updated, world.env.event()
+            event.succeed()
+
+    world.env.run(until=world.env.process(updates()))
+    evaluator.score()
+    evaluator.score()
+    assert sorted({(r.time, r.version) for r in rows.rows}) == [(2.0, 2), (4.0, 4), (5.0, 5)]
+
+
+def test_scores_by_the_clock():
+    task, rows = drawn_task(), Rows()
+    world = world_of(Guess(task.init(), models(task)), [1, 1, 1])
+    world.env.process(evaluator_of(world, task, rows, every=2.5).run())
+
+    def updates():
+        while True:
+            yield world.env.timeout(1.0)
+            world.server.version += 1
+
+    world.env.process(updates())
+    world.env.run(until=6)
+    assert sorted({r.time for r in rows.rows}) == [2.5, 5.0]
+
+
+def test_rows_fit_the_recorders_table():
+    task, recorder = drawn_task(), Recorder()
+    evaluator_of(world_of(Guess(task.init(), models(task)), [1, 1, 1]), task, recorder).score()
+    assert len(recorder.tables()["scores"]) > 0
