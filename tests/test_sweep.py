@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_written_is_told(make, tmp_path):
 
 
 SLEEPER = """
-    import sys
+    import signal, sys
     from pathlib import Path
     import fake_runs, yaml
     from fedsim.engines.local import Local
@@ -250,6 +250,7 @@ SLEEPER = """
     from test_sweep import Listener, SMALL
 
     if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
         root = Path(sys.argv[1])
         axes = {"algorithm.do": ["well", "sleep"], "seed": [1, 2]}
         points = [*Scenario.model_validate(yaml.safe_load(SMALL) | {"grid": axes}).points()]
