@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import layout, ops
 
 SIZES = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 
@@ -93,16 +93,3 @@ def test_dropout_differs_by_client_layer_step_and_use():
     for i, a in enumerate(masks):
         for b in masks[:i]:
             assert 0.4 < float((a == b).float().mean()) < 0.6
-
-
-def test_trees_add_average_stack_and_measure():
-    a = {"w": torch.tensor([1.0, 2.0]), "n": None, "l": [torch.tensor([3.0])]}
-    b = {"w": torch.tensor([3.0, 6.0]), "n": None, "l": [torch.tensor([5.0])]}
-    assert tree.add(a, b)["w"].tolist() == [4.0, 8.0]
-    assert tree.mean([a, b], [1, 3])["w"].tolist() == [2.5, 5.0]
-    assert tree.mean([a, b], [0, 0])["w"].tolist() == [2.0, 4.0]
-    stacked = tree.stack([a, b])
-    assert stacked["l"][0].shape == (2, 1)
-    assert [tree.at(stacked, 1)["w"].tolist(), tree.unstack(stacked, 2)[0]["w"].tolist()] == [[3.0, 6.0], [1.0, 2.0]]
-    assert tree.sq_distance(stacked, tree.stack([b, b])).tolist() == [4 + 16 + 4, 0]
-    assert tree.count(a) == 3

@@ -131,57 +131,6 @@ def test_a_client_without_training_vertices_sends_the_model_as_it_came():
     assert max(float(leaf.abs().max()) for leaf in tree.leaves(uploads[0][1]["update"])) > 0
 
 
-def submit(algorithm, cohort, client, memory=None, graph=None):
-    download = algorithm.download(algorithm.start(), client, "train")
-    return cohort.submit(Job(client, "train", 0, download, graph or graph_for(client), memory or {}, client))
-
-
-def test_nothing_is_trained_until_a_value_is_needed_and_then_everything(monkeypatch):
-    algorithm, cohort = world()
-    calls = []
-    inner = Trainer.train
-    monkeypatch.setattr(Trainer, "train", lambda self, work: calls.append(len(work)) or inner(self, work))
-    promises = [submit(algorithm, cohort, client) for client in range(4)]
-    assert promises[0].nbytes > 0
-    assert calls == []
-    promises[2].value()
-    assert calls == [4]
-    promises[0].value()
-    assert calls == [4]
-
-
-def test_a_cancelled_job_leaves_no_trace():
-    algorithm, cohort = world()
-    first = submit(algorithm, cohort, 1)
-    memory = first.memory()
-    before = {
-        key: (value, tree.transform(torch.clone, value.own()) if hasattr(value, "own") else None)
-        for key, value in memory.items()
-    }
-    second = submit(algorithm, cohort, 1, dict(memory))
-    second.cancel()
-    submit(algorithm, cohort, 2).value()
-    third = submit(algorithm, cohort, 1, dict(memory))
-    third.value()
-    third.cancel()
-    for key, (value, copy) in before.items():
-        assert memory[key] is value
-        if copy is not None:
-            assert apart(value.own(), copy) == 0
-
-
-@dataclass(frozen=True)
-class Liar(FedAvg):
-    def upload_like(self, job):
-        return {"update": job.download["model"]}
-
-
-def test_an_upload_of_another_size_than_declared_is_an_error():
-    algorithm, cohort = world(algorithm=Liar())
-    with pytest.raises(ValueError, match="promised"):
-        submit(algorithm, cohort, 0).value()
-
-
 @dataclass(frozen=True)
 class Twice(FedAvg):
     """Two fits in a row, the second with a loss by itself, a correction, and no memory of the optimiser."""
