@@ -81,7 +81,7 @@ class Trainer:
             params = tree.transform(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), _stack(fits))
         leaves = list(tree.leaves(params))
         data = self._union([_data(item) for item in work])
-        given = self._join([fit.given for fit in fits])
+        given = self._join([fit.given for fit in fits], data["y"].device)
         seeds = torch.tensor([job.seed for job in jobs], device=data["y"].device)
         state = self._state(jobs, fits[0].slot, params)
         for leaf in leaves:
@@ -130,18 +130,18 @@ class Trainer:
         self._unions.move_to_end(key)
         return self._unions[key][1]
 
-    def _join(self, given: list[Any]) -> Any:
+    def _join(self, given: list[Any], device: torch.device) -> Any:
         """What the losses read, with a leading client axis: graphs joined, tensors stacked, numbers made tensors."""
         first = given[0]
         if _is_graph(first):
             return self._union(given)
         if isinstance(first, dict):
-            return {key: self._join([one[key] for one in given]) for key in first}
+            return {key: self._join([one[key] for one in given], device) for key in first}
         if isinstance(first, (list, tuple)):
-            return type(first)(self._join(list(column)) for column in zip(*given, strict=True))
+            return type(first)(self._join(list(column), device) for column in zip(*given, strict=True))
         if isinstance(first, Tensor):
             return tree.stack(given)
-        return None if first is None else torch.tensor(given)
+        return None if first is None else torch.tensor(given, device=device)
 
 
 def _stack(fits: Sequence[Fit]) -> tree.Tree:
