@@ -28,7 +28,7 @@ class FedERGNN(FedAvg):
 
     def work(self, job):
         """Close the period that has ended, then train with replay."""
-        buffer = self.buffer(job)
+        buffer = replay.closed(job, lambda last: self.select(last["data"], last["model"]))
         trained = yield from self.fit(job, {"buffer": buffer})
         job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
@@ -37,22 +37,11 @@ class FedERGNN(FedAvg):
         """Return β L_new + (1 − β) L_replay, or L_new alone where nothing is kept yet."""
         return replay.mixed(self.task, params, data, given["buffer"], self.beta)
 
-    def buffer(self, job):
-        """Return what is kept, after adding the best of a period that has ended since the last job."""
-        buffer, last = job.memory.get("buffer"), job.memory.get("last")
-        buffer = replay.empty(job.data) if buffer is None else buffer
-        if last is not None and last["period"] != job.period:
-            buffer = replay.joined(buffer, self.select(last["data"], last["model"]))
-            job.memory["last"] = None
-        job.memory["buffer"] = buffer
-        return buffer
-
     @torch.no_grad()
     def select(self, data, model):
         """Return the best vertices of each class of a period, as a buffer."""
         z = self.task.embed(tree.stack([model]), data)
-        kept = [rows[self.choose(data, z, rows)] for rows in replay.class_rows(data)]
-        return replay.isolated(data, torch.cat(kept)) if kept else replay.empty(data)
+        return replay.of_each_class(data, lambda rows: self.choose(data, z, rows))
 
     def choose(self, data, z, rows):
         """Return places in `rows`, the training vertices of one class."""

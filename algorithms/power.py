@@ -55,7 +55,7 @@ class Power(FedAvg):
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
-        return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
+        return {**super().start(), "encoder": gamma, **notes}
 
     def download(self, state, client, step):
         """Send the model; the encoder until a reply has shown that the client has it; the last period known of it."""
@@ -77,12 +77,13 @@ class Power(FedAvg):
 
     def learn(self, state, replies):
         """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""
-        known, met, sent = dict(state["known"]), dict(state["met"]), []
+        known, met, sent, labels = dict(state["known"]), dict(state["met"]), [], []
         for reply in replies:
             period, counts = int(reply.upload["period"]), torch.zeros(self.task.classes, dtype=torch.double)
             for one in reply.upload["prototypes"]:
-                counts[prototypes.label_of(one["gradients"])] += one["count"]
+                labels.append(prototypes.label_of(one["gradients"]))
                 sent.append(one["gradients"])
+                counts[labels[-1]] += one["count"]
             before, q = met.get(reply.client, (period, torch.zeros_like(counts)))
             share = counts if self.preset == "official" else counts / counts.sum().clamp(min=1)
             met[reply.client] = (period, self.faded(q, period - before) + share)
@@ -97,10 +98,9 @@ class Power(FedAvg):
         skipped = int((~good).sum())
         if built.restarts or skipped:
             log.warning("%d prototypes came, %d restarts, %d skipped", len(sent), built.restarts, skipped)
-        labels = [prototypes.label_of(one) for one, fine in zip(sent, good.tolist(), strict=True) if fine]
+        labels = [label for label, fine in zip(labels, good.tolist(), strict=True) if fine]
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
-        counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
-        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **counts}
+        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent)}
 
     def faded(self, q, periods):
         """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
@@ -175,7 +175,7 @@ class Power(FedAvg):
         """Close the period that has ended, train with replay, send prototypes that the server does not know yet."""
         given = {"received": job.download["model"]}
         if self.replay:
-            given = {"buffer": self.buffer(job)}
+            given = {"buffer": replay.closed(job, self.select)}
         extra = self.introduce(job) if self.transfer else {}
         trained = yield from self.fit(job, given)
         if self.replay:
@@ -210,16 +210,6 @@ class Power(FedAvg):
         classes = len(job.data["y"][job.data["train"]].unique())
         return {**like, "prototypes": [{"gradients": gamma, "count": 0}] * classes, "period": str(job.period)}
 
-    def buffer(self, job):
-        """Return the experience nodes, after adding those of a period that has ended since the last job."""
-        buffer, last = job.memory.get("buffer"), job.memory.get("last")
-        buffer = replay.empty(job.data) if buffer is None else buffer
-        if last is not None and last["period"] != job.period:
-            buffer = replay.joined(buffer, self.select(last))
-            job.memory["last"] = None
-        job.memory["buffer"] = buffer
-        return buffer
-
     @torch.no_grad()
     def select(self, last):
         """Return the experience nodes of a period by local-global coverage (Eq. 2-4), as a buffer."""
@@ -229,9 +219,7 @@ class Power(FedAvg):
         # the published code never puts its copy of the global model in evaluation mode (power.md 9.10)
         noisy = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
         z = self.alpha * own + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
-        kept = []
-        for rows in replay.class_rows(data):
-            covers = replay.coverage(z[rows], self.epsilon, scale="class" if official else "vertex")
-            best = replay.greedy_cover(covers, self.keep) if official else replay.most_covering(covers, self.keep)
-            kept.append(rows[best])
-        return replay.isolated(data, torch.cat(kept)) if kept else replay.empty(data)
+        scale, best = ("class", replay.greedy_cover) if official else ("vertex", replay.most_covering)
+        return replay.of_each_class(
+            data, lambda rows: best(replay.coverage(z[rows], self.epsilon, scale=scale), self.keep)
+        )

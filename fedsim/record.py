@@ -107,16 +107,18 @@ class Recorder:
         """Return the tables as they stand, by file name."""
         return {name: _arrow(table, self._columns[table]) for name, table in TABLES.items()}
 
-    def close(self, folder: Path) -> None:
-        """Write every table into the folder, each under a temporary name first.
+    def close(self, folder: Path) -> dict[str, pa.Table]:
+        """Write every table into the folder, each under a temporary name first, and return them by file name.
 
         Raises OSError where the folder cannot be written.
         """
-        for name, table in self.tables().items():
+        tables = self.tables()
+        for name, table in tables.items():
             path = folder / f"{name}.parquet"
             partial = path.with_suffix(".partial")
             pq.write_table(table, partial, compression="zstd")
             os.replace(partial, path)
+        return tables
 
 
 def _arrow(table: type[Row], columns: dict[str, list[Any]]) -> pa.Table:

@@ -68,10 +68,9 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     status = _run_clock(world, evaluator, done, scenario, progress)
     world.server.end()
     evaluator.score()
-    recorder.close(folder)
+    tables = recorder.close(folder)
     (folder / "scenario.yaml").write_text(_described(point), encoding="utf-8")
     headline = {"model": scenario.measure.models[0], "metric": scenario.measure.metrics[0]}
-    tables = recorder.tables()
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], **headline,
         target=scenario.measure.target, split=scenario.measure.splits[0],

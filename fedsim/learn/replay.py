@@ -4,9 +4,13 @@ A buffer is a graph of isolated vertices, features and labels only, each of them
 edges, so that a buffer vertex's output depends on itself alone.  Used by Fed-ERGNN and POWER.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from fedsim.algorithm import Job
 from fedsim.data.graph import Graph, graph_of, take_rows, under
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
@@ -75,6 +79,26 @@ def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
             left[chosen] = False
             left[:, chosen] = False
     return torch.tensor(chosen, dtype=torch.long, device=covers.device)
+
+
+def closed(job: Job, select: Callable[[dict[str, Any]], Graph]) -> Graph:
+    """Return the client's buffer, after adding what `select` keeps of a period that has ended since its last job.
+
+    The client's memory holds the buffer, and under `last` what the algorithm noted of its last job, `period` at least.
+    """
+    buffer, last = job.memory.get("buffer"), job.memory.get("last")
+    buffer = empty(job.data) if buffer is None else buffer
+    if last is not None and last["period"] != job.period:
+        buffer = joined(buffer, select(last))
+        job.memory["last"] = None
+    job.memory["buffer"] = buffer
+    return buffer
+
+
+def of_each_class(graph: Graph, choose: Callable[[Tensor], Tensor]) -> Graph:
+    """Return a buffer of what `choose` picks, as places in the rows that it is given, of each class's training rows."""
+    kept = [rows[choose(rows)] for rows in class_rows(graph)]
+    return isolated(graph, torch.cat(kept)) if kept else empty(graph)
 
 
 def class_rows(graph: Graph) -> list[Tensor]:
