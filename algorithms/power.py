@@ -55,7 +55,7 @@ class Power(FedAvg):
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
-        return {**super().start(), "encoder": gamma, **notes}
+        return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
 
     def download(self, state, client, step):
         """Send the model; the encoder until a reply has shown that the client has it; the last period known of it."""
@@ -100,7 +100,8 @@ class Power(FedAvg):
             log.warning("%d prototypes came, %d restarts, %d skipped", len(sent), built.restarts, skipped)
         labels = [label for label, fine in zip(labels, good.tolist(), strict=True) if fine]
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
-        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent)}
+        counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
+        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **counts}
 
     def faded(self, q, periods):
         """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
