@@ -137,9 +137,13 @@ class Slot:
         self._pool, self._ear, self._workers = None, None, []
 
     def _epitaph(self) -> str:
-        for worker in self._workers:
-            worker.join(5)
-        code = next((worker.exitcode for worker in self._workers if worker.exitcode), None)
+        # The pool's own thread reaps the worker too, and whoever comes second is told "no such child" until the first
+        # has noted the exit code: ask until it is there.
+        code, until = None, time.monotonic() + 5
+        while code is None and time.monotonic() < until:
+            code = next((worker.exitcode for worker in self._workers if worker.exitcode), None)
+            if code is None:
+                time.sleep(PATIENCE / 10)
         if code is None:
             return "its worker process ended"
         if code > 0:
