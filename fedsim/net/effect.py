@@ -6,30 +6,54 @@ to what those before it in the scenario's list have done.
 """
 
 import math
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Mapping
+from typing import Protocol
 
 import numpy as np
 import simpy
 
-if TYPE_CHECKING:
-    from fedsim.net.node import Nodes
-    from fedsim.net.transfer import Transfer
+from fedsim.net.node import Nodes
+from fedsim.net.transfer import Transfer
 
 Drive = Generator[simpy.Event, object, None]
+
+
+class Shared(Protocol):
+    """A link that several clients share."""
+
+    capacity: float  # bytes/s; infinite where nobody shares anything
+
+    def set_capacity(self, capacity: float) -> None:
+        """Change the capacity from now on."""
+        ...
+
+
+class Network(Protocol):
+    """What an effect may touch: the clients' rows, and the shared links by their names ("ingress", "egress", ...)."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """The clients."""
+        ...
+
+    @property
+    def shared(self) -> Mapping[str, Shared]:
+        """The shared links."""
+        ...
 
 
 class Effect:
     """The contract of the files in `effects/`; every hook may be left out."""
 
-    def shape(self, transfer: "Transfer", rng: np.random.Generator) -> None:
+    def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
         """Change a transfer once, before it starts: its `jitter`, `loss_up`, `loss_down` or `rtt`."""
         return
 
-    def drive(self, env: simpy.Environment, nodes: "Nodes", rng: np.random.Generator) -> Drive | None:
-        """Return a process that calls `nodes.sleep`, `wake`, `leave` or `set_rate` as time goes by, or None.
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
+        """Return a process that acts on the network's nodes or shared links as time goes by, or None.
 
-        There is one process beside all the nodes, not one a node, so that idle clients stay rows.
+        It calls `nodes.sleep`, `wake`, `leave`, `scale`, `slow` or `set_rate`, or a link's `set_capacity`.  There is one
+        process beside all the nodes, not one a node, so that idle clients stay rows.
         """
         return None
 

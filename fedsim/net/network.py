@@ -63,8 +63,13 @@ class Network:
         nodes.watch(self._on_move)
         nodes.watch_rates(self._on_rates)
         for index, effect in enumerate(self.effects):
-            if drive := effect.drive(env, nodes, rng(f"effect/{index}")):
+            if drive := effect.drive(env, self, rng(f"effect/{index}")):
                 env.process(drive)
+
+    @property
+    def shared(self) -> dict[str, Link]:
+        """The links that several clients share, by name."""
+        return {"ingress": self._links[True], "egress": self._links[False]}
 
     @property
     def ingress(self) -> Link:
@@ -134,7 +139,7 @@ class Network:
         return lane
 
     def _on_move(self, client: int, what: str) -> None:
-        if what != "wake":
+        if what in ("sleep", "leave"):
             for lane in self._lanes_of(client):
                 for passage in list(lane.passages):
                     self._cut(passage)
