@@ -51,7 +51,7 @@ class FedAvg(Algorithm):
         return {"update": job.download["model"], "samples": 0}
 
     def update(self, state, replies, step):
-        """Add the weighted mean of the differences."""
-        weights = [reply.weight * reply.upload["samples"] for reply in replies]
-        mean = tree.mean([reply.upload["update"] for reply in replies], weights)
+        """Add the weighted mean of the differences, each first times the protocol's discount (FedBuff, line 11)."""
+        updates = [tree.scale(reply.upload["update"], reply.weight) for reply in replies]
+        mean = tree.mean(updates, [reply.upload["samples"] for reply in replies])
         return {**state, "model": tree.add(state["model"], mean)}

@@ -66,7 +66,7 @@ class Fit:
 class Reply:
     """What an ask has brought: the client, the version it had started from, what it was sent and what came back.
 
-    `weight` is the protocol's discount for staleness.
+    `weight` is the protocol's discount for staleness, `ask` the number of the ask that brought it.
     """
 
     client: int
@@ -74,6 +74,7 @@ class Reply:
     download: Tree
     upload: Tree
     weight: float = 1.0
+    ask: int = 0
 
 
 class Algorithm(ABC):
@@ -81,6 +82,7 @@ class Algorithm(ABC):
 
     task: Task
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
+    learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
 
     @abstractmethod
     def start(self) -> State:
@@ -111,6 +113,18 @@ class Algorithm(ABC):
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
+    def share(self, state: State) -> Tree:
+        """Return what travels between peers (gossip), and between edge aggregators and the cloud."""
+        return {"model": state["model"]}
+
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
+        """Return the state after merging shares, one's own among them where it is to count: their weighted mean."""
+        return {**state, "model": _mean([share["model"] for share in shares], weights)}
+
+    def flops(self, job: Job) -> float:
+        """Return the operations of a job of an algorithm that does not learn; else the task tells them."""
+        return 0.0
+
     def upload_like(self, job: Job) -> Tree | None:
         """Return a tree of the upload's size, or None where only the finished work tells it."""
         return None
@@ -122,6 +136,16 @@ class Algorithm(ABC):
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
+
+
+def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
+    """Return the weighted mean of equal trees of whatever can be multiplied and added."""
+    first, total = trees[0], sum(weights)
+    if isinstance(first, dict):
+        return {key: _mean([one[key] for one in trees], weights) for key in first}
+    if isinstance(first, list | tuple):
+        return type(first)(_mean(parts, weights) for parts in zip(*trees, strict=True))
+    return sum(leaf * (weight / total) for leaf, weight in zip(trees, weights, strict=True))
 
 
 def bind(algorithm: Algorithm, task: Task) -> Algorithm:

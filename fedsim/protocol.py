@@ -7,20 +7,23 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Reply
+from fedsim.algorithm import Algorithm, Reply
 from fedsim.hosts import Ask
+from fedsim.net.topology import Topology
 from fedsim.units import Count, Fraction
-from fedsim.world import World
+from fedsim.world import Members, World
 
 Steps = Generator[simpy.Event, Any, None]
 
 
 class Protocol(ABC):
     """A process that asks clients and has the server fold what they reply."""
+
+    asks: ClassVar[bool] = True  # False where it only moves bytes and needs no algorithm
 
     @abstractmethod
     def run(self, world: World) -> Steps:
@@ -29,6 +32,12 @@ class Protocol(ABC):
     @abstractmethod
     def share(self, world: World) -> float:
         """Return how much of the protocol is done, from 0 to 1, for the progress bar."""
+
+    def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
+        """Return why the algorithm or the topology does not fit, with the mend, or None: told before the run."""
+        if not topology.has_server:
+            return "needs a server, and a network of peers has none: take the protocol 'gossip', or the topology 'star'"
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +67,15 @@ class Rounds(Protocol):
         return min(1.0, world.server.rounds / self.rounds)
 
 
-def select(world: World, count: int) -> Generator[simpy.Event, Any, list[int]]:
-    """Sample up to `count` of the clients online and free, waiting until there is at least one."""
-    while not (cohort := world.sample(count)):
-        yield world.server.stirred
+def own_steps(algorithm: Algorithm) -> bool:
+    """Return whether the algorithm has exchanges of its own, which need rounds with one cohort throughout."""
+    return type(algorithm).steps is not Algorithm.steps
+
+
+def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
+    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one."""
+    while not (cohort := world.sample(count, among)):
+        yield world.clients.stirred
     return cohort
 
 

@@ -26,7 +26,8 @@ class Transfer(Row):
 
     `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it: headers and repeats
     too, and only the part that had moved when it was cut.  `fate` is one of: `delivered`; `late`, it arrived
-    when nobody waited for it any more; `cut`, it broke off after some bytes had moved; `lost`, it broke off
+    when nobody waited for it any more; `discarded`, it arrived in time and the protocol's rule would not take it (too
+    stale, or the run ended before it was folded); `cut`, it broke off after some bytes had moved; `lost`, it broke off
     before any had.  `arrived` is the second in which it ended, whatever its fate.
     """
 
@@ -43,7 +44,11 @@ class Transfer(Row):
 
 @dataclass(frozen=True, slots=True)
 class Update(Row):
-    """One folding of replies into the server's state: of `asked` clients, `folded + lost + late` make the whole."""
+    """One folding of replies into the server's state: of `asked` clients, `folded + lost + late` make the whole.
+
+    `staleness` is by how many versions the folded replies were behind on average, counted from what each client had
+    downloaded; 0 where none was folded.
+    """
 
     time: float
     version: int
@@ -52,6 +57,7 @@ class Update(Row):
     folded: int
     lost: int
     late: int
+    staleness: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,16 @@ class Span(Row):
     start: float
     end: float
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival(Row):
+    """A period has reached a client; `version` is the server's at that moment."""
+
+    time: float
+    client: int
+    period: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +101,7 @@ class Score(Row):
     weight: int
 
 
-TABLES: dict[str, type[Row]] = {"transfers": Transfer, "updates": Update, "spans": Span, "scores": Score}
+TABLES: dict[str, type[Row]] = {"transfers": Transfer, "updates": Update, "spans": Span, "arrivals": Arrival, "scores": Score}
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
 
 

@@ -1,14 +1,25 @@
 """World: all that a protocol, a stream or an observer may touch, and nothing of torch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import simpy
 
-from fedsim import seeds
-from fedsim.algorithm import Algorithm
-from fedsim.hosts import ClientHost, ServerHost
+from fedsim import record, seeds
+from fedsim.algorithm import Algorithm, State
+from fedsim.clients import Clients
+from fedsim.hosts import ServerHost
+from fedsim.net.network import Network
+from fedsim.record import Arrival, Row
+from fedsim.sampler import Sampler
+
+if TYPE_CHECKING:
+    from fedsim.data.graph import Period
+
+Members = npt.NDArray[np.bool_]
 
 
 class Streams:
@@ -28,28 +39,75 @@ class Streams:
 
 @dataclass
 class World:
-    """The clock, the hosts, and named random streams."""
+    """The clock, the network, the hosts, and named random streams.
+
+    `edges` are the aggregators of a tree, by their place in it.  `arrival` fires once an instant with the list of
+    (client, period) that have reached clients in it.
+    """
 
     env: simpy.Environment
+    network: Network
     algorithm: Algorithm
     server: ServerHost
-    clients: Mapping[int, ClientHost]
+    clients: Clients
     rng: Streams
-    online_now: np.ndarray = field(repr=False)  # (K,) bool, the network's own row
+    sampler: Sampler
+    write: Callable[[Row], None]
+    edges: Sequence[ServerHost] = ()
+    arrival: simpy.Event = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have nothing arrived yet."""
+        self._hosts: Mapping[int, ServerHost] = {host.node: host for host in (self.server, *self.edges)}
+        self._fresh: list[tuple[int, Period]] = []
+        self._expect()
 
     def online(self) -> list[int]:
         """Return the clients online, in order."""
-        return [int(client) for client in np.flatnonzero(self.online_now)]
+        return np.flatnonzero(self.network.nodes.online).tolist()  # type: ignore[no-any-return]
 
-    def available(self) -> list[int]:
-        """Return the clients online that hold data and are not at work for an earlier ask."""
-        busy, clients = self.server.busy, self.clients
-        return [client for client in self.online() if client not in busy and clients[client].data is not None]
+    def available(self, among: Members | None = None) -> list[int]:
+        """Return the clients (`among` those, (K,) bool) that are online, hold data and are not at work."""
+        return self._free(among).tolist()  # type: ignore[no-any-return]
 
-    def sample(self, count: int) -> list[int]:
-        """Return `count` of the available clients, uniformly and in order; all of them if there are fewer."""
-        free = self.available()
-        if len(free) <= count:
-            return free
-        chosen = self.rng("participation").choice(len(free), size=count, replace=False)
-        return [free[i] for i in sorted(chosen)]
+    def sample(self, count: int, among: Members | None = None) -> list[int]:
+        """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
+        chosen = self.sampler.choose(self._free(among), count, self.clients, self.rng("participation"))
+        return chosen.tolist()  # type: ignore[no-any-return]
+
+    def state_of(self, client: int) -> State:
+        """Return the state that a client's predictions come from: its own in gossip, else the server's."""
+        own = self.clients[client].state
+        return self.server.state if own is None else own
+
+    def deliver(self, client: int, period: "Period") -> None:
+        """Let a period reach a client now."""
+        self.clients.arrive(client, period)
+        self.write(Arrival(self.env.now, client, period.number, self.server.version))
+        self._fresh.append((client, period))
+        if not self.arrival.triggered:
+            self.arrival.succeed(self._fresh)
+
+    def moved(self, row: record.Transfer) -> None:
+        """Take the network's row of an ended transfer, for the host that it has reached or for the tables."""
+        host = self._hosts.get(row.dst)
+        (self.write if host is None else host.moved)(row)
+
+    def end(self) -> None:
+        """Close the books: cut what still moves, and write what was kept back."""
+        for host in self._hosts.values():
+            host.closed = True
+        self.network.close()
+        self.clients.end()
+        for host in self._hosts.values():
+            host.end()
+
+    def _free(self, among: Members | None) -> npt.NDArray[np.int64]:
+        free = self.network.nodes.online & self.clients.holding & ~self.clients.busy
+        return np.flatnonzero(free if among is None else free & among)
+
+    def _expect(self, _: simpy.Event | None = None) -> None:
+        """Stand ready for the next arrivals; before anybody who waits for the present ones goes on."""
+        self._fresh = []
+        self.arrival = self.env.event()
+        self.arrival.callbacks.append(self._expect)

@@ -10,7 +10,8 @@ import simpy
 
 from fedsim import seeds
 from fedsim.algorithm import Algorithm, bind
-from fedsim.hosts import ClientHost, ServerHost
+from fedsim.clients import Clients
+from fedsim.hosts import ServerHost
 from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.model import Naive
@@ -18,6 +19,7 @@ from fedsim.net.network import Network
 from fedsim.net.node import Nodes
 from fedsim.net.wire import Spec
 from fedsim.record import SERVER, Row, Span, Transfer, Update
+from fedsim.samplers.uniform import Uniform
 from fedsim.world import Streams, World
 
 SPEED = 1e6  # operations a second of every client that is not told otherwise
@@ -30,6 +32,7 @@ class Period:
 
     number: int = 0
     graph: Any = "data"
+    examples: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +140,7 @@ class Lab:
         done = self.env.process(protocol.run(self.world)) if protocol else None
         while self.env.peek() < float("inf") and not (done and done.processed):
             self.env.step()
-        self.world.server.end()
+        self.world.end()
         return bool(done and done.processed)
 
     def of(self, table):
@@ -167,23 +170,23 @@ def lab(
     env, rows, rng = simpy.Environment(), list[Row](), Streams(seed)
     columns = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, rate, rate)]
     nodes, moved = Nodes(*columns), list[Transfer]()
-    books: list[ServerHost] = []
+    worlds: list[World] = []
 
     def told(row):
         moved.append(row)
-        books[0].moved(row)
+        worlds[0].moved(row)
 
     network = Network(env, nodes, rng=rng, record=told, effects=effects, model=Naive())
     backend = FakeBackend(algorithm, work, nap)
     speeds = np.broadcast_to(np.asarray(speed, float), clients)
-    hosts = {
-        c: ClientHost(c, float(speeds[c]), lambda client, job: seeds.integer(seed, client, job)) for c in range(clients)
-    }
-    server = ServerHost(env, network, algorithm, backend, hosts, rng, rows.append, SERVER_SPEED, cores)
-    books.append(server)
-    for host in hosts.values():
-        host.arrive(Period())  # type: ignore[arg-type]
-    here = Lab(env, nodes, network, World(env, algorithm, server, hosts, rng, nodes.online), backend, rows, 0, moved)
+    hosts = Clients(
+        env, network, backend, speeds, lambda client, job: seeds.integer(seed, client, job), rng, rows.append
+    )
+    server = ServerHost(env, network, algorithm, hosts, rows.append, SERVER_SPEED, cores)
+    worlds.append(World(env, network, algorithm, server, hosts, rng, Uniform(), rows.append))
+    for client in hosts:
+        hosts.arrive(client, Period())  # type: ignore[arg-type]
+    here = Lab(env, nodes, network, worlds[0], backend, rows, 0, moved)
     ask = server.ask
 
     def counted(client, step="train"):
@@ -214,7 +217,7 @@ def check_books(here: Lab) -> None:
     carried = [(row.sent, row.arrived, row.src, row.dst, row.nbytes, row.wire_bytes) for row in here.moved]
     told = [(row.sent, row.arrived, row.src, row.dst, row.nbytes, row.wire_bytes) for row in here.transfers]
     assert sorted(told) == sorted(carried)
-    assert {row.fate for row in here.transfers} <= {"delivered", "late", "cut", "lost"}
+    assert {row.fate for row in here.transfers} <= {"delivered", "late", "discarded", "cut", "lost"}
     for row in here.updates:
         assert row.asked == row.folded + row.lost + row.late
     for before, after in zip([0, *(row.version for row in here.updates)], here.updates, strict=False):

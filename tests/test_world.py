@@ -11,7 +11,7 @@ from fedsim.world import Streams
 def test_available_are_those_online_with_data_and_free():
     here = lab(clients=5)
     here.nodes.sleep(1)
-    here.world.clients[2].data = None
+    here.world.clients.holding[2] = False
     here.world.server.ask(3)
     assert here.world.online() == [0, 2, 3, 4]
     assert here.world.available() == [0, 4]

@@ -39,6 +39,11 @@ class Period:
     number: int
     graph: Graph
 
+    @property
+    def examples(self) -> int:
+        """The vertices to train on."""
+        return int(self.graph["train"].sum())
+
 
 def graph_of(
     x: Tensor,

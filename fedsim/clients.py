@@ -1,0 +1,248 @@
+"""The clients: what each holds and remembers, and how its work takes time.
+
+A client is a small host and a place in a few rows (who is busy, who holds data, how many examples, when last asked),
+so that a cohort can be drawn from very many.  Work takes operations over speed, times the slowdown of the moment, and
+ends when the client goes to sleep or leaves; nothing is read from the host's clock.
+
+What it does not model: several jobs on one client at a time, and memory limits.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.algorithm import Job, State
+from fedsim.net.network import Network
+from fedsim.net.wire import Tree
+from fedsim.record import Row, Span
+
+if TYPE_CHECKING:
+    from fedsim.data.graph import Graph, Period
+
+
+class WorkPromise(Protocol):
+    """An upload that may not exist yet, and what comes with it."""
+
+    @property
+    def nbytes(self) -> int:
+        """The upload's encoded size."""
+        ...
+
+    def value(self) -> Tree:
+        """Return the upload."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as the job leaves it."""
+        ...
+
+    def cancel(self) -> None:
+        """Forget the job."""
+        ...
+
+
+class Backend(Protocol):
+    """Who does the work: learn/cohort.py, or one that trains nothing."""
+
+    def submit(self, job: Job) -> WorkPromise:
+        """Queue a job."""
+        ...
+
+    def flops(self, job: Job) -> float:
+        """Return the operations that the job takes."""
+        ...
+
+
+class ClientHost:
+    """One client: what it holds, what it remembers, how fast it is (floating-point operations a second).
+
+    `state` is its own where there is no server (gossip); `notes` are what a codec keeps for it (error feedback).
+    """
+
+    __slots__ = ("_jobs", "_last", "_memory", "_seed_of", "data", "notes", "number", "period", "seen", "speed", "state")
+
+    def __init__(self, number: int, speed: float, seed_of: Callable[[int, int], int]) -> None:
+        """Start with no data; `seed_of(client, job number)` gives each job its seed."""
+        self.number, self.speed = number, speed
+        self.data: Graph | None = None
+        self.period = -1
+        self.seen: list[Period] = []
+        self.state: State | None = None
+        self.notes: dict[str, Any] = {}
+        self._jobs = 0
+        self._seed_of = seed_of
+        self._memory: dict[str, Any] = {}
+        self._last: WorkPromise | None = None
+
+    def arrive(self, period: "Period") -> None:
+        """Hold this period's graph from now on; a job that has begun does not see it."""
+        self.data, self.period = period.graph, period.number
+        self.seen.append(period)
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """The notebook as the last finished job left it (which settles that job)."""
+        if self._last is not None:
+            self._memory, self._last = self._last.memory(), None
+        return self._memory
+
+    def job(self, step: str, download: Tree) -> Job:
+        """Return the work for this download with what the client holds at this moment."""
+        self._jobs += 1
+        seed = self._seed_of(self.number, self._jobs)
+        return Job(self.number, step, self.period, download, self.data, dict(self.memory), seed)  # type: ignore[arg-type]
+
+    def finished(self, promise: WorkPromise) -> None:
+        """Take over the memory of a job that trained to its end."""
+        self._last = promise
+
+
+class Clients(Mapping[int, ClientHost]):
+    """All clients by number, and as rows (K,) what a sampler or a server may look at.
+
+    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `turns`: the number of the last
+    ask, counted over all clients from 1 (0: never asked).
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        network: Network,
+        backend: Backend,
+        speeds: npt.NDArray[np.float64],
+        seed_of: Callable[[int, int], int],
+        rng: Callable[[str], np.random.Generator],
+        write: Callable[[Row], None],
+    ) -> None:
+        """Stand for one client a speed (operations a second); watch who comes and goes."""
+        self.env, self.network, self.backend = env, network, backend
+        self._hosts = [ClientHost(number, float(speed), seed_of) for number, speed in enumerate(speeds)]
+        count = len(self._hosts)
+        self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.stirred: simpy.Event = env.event()
+        self._rng, self._write = rng, write
+        self._turn = 0
+        self._training: dict[int, tuple[simpy.Process, float]] = {}
+        self._offline_since = np.where(network.nodes.online, np.nan, env.now)
+        self._online_seconds = np.zeros(count)
+        self._online_since = np.full(count, env.now)
+        network.nodes.watch(self._changed)
+
+    def __getitem__(self, client: int) -> ClientHost:
+        """Return the host of that number."""
+        if not 0 <= client < len(self._hosts):
+            raise KeyError(client)
+        return self._hosts[client]
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the numbers, in order."""
+        return iter(range(len(self._hosts)))
+
+    def __len__(self) -> int:
+        """Return the number of clients."""
+        return len(self._hosts)
+
+    def arrive(self, client: int, period: "Period") -> None:
+        """Let a period reach a client."""
+        self._hosts[client].arrive(period)
+        self.holding[client] = True
+        self.examples[client] = period.examples
+
+    def availability(self) -> npt.NDArray[np.float64]:
+        """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
+        if not self.env.now:
+            return np.ones(len(self))
+        online = self.network.nodes.online
+        return (self._online_seconds + np.where(online, self.env.now - self._online_since, 0.0)) / self.env.now
+
+    def begin(self, client: int) -> None:
+        """Note that a client is at work from now on; effects may make it leave in the middle of it.
+
+        Raises ValueError if it is at work already.
+        """
+        if self.busy[client]:
+            raise ValueError(f"client {client} is still at work for an earlier ask")
+        self.busy[client] = True
+        self._turn += 1
+        self.turns[client] = turn = self._turn
+        stays = self.network.stay(self._rng(f"stay {client}"))
+        if np.isfinite(stays):
+
+            def leave(_: simpy.Event) -> None:
+                if self.busy[client] and self.turns[client] == turn:
+                    self._write(Span(client, self.env.now, self.env.now, "left"))
+                    self.network.nodes.leave(client)
+
+            self.env.timeout(stays).callbacks.append(leave)
+
+    def finish(self, client: int) -> None:
+        """Note that a client is free again."""
+        self.busy[client] = False
+        self._stir()
+
+    def work(self, client: int, step: str, download: Tree) -> Generator[simpy.Event, Any, WorkPromise | None]:
+        """Let a client work on a download, which takes its time; return the promise of what comes of it.
+
+        None where it is offline, or goes to sleep or leaves before it is through.
+        """
+        host, start = self._hosts[client], self.env.now
+        if not self.network.nodes.online[client]:
+            return None
+        job = host.job(step, download)
+        promise = self.backend.submit(job)
+        process = self.env.active_process
+        assert process is not None
+        self._training[client] = process, start
+        whole = yield from self._take(client, self.backend.flops(job))
+        del self._training[client]
+        self._write(Span(client, start, self.env.now, "train"))
+        if not whole:
+            promise.cancel()
+            return None
+        host.finished(promise)
+        return promise
+
+    def end(self) -> None:
+        """Close the books: write the spans that are still open."""
+        for client, (_, since) in sorted(self._training.items()):
+            self._write(Span(client, since, self.env.now, "train"))
+        for client in np.flatnonzero(~self.network.nodes.online):
+            self._write(Span(int(client), float(self._offline_since[client]), self.env.now, "offline"))
+
+    def _take(self, client: int, operations: float) -> Generator[simpy.Event, Any, bool]:
+        """Spend the time that so many operations take; return whether nothing broke them off."""
+        while True:
+            pace = self._hosts[client].speed / float(self.network.nodes.slowdown[client])
+            begun = self.env.now
+            try:
+                yield self.env.timeout(operations / pace)
+            except simpy.Interrupt as stop:
+                if stop.cause != "pace":
+                    return False
+                operations = max(0.0, operations - (self.env.now - begun) * pace)
+            else:
+                return True
+
+    def _changed(self, client: int, what: str) -> None:
+        """Hear that a client went to sleep, woke, left or changed its pace."""
+        now = self.env.now
+        if what == "wake":
+            self._write(Span(client, float(self._offline_since[client]), now, "offline"))
+            self._online_since[client] = now
+            self._stir()
+            return
+        if what == "sleep":
+            self._offline_since[client] = now
+            self._online_seconds[client] += now - self._online_since[client]
+        if client in self._training:
+            self._training[client][0].interrupt(what)
+
+    def _stir(self) -> None:
+        """Wake whoever waits for a client to be free or online."""
+        if self.stirred.callbacks:
+            stirred, self.stirred = self.stirred, self.env.event()
+            stirred.succeed()

@@ -1,0 +1,18 @@
+"""Every client that could take part is equally likely to be asked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.sampler import Numbers, Rows, Sampler
+
+
+@dataclass(frozen=True)
+class Uniform(Sampler):
+    """Draws without replacement; all of them where there are no more than wanted."""
+
+    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+        """Return the cohort."""
+        if len(free) <= count:
+            return free
+        return np.sort(free[rng.choice(len(free), size=count, replace=False)])
