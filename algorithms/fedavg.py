@@ -50,6 +50,10 @@ class FedAvg(Algorithm):
         """Return a tree as large as the upload."""
         return {"update": job.download["model"], "samples": 0}
 
+    def mass(self, reply):
+        """Return the client's weight in the average."""
+        return reply.upload["samples"]
+
     def update(self, state, replies, step):
         """Add the weighted mean of the differences, each first times the protocol's discount (FedBuff, line 11)."""
         updates = [tree.scale(reply.upload["update"], reply.weight) for reply in replies]

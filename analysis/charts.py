@@ -156,6 +156,34 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
     )
 
 
+def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -> Spec:
+    """Chart the updates had per period along an axis, beside the final score; the axis may be of names or draws.
+
+    Columns algorithm, `axis`, `others`, updates_per_period and score (fraction) with their `_sd`, n.
+    """
+    algorithms = list(frame["algorithm"].unique())
+    sides = []
+    for name, column, scale in (("updates a period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
+        sd = frame[f"{column}_sd"].fillna(0.0)
+        side = frame.assign(side=name, y=frame[column] * scale)
+        sides.append(side.assign(low=(frame[column] - sd) * scale, high=(frame[column] + sd) * scale))
+    rows = with_panels(
+        pd.concat(sides, ignore_index=True).dropna(subset="y").assign(x=lambda f: f[axis]), others, "side"
+    )
+    places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
+    up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
+    common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
+    layers = [
+        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        alt.Chart().mark_line(strokeWidth=2).encode(
+            y=alt.Y("y:Q", scale=alt.Scale(zero=False), **up), strokeDash=dash(algorithms), **common
+        ),
+        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="y:Q", shape=shape(algorithms), **common),
+    ]  # fmt: skip
+    chart = facet(layers, rows, height=170, y="independent")
+    return finished(chart, rows, f"Updates had per period against {short(axis)}", _spread(frame))
+
+
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     """Chart the final score against its whole cost, one mark a mean over seeds, and the line of those nobody beats.
 

@@ -1,7 +1,8 @@
 """Who sent how many bytes: the transfers table by direction, step, client and fate, and over time.
 
 Payload bytes are `nbytes` of delivered transfers. Wire bytes are `wire_bytes`, whatever became of the transfer.
-Wasted is the difference: headers, repeats, cut transfers and replies that came too late to count.
+Wasted is the difference: headers, repeats, cut transfers, and replies that came too late to count or were discarded by
+the protocol's rule.
 Bytes are booked when a transfer has ended; what is under way at a moment is not known to the table.
 
 Not modelled: energy, money, and which link of a path carried the bytes.
@@ -57,8 +58,17 @@ def by_step(transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_fate(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes by fate: columns fate (delivered, late, cut, lost), transfers, payload, wire, wasted."""
+    """Return bytes by fate: columns fate (delivered, late, discarded, cut, lost), transfers, payload, wire, wasted."""
     return split_bytes(transfers, ["fate"])
+
+
+def wasted_parts(transfers: pd.DataFrame) -> dict[str, int]:
+    """Return the wasted bytes by cause: overhead (headers and repeats of what was delivered), late, discarded, broken
+    (off: cut or lost). They add up to totals' bytes_wasted.
+    """
+    by = by_fate(transfers).set_index("fate")["wasted"]
+    fates = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
+    return {cause: int(by.reindex(names).sum()) for cause, names in fates.items()}
 
 
 def by_client(transfers: pd.DataFrame) -> pd.DataFrame:

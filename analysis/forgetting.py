@@ -7,6 +7,9 @@ A[i][j] is the score on period j once period i has been learned: of every client
 
 so that AM + FM (T-1)/T is the mean of the diagonal. Everything is a fraction, not a percentage.
 
+Prequential rows, taken before a period was met, have no say. Where clients meet periods by clocks of their own and the
+run ends early, the last row of A knows only those that have met them all.
+
 Not modelled: spread between clients, and classes: a period is the client's own, not a set of classes.
 """
 
@@ -36,9 +39,14 @@ def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: st
 
 def usable(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
     """Return the rows that count: of this model, metric and split, a period already met, a weight and a number."""
+    rows = headline(scores, model, metric, split)
+    return rows[(rows["period"] < rows["seen"]) & (rows["period"] >= 0)]
+
+
+def headline(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
+    """Return the rows of this model, metric and split that have a weight and a number, prequential ones included."""
     chosen = (scores["model"] == model) & (scores["metric"] == metric) & (scores["split"] == split)
-    met = (scores["period"] < scores["seen"]) & (scores["period"] >= 0)
-    return scores[chosen & met & (scores["weight"] > 0) & scores["value"].notna()]
+    return scores[chosen & (scores["weight"] > 0) & scores["value"].notna()]
 
 
 def pooled(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:

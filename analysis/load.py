@@ -2,7 +2,8 @@
 
 A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
-before its protocol was through, has its tables and counts with them.
+before its protocol was through, has its tables and counts with them. Runs of older versions lack a table and columns
+that were added since (`LATER`): these are empty.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,16 @@ import yaml
 
 TABLES = {
     "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
-    "updates": "time version step asked folded lost late",
+    "updates": "time version step asked folded lost late staleness",
     "spans": "client start end what",
+    "arrivals": "time client period version",
     "scores": "time version client period seen model split metric value weight",
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
 BYTES = ["bytes_up", "bytes_down", "bytes_wasted", "bytes_to_target"]
-NUMBERS = ["score", "am", "fm", "sim_seconds", *BYTES, *COUNTS, "target", "seconds_to_target", "real_seconds"]
+LATER = ["prequential", "updates_per_period", "staleness", "arrivals"]  # columns and a table that older runs lack
+NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
+NUMBERS += ["target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 
@@ -123,8 +127,9 @@ def _summary(folder: Path) -> pd.DataFrame:
     try:
         rows = pd.read_csv(path, dtype="str", keep_default_na=False)
         missing = [column for column in FIXED if column not in rows.columns]
-        if missing:
-            raise NotARunError(f"{path}: has no column {', '.join(missing)}; was it written by fedsim?")
+        if wrong := [column for column in missing if column not in LATER]:
+            raise NotARunError(f"{path}: has no column {', '.join(wrong)}; was it written by fedsim?")
+        rows = rows.assign(**dict.fromkeys(missing, ""))
         return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
     except (OSError, ValueError) as error:
         raise NotARunError(f"{path}: cannot be read ({_line(error)}); delete it and run the scenario again") from error
@@ -151,17 +156,20 @@ def _versions(folder: Path) -> dict[str, str]:
 
 def _table(folder: Path, table: str) -> pd.DataFrame:
     path = folder / f"{table}.parquet"
-    again = "run the scenario again with --fresh"
+    again, columns = "run the scenario again with --fresh", TABLES[table].split()
+    if not path.is_file() and table in LATER:
+        kinds = {column: "float64" if column == "time" else "int64" for column in columns}
+        return pd.DataFrame({column: pd.Series(dtype=kind) for column, kind in kinds.items()})
     if not path.is_file():
         raise NotARunError(f"{path}: summary.csv lists this point as run, but this table is missing; {again}")
     try:
         frame: pd.DataFrame = pq.read_table(path).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise NotARunError(f"{path}: cannot be read ({_line(error)}); {again}") from error
-    missing = [column for column in TABLES[table].split() if column not in frame.columns]
-    if missing:
-        raise NotARunError(f"{path}: has no column {', '.join(missing)}; {again}")
-    return frame
+    missing = [column for column in columns if column not in frame.columns]
+    if wrong := [column for column in missing if column not in LATER]:
+        raise NotARunError(f"{path}: has no column {', '.join(wrong)}; {again}")
+    return frame.assign(**dict.fromkeys(missing, float("nan")))
 
 
 def _line(error: Exception) -> str:
@@ -174,7 +182,7 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
     measures = [scenario.get("measure") or {} for scenario in found]
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
     if "algorithm" not in rows.columns:
-        added["algorithm"] = [lookup(s, "algorithm") for s in found]
+        added["algorithm"] = [lookup(s, "algorithm") or "none" for s in found]
     return rows.assign(
         **added,
         run=run,

@@ -7,6 +7,7 @@ BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
 SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")]
 PERCENT = [(0.01, "%")]
 COUNT = [(1.0, "")]
+VERSIONS = [(1.0, "")]  # of a mean that is small: with two decimals
 
 
 def unit_for(largest: float, units: list[tuple[float, str]]) -> tuple[float, str]:

@@ -32,21 +32,24 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     (folder / "tables").mkdir(exist_ok=True)
     title = " · ".join(found.scenarios)
     parts = {
-        "Which is first": sections.first(report.means, report.axes),
+        "Which is first": report.scored and sections.first(report.means, report.axes),
         "Summary": sections.summary(report.means, report.axes),
-        "Curves": report.curves(),
+        "Curves": report.scored and report.curves(),
+        "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
-        "Robustness": report.robustness(),
-        "Forgetting": report.forgetting(),
-        "Losses": sections.losses(report.means, report.axes),
+        "Robustness": report.scored and report.robustness(),
+        "Forgetting": report.scored and report.forgetting(),
+        "Losses": report.updated and sections.losses(report.means, report.axes),
         "What was run": sections.what_was_run(found, report.points),
         "Words": sections.words(),
     }
+    shown = {name: part for name, part in parts.items() if part}
     report.save("points", found.points)
     report.save("summary", report.means)
     lead = f"{len(report.points)} points, {report.points['algorithm'].nunique()} algorithms"
+    lead += "" if report.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
-    path.write_text(page(title, lead, parts), "utf-8")
+    path.write_text(page(title, lead, shown), "utf-8")
     return path
 
 
@@ -62,6 +65,8 @@ class _Report:
         targets = self.points["target"].dropna().unique()
         self.reached = bool(self.points["seconds_to_target"].notna().any())
         self.target = float(targets[0]) if len(targets) == 1 else None
+        self.scored = bool(self.points["score"].notna().any())
+        self.updated = bool(self.points["asked"].notna().any())
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
@@ -73,8 +78,6 @@ class _Report:
     def curves(self) -> str:
         curves = tables.curves(self.runs, self.points, self.by)
         self.save("curves", curves)
-        if curves.empty:
-            return section("curves", "Curves", paragraph("Nothing was scored, so there are no curves."))
         parts = []
         for name, x in (("score_time", "time"), ("score_bytes", "moved")):
             means = mean_curves(curves, self.by, x)
@@ -109,13 +112,37 @@ class _Report:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
         parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        wasted = tables.wasted_bytes(self.runs, self.points, self.by)
+        self.save("bytes_wasted", wasted)
+        parts.append(sections.wasted(wasted, self.axes))
         return section("bytes", "Bytes", *parts)
+
+    def periods(self) -> str:
+        """Return the section on what each period was given; "" where no run has a second one."""
+        arrivals = self.runs.tables["arrivals"]
+        if arrivals.empty or arrivals["period"].max() < 1:
+            return ""
+        self.save("periods", tables.periods(self.runs, self.points, self.by))
+        parts = [
+            self.drawn(f"updates_per_period_{axis.replace('.', '_')}", self.updates_had(axis))
+            for axis in self.axes
+            if self.points[axis].nunique() > 1
+        ]
+        note = (
+            "How many updates the server made from a client's arrival of a period to its next, or to the end of the "
+            "run; the slower the network, the fewer if data arrive by the clock. Period by period: tables/periods.csv."
+        )
+        table = sections.periods(self.means, self.axes, self.score)
+        return section("periods", "Updates had per period", *parts, table, paragraph(note, "note"))
+
+    def updates_had(self, axis: str) -> charts.Spec:
+        return charts.updates_had(self.means, axis, [other for other in self.axes if other != axis], self.score)
 
     def robustness(self) -> str:
         numeric = [axis for axis in self.axes if is_numeric(self.points[axis])]
-        if not numeric or self.points["score"].isna().all():
-            why = "The sweep has no numeric axis" if not numeric else "Nothing was scored"
-            return section("robustness", "Robustness", paragraph(f"{why}, so there is nothing to lose score along."))
+        if not numeric:
+            why = "The sweep has no numeric axis, so there is nothing to lose score along."
+            return section("robustness", "Robustness", paragraph(why))
         parts = []
         for axis in numeric:
             others = [other for other in self.axes if other != axis]
@@ -145,8 +172,8 @@ class _Report:
     def forgetting(self) -> str:
         cells = tables.forgetting_matrices(self.runs, self.points, self.by)
         self.save("forgetting", cells)
-        if cells.empty or cells["learned"].max() < 2:
-            words = "There is only one period, so nothing can be forgotten." if len(cells) else "Nothing was scored."
+        if cells["learned"].max() < 2:
+            words = "There is only one period, so nothing can be forgotten."
             return section("forgetting", "Forgetting", paragraph(words))
         # one matrix an algorithm can be read, dozens cannot: draw the easiest condition, leave the rest to the table
         shown, where = cells, {}

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.axes import number, ordered, short
 from analysis.load import Runs
 from analysis.page import Cell, glossary, paragraph, section, table, text
-from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, show
+from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.verdict import answers, overall
 
 COLUMNS = [  # heading, column, units
@@ -18,6 +18,8 @@ COLUMNS = [  # heading, column, units
     ("down", "bytes_down", BYTES),
     ("wasted", "bytes_wasted", BYTES),
     ("updates", "updates", COUNT),
+    ("updates a period", "updates_per_period", COUNT),
+    ("staleness", "staleness", VERSIONS),
     ("time to target", "seconds_to_target", SECONDS),
     ("bytes to target", "bytes_to_target", BYTES),
 ]
@@ -26,7 +28,10 @@ TERMS = {
     "simulated time": "seconds on the simulation's clock, network and computing included; not real time",
     "update": "one folding of clients' replies into the server's model",
     "up, down": "payload bytes delivered to the server, and from it to clients",
-    "wasted": "all other bytes that moved: headers, repeats, transfers that broke off, replies too late to count",
+    "wasted": "all other bytes that moved: headers, repeats, transfers that broke off, replies too late to count or "
+    "discarded by the protocol's rule",
+    "overhead": "headers and repeats of what was delivered",
+    "broken off": "transfers that were cut, or lost before a byte had moved",
     "moved on the wire": "everything that went over the links: delivered payload and wasted bytes",
     "asked, folded, lost, late": "clients asked for a reply; replies used; clients or replies that vanished; those "
     "that came when nobody waited any more",
@@ -34,6 +39,11 @@ TERMS = {
     "AM": "average of the scores on all periods once the last has been learned, in percentage points",
     "FM": "forgetting: how far the scores on earlier periods have fallen since each was learned, mean, in percentage "
     "points; negative if they rose; an en dash for a single period",
+    "prequential": "the score on a period when it reached a client, by the model of that moment, before anything was "
+    "trained on it: pooled over clients, mean over periods; what arrived at second 0 is left out",
+    "updates a period": "the server's updates from a client's arrival of a period to its next, or to the end of the "
+    "run: mean over all arrivals",
+    "staleness": "by how many versions the folded replies were behind the server's, mean over replies",
     "target": "the score at which time and bytes are read off: the first time it is met, even if lost again later",
     "participation": "the share of clients that take part in an update",
     "robustness": "score as a share of that under the easiest value of an axis; the area is 100 % if nothing is lost",
@@ -85,7 +95,17 @@ def first(means: pd.DataFrame, axes: list[str]) -> str:
 
 def summary(means: pd.DataFrame, axes: list[str]) -> str:
     """Return the section with one row a condition and algorithm, mean ± sd over seeds."""
-    heads = [*map(short, axes), "algorithm", "seeds", "score", "AM", "FM", "reached", *(head for head, _, _ in COLUMNS)]
+    heads = [
+        *map(short, axes),
+        "algorithm",
+        "seeds",
+        "score",
+        "AM",
+        "FM",
+        "prequential",
+        "reached",
+        *(head for head, _, _ in COLUMNS),
+    ]
     rows = []
     for _, row in means.iterrows():
         n, reached = int(row["n"]), int(row["reached"])
@@ -95,7 +115,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
             Cell(str(n), n),
             _cell(row, "score", PERCENT),
         ]
-        cells += [_points(row, name) for name in ("am", "fm")]
+        cells += [*(_points(row, name) for name in ("am", "fm")), _cell(row, "prequential", PERCENT)]
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
     note = "Mean ± one standard deviation over seeds. AM and FM in percentage points. Click a heading to sort."
@@ -105,7 +125,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
 def losses(means: pd.DataFrame, axes: list[str]) -> str:
     """Return the section on clients asked, replies folded, lost and late, per run."""
     names = ["asked", "folded", "lost", "late"]
-    heads = [*map(short, axes), "algorithm", *names, "lost, share", "late, share"]
+    heads = [*map(short, axes), "algorithm", *names, "lost, share", "late, share", "staleness"]
     rows = []
     for _, row in means.iterrows():
         cells = [_value(str(row[axis])) for axis in axes] + [text(row["algorithm"])]
@@ -113,9 +133,31 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
         for name in ("lost", "late"):
             share = row[name] / row["asked"] if row["asked"] else float("nan")
             cells.append(Cell(show(share, PERCENT), _key(share)))
-        rows.append(cells)
-    note = "Totals of a run, mean ± standard deviation over seeds."
+        rows.append([*cells, _cell(row, "staleness", VERSIONS)])
+    note = "Totals of a run, mean ± standard deviation over seeds; staleness of the folded replies, in versions."
     return section("losses", "Losses and late replies", table(heads, rows), paragraph(note, "note"))
+
+
+def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
+    """Return a table of wasted bytes by cause (see tables.wasted_bytes)."""
+    causes = {"overhead": "overhead", "late": "late", "discarded": "discarded", "broken off": "broken", "all": "wasted"}
+    rows = [
+        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"])]
+        + [_cell(row, column, BYTES) for column in causes.values()]
+        for _, row in frame.iterrows()
+    ]
+    return "<h3>Wasted bytes, by cause</h3>" + table([*map(short, axes), "algorithm", *causes], rows)
+
+
+def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
+    """Return a table of the updates had per period, prequential and final score (see tables.means)."""
+    heads = [*map(short, axes), "algorithm", "updates a period", "prequential", f"final {score}"]
+    rows = [
+        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"]), _cell(row, "updates_per_period", COUNT)]
+        + [_cell(row, name, PERCENT) for name in ("prequential", "score")]
+        for _, row in means.iterrows()
+    ]
+    return table(heads, rows)
 
 
 def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> str:

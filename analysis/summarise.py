@@ -4,20 +4,29 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.arrivals import prequential, staleness, updates_per_period
 from analysis.communication import totals
 from analysis.forgetting import average_accuracy, forgetting, matrix
 from analysis.frontier import curve, reach
 
 
 def summarise(
-    transfers: Any, updates: Any, scores: Any, model: str, metric: str, target: float | None, split: str = "test"
+    transfers: Any,
+    updates: Any,
+    scores: Any,
+    model: str,
+    metric: str,
+    target: float | None,
+    split: str = "test",
+    arrivals: Any = None,
 ) -> dict[str, Any]:
-    """Return metric, score, am, fm, bytes_up, bytes_down, bytes_wasted, updates, asked, ..., bytes_to_target.
+    """Return metric, score, am, fm, prequential, bytes_up, ..., updates, updates_per_period, staleness, asked, ...
 
     The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
     headline's (global or local): where it was never scored, score, am, fm and the way to the target are None; no other
     model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
-    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late.
+    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late; without the
+    table of `arrivals`, updates_per_period.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
@@ -30,8 +39,11 @@ def summarise(
         "score": float(points["score"].iloc[-1]) if len(points) else None,
         "am": average_accuracy(A),
         "fm": forgetting(A),
+        "prequential": prequential(scored, model, metric, split),
         **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_wasted")},
         "updates": len(folding) or None,
+        "updates_per_period": None if arrivals is None else updates_per_period(_frame(arrivals), folding),
+        "staleness": staleness(folding),
         **counts,
         "target": target,
         "seconds_to_target": reached[0] if reached else None,

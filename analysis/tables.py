@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from analysis.arrivals import prequential_scores, updates_had
 from analysis.axes import ordered
-from analysis.communication import by_client, by_direction, by_step
+from analysis.communication import by_client, by_direction, by_step, wasted_parts
 from analysis.forgetting import matrix
 from analysis.frontier import curve, pareto
 from analysis.load import COUNTS, Runs
 from analysis.spread import over_seeds
 
-FIGURES = ["score", "am", "fm", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "bytes_moved", *COUNTS]
+FIGURES = ["score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "bytes_moved"]
+FIGURES += [*COUNTS, "updates_per_period", "staleness"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 
 
@@ -67,6 +69,32 @@ def step_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         return pd.DataFrame({"kind": sums["kind"], "bytes": sums["wire"]})
 
     return _mean_parts(_each(points, by, of), points, by, "kind")
+
+
+def wasted_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return mean wasted bytes and `_sd` by cause (see communication.wasted_parts), with n and their sum, `wasted`."""
+    transfers = runs.split("transfers")
+    parts = _each(points, by, lambda point: pd.DataFrame([wasted_parts(transfers[point])]))
+    causes = [column for column in parts.columns if column not in [*by, "seed", "point"]]
+    return over_seeds(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
+
+
+def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return what each period (from 1) was given, mean and `_sd` over seeds: `by`, period, n, updates, prequential.
+
+    `updates` is the mean number of the server's updates from a client's arrival to its next; see arrivals.updates_had.
+    """
+    arrivals, updates, scores = runs.split("arrivals"), runs.split("updates"), runs.split("scores")
+    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+
+    def of(point: str) -> pd.DataFrame:
+        had = updates_had(arrivals[point], updates[point]).groupby("period", as_index=False)[["updates"]].mean()
+        foreseen = prequential_scores(scores[point], *heads[point]).rename(columns={"value": "prequential"})
+        rows = had.merge(foreseen, on="period", how="left")
+        return rows.assign(period=rows["period"] + 1)
+
+    cells = _each(points, by, of)
+    return over_seeds(cells, [*by, "period"], ["updates", "prequential"]) if len(cells) else cells
 
 
 def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -121,6 +121,10 @@ class Algorithm(ABC):
         """Return the state after merging shares, one's own among them where it is to count: their weighted mean."""
         return {**state, "model": _mean([share["model"] for share in shares], weights)}
 
+    def mass(self, reply: Reply) -> float:
+        """Return how much an opened reply weighs in a mean over several servers' clients; any unit, not negative."""
+        return 1.0
+
     def flops(self, job: Job) -> float:
         """Return the operations of a job of an algorithm that does not learn; else the task tells them."""
         return 0.0

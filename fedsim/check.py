@@ -6,13 +6,14 @@ options are read from their sources.  With it every distinct part is built, so t
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from fedsim import find, grid, source, wording
+from fedsim import find, fleet, grid, source, wording
 from fedsim.errors import Problem, ScenarioError
-from fedsim.scenario import Part, Point
+from fedsim.scenario import Part, Point, Scenario
 
-LIGHT = ("protocol", "effect")  # their files never import torch
+LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
+LEARNS = ("data", "model", "training")
 METRICS = "fedsim.learn.metrics"
 
 
@@ -28,9 +29,43 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
             if told not in known:
                 known[told] = _part_problems(kind, key, part, whole)
             wrong += known[told]
+        wrong += _once(known, "fleet", point, ("clients", "network"), fleet.problems)
+        if whole and not wrong:
+            wrong += _once(known, "fit", point, ("algorithm", "protocol", "network", *LEARNS), _fit_problems)
         for problem in wrong:
             found.setdefault(Problem(grid.blame(problem.key, point.axes, point.choice), problem.message))
     return [*found]
+
+
+def _once(
+    known: dict[str, list[Problem]],
+    what: str,
+    point: Point,
+    keys: Sequence[str],
+    look: Callable[[Scenario], list[Problem]],
+) -> list[Problem]:
+    """Look once at every different choice of these keys."""
+    plain = point.scenario.plain()
+    told = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
+    if told not in known:
+        known[told] = look(point.scenario)
+    return known[told]
+
+
+def _fit_problems(scenario: Scenario) -> list[Problem]:
+    """Return why algorithm, protocol and topology cannot go together, and what learning lacks."""
+    protocol = find.build("protocol", scenario.protocol)
+    if scenario.algorithm is None:
+        told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
+        return [Problem("algorithm", told)] if protocol.asks else []
+    algorithm = find.build("algorithm", scenario.algorithm)
+    found = [
+        Problem(key, f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}")
+        for key in LEARNS
+        if algorithm.learns and protocol.asks and getattr(scenario, key) is None
+    ]
+    reason = protocol.refuse(algorithm, find.build("topology", scenario.network.topology))
+    return [*found, Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else found
 
 
 def known_metrics() -> list[str]:

@@ -31,6 +31,11 @@ class WorkPromise(Protocol):
         """The upload's encoded size."""
         ...
 
+    @property
+    def like(self) -> Tree | None:
+        """A tree of the upload's size, or None where only the finished work tells it."""
+        ...
+
     def value(self) -> Tree:
         """Return the upload."""
         ...
@@ -124,9 +129,9 @@ class Clients(Mapping[int, ClientHost]):
         self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.stirred: simpy.Event = env.event()
-        self._rng, self._write = rng, write
+        self.rng, self._write = rng, write
         self._turn = 0
-        self._training: dict[int, tuple[simpy.Process, float]] = {}
+        self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
         self._offline_since = np.where(network.nodes.online, np.nan, env.now)
         self._online_seconds = np.zeros(count)
         self._online_since = np.full(count, env.now)
@@ -149,8 +154,10 @@ class Clients(Mapping[int, ClientHost]):
     def arrive(self, client: int, period: "Period") -> None:
         """Let a period reach a client."""
         self._hosts[client].arrive(period)
-        self.holding[client] = True
         self.examples[client] = period.examples
+        if not self.holding[client]:
+            self.holding[client] = True
+            self._stir()
 
     def availability(self) -> npt.NDArray[np.float64]:
         """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
@@ -169,7 +176,7 @@ class Clients(Mapping[int, ClientHost]):
         self.busy[client] = True
         self._turn += 1
         self.turns[client] = turn = self._turn
-        stays = self.network.stay(self._rng(f"stay {client}"))
+        stays = self.network.stay(self.rng(f"stay {client}"))
         if np.isfinite(stays):
 
             def leave(_: simpy.Event) -> None:
@@ -189,29 +196,39 @@ class Clients(Mapping[int, ClientHost]):
 
         None where it is offline, or goes to sleep or leaves before it is through.
         """
-        host, start = self._hosts[client], self.env.now
         if not self.network.nodes.online[client]:
             return None
+        host = self._hosts[client]
         job = host.job(step, download)
         promise = self.backend.submit(job)
-        process = self.env.active_process
-        assert process is not None
-        self._training[client] = process, start
-        whole = yield from self._take(client, self.backend.flops(job))
-        del self._training[client]
-        self._write(Span(client, start, self.env.now, "train"))
-        if not whole:
+        if not (yield from self.compute(client, self.backend.flops(job), "train")):
             promise.cancel()
             return None
         host.finished(promise)
         return promise
 
+    def compute(self, client: int, operations: float, what: str) -> Generator[simpy.Event, Any, bool]:
+        """Keep a client busy with so many operations, a span of that name; return whether it got through.
+
+        Not where it is offline, or goes to sleep or leaves before.
+        """
+        start, process = self.env.now, self.env.active_process
+        if not self.network.nodes.online[client]:
+            return False
+        assert process is not None
+        self._computing[client] = process, start, what
+        whole = yield from self._take(client, operations)
+        del self._computing[client]
+        self._write(Span(client, start, self.env.now, what))
+        return whole
+
     def end(self) -> None:
         """Close the books: write the spans that are still open."""
-        for client, (_, since) in sorted(self._training.items()):
-            self._write(Span(client, since, self.env.now, "train"))
-        for client in np.flatnonzero(~self.network.nodes.online):
-            self._write(Span(int(client), float(self._offline_since[client]), self.env.now, "offline"))
+        for client, (_, since, what) in sorted(self._computing.items()):
+            self._write(Span(client, since, self.env.now, what))
+        for asleep in np.flatnonzero(~self.network.nodes.online):
+            client = int(asleep)
+            self._write(Span(client, float(self._offline_since[client]), self.env.now, "offline"))
 
     def _take(self, client: int, operations: float) -> Generator[simpy.Event, Any, bool]:
         """Spend the time that so many operations take; return whether nothing broke them off."""
@@ -238,11 +255,11 @@ class Clients(Mapping[int, ClientHost]):
         if what == "sleep":
             self._offline_since[client] = now
             self._online_seconds[client] += now - self._online_since[client]
-        if client in self._training:
-            self._training[client][0].interrupt(what)
+        if client in self._computing:
+            self._computing[client][0].interrupt(what)
 
     def _stir(self) -> None:
-        """Wake whoever waits for a client to be free or online."""
+        """Wake whoever waits for a client to be free, to be online or to hold data."""
         if self.stirred.callbacks:
             stirred, self.stirred = self.stirred, self.env.event()
             stirred.succeed()

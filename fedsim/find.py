@@ -41,7 +41,10 @@ class Kind:
 KINDS = {
     "algorithm": Kind("algorithms", ("fedsim.algorithm", "Algorithm"), "algorithm"),
     "protocol": Kind("fedsim.protocols", ("fedsim.protocol", "Protocol"), "protocol"),
+    "topology": Kind("fedsim.net.topologies", ("fedsim.net.topology", "Topology"), "network.topology"),
     "effect": Kind("fedsim.net.effects", ("fedsim.net.effect", "Effect"), "network.effects"),
+    "codec": Kind("fedsim.net.codecs", ("fedsim.net.codec", "Codec"), "network.codec"),
+    "sampler": Kind("fedsim.samplers", ("fedsim.sampler", "Sampler"), "clients.sampler"),
     "dataset": Kind("fedsim.data.datasets", ("fedsim.data.dataset", "Dataset"), "data.dataset"),
     "partition": Kind("fedsim.data.partitions", ("fedsim.data.partition", "Partition"), "data.partition"),
     "stream": Kind("fedsim.data.streams", ("fedsim.data.stream", "Stream"), "data.stream"),

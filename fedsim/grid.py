@@ -7,7 +7,8 @@ takes from that class.  No axes that vary together (zipped), no conditions betwe
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -201,7 +202,8 @@ def _absent(raw: Any, key: str, model: Any) -> bool:
 
 def _inner(model: Any, step: str) -> Any:
     field = model.model_fields.get(step) if _is_section(model) else None
-    return field.annotation if field else None
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType] if field else []
+    return kinds[0] if len(kinds) == 1 else field.annotation if field else None  # a section that may be left out
 
 
 def _default(model: Any, step: str) -> Any:

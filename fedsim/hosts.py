@@ -1,7 +1,8 @@
 """The server, or an edge aggregator, which is a server for its own clients: asks go down, replies come up.
 
 `ServerHost.ask` starts a short-lived process for one exchange with one client.  An update takes the algorithm's
-operations over the server's speed and queues for its cores; nothing is read from the host's clock.
+operations over the server's speed and queues for its cores; nothing is read from the host's clock.  An edge aggregator
+folds, and leaves it to the cloud to count: a version is the cloud's everywhere.
 
 What it does not model: a server that learns of a lost client only by a timeout (it knows at once).
 """
@@ -15,9 +16,12 @@ import simpy
 
 from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
-from fedsim.clients import Clients
-from fedsim.net.message import Message
+from fedsim.clients import Clients, WorkPromise
+from fedsim.net import wire
+from fedsim.net.codec import Codec, Memory, squeeze
+from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
+from fedsim.net.squeezed import Squeezed
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Update
@@ -37,7 +41,7 @@ class Ask(simpy.Event):
 class ServerHost:
     """Its state and version, the asks under way, and the rows of what they moved; `node` is its number.
 
-    `rounds` is how many rounds the protocol has begun.
+    `rounds` is how many rounds the protocol has begun; `up` and `down` squeeze what travels to it and from it.
     """
 
     env: simpy.Environment
@@ -48,6 +52,8 @@ class ServerHost:
     speed: float
     cores: int = 1
     node: int = SERVER
+    up: Codec | None = None
+    down: Codec | None = None
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
@@ -79,7 +85,7 @@ class ServerHost:
         if ask.open and not lost:
             ask.open = False
             self._late += 1
-            if ask.triggered:
+            if ask.triggered and ask.value is not None:
                 self._drop(ask.value, "late")
 
     def discard(self, reply: Reply) -> None:
@@ -88,27 +94,43 @@ class ServerHost:
         self._drop(reply, "discarded")
 
     def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, None]:
-        """Fold replies into the state, which takes the server's time; without any, only note that none came."""
-        # in order of the client: what a set of replies amounts to must not depend on which came first
+        """Fold replies into the state and count the update; without any, only note that none came."""
+        opened = yield from self.fold(replies, step)
+        behind = sum(self.version - reply.version for reply in opened) / max(1, len(opened))
+        yield from self.count(step, len(opened), behind)
+
+    def fold(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, list[Reply]]:
+        """Fold replies into the state, which takes the server's time; return them opened, in order of the client."""
+        # what a set of replies amounts to must not depend on which came first
         ordered = sorted(replies, key=lambda reply: (reply.client, reply.ask))
         opened = [replace(reply, upload=_opened(reply.upload)) for reply in ordered]
-        behind = 0.0
         if opened:
-            with self._queue.request() as core:
-                yield core
-                yield self.env.timeout(self.algorithm.server_flops(self.state, opened, step) / self.speed)
-            behind = sum(self.version - reply.version for reply in opened) / len(opened)
+            yield from self._compute(self.algorithm.server_flops(self.state, opened, step))
             self.state = self.algorithm.update(self.state, opened, step)
         for reply in opened:
             self._drop(reply, "delivered")
-        yield from self.count(step, len(opened), behind)
+        return opened
+
+    def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, None]:
+        """Merge what others have shared into the state, which takes a multiply-add a number."""
+        yield from self._compute(sum(wire.array_bytes(share) / 2 for share in shares))
+        self.state = self.algorithm.mix(self.state, shares, weights)
+
+    def note(self, lost: int = 0, late: int = 0) -> None:
+        """Count so many clients more among those that the next row tells of."""
+        self._lost += lost
+        self._late += late
+
+    def tally(self) -> tuple[int, int]:
+        """Return how many have been lost and late since the last row, or since this was last asked."""
+        counts, self._lost, self._late = (self._lost, self._late), 0, 0
+        return counts
 
     def count(self, step: str, folded: int, staleness: float) -> Generator[simpy.Event, Any, None]:
         """Note an update of so many replies, this much behind on average; observers and streams then go first."""
+        lost, late = self.tally()
         self.version += bool(folded)
-        asked = folded + self._lost + self._late
-        self.write(Update(self.env.now, self.version, step, asked, folded, self._lost, self._late, staleness))
-        self._lost = self._late = 0
+        self.write(Update(self.env.now, self.version, step, folded + lost + late, folded, lost, late, staleness))
         if folded:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
@@ -143,20 +165,44 @@ class ServerHost:
     def _talk(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
         client, version = ask.client, self.version
         download = self.algorithm.download(self.state, client, ask.step)
-        yield self.network.send(Message(self.node, client, ask.step, download, version))
+        sent = download
+        if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
+            sent, download, _ = squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
+        yield self.network.send(Message(self.node, client, ask.step, sent, version))
         promise = yield from self.clients.work(client, ask.step, download)
         if promise is None:
             return None
-        yield self.network.send(Message(client, self.node, ask.step, promise, version))
+        promise, parcel = self._squeezed(promise, client, ask.step)
+        yield self.network.send(Message(client, self.node, ask.step, parcel, version))
         if (row := self._fresh.pop(client, None)) is not None:
             self._unread[number] = row
         return Reply(client, version, download, promise, ask=number)
+
+    def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
+        """Return the upload as the server will have it, and what travels for it."""
+        if self.up is None:
+            return promise, promise
+        host = self.clients[client]
+
+        def keep(memory: Memory) -> None:
+            host.notes[step] = memory
+
+        squeezed = Squeezed(
+            promise, self.up, self.clients.rng(f"codec up {client}"), lambda: host.notes.get(step, {}), keep
+        )
+        host.finished(squeezed)  # whoever reads the client's memory has its uploads squeezed first, in their order
+        return squeezed, squeezed.parcel
 
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
         """Work that needs no network: nothing is sent either way."""
         version = self.version
         promise = yield from self.clients.work(ask.client, ask.step, None)
         return None if promise is None else Reply(ask.client, version, None, promise, ask=number)
+
+    def _compute(self, operations: float) -> Generator[simpy.Event, Any, None]:
+        with self._queue.request() as core:
+            yield core
+            yield self.env.timeout(operations / self.speed)
 
     def _drop(self, reply: Reply, fate: str) -> None:
         if (row := self._unread.pop(reply.ask, None)) is not None:

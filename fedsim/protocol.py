@@ -41,10 +41,9 @@ class Protocol(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rounds(Protocol):
-    """A protocol of so many rounds, each with so many clients: a fraction of all of them, or a count."""
+class Cohorts(Protocol):
+    """A protocol that asks so many clients at a time: a fraction of all of them, or a count."""
 
-    rounds: Count  # how often a cohort is asked
     participation: Fraction | None = None  # the share of all clients asked each round
     clients: Count | None = None  # or their number
 
@@ -56,11 +55,22 @@ class Rounds(Protocol):
             raise ValueError("participation: must be above 0, or nobody would ever take part")
 
     def cohort_size(self, world: World) -> int:
-        """Return how many clients a round wants: the fraction rounded up (power.md, Fig. 7)."""
+        """Return how many of all clients are wanted."""
+        return self.cohort_of(len(world.clients))
+
+    def cohort_of(self, among: int) -> int:
+        """Return how many of so many clients are wanted: the fraction rounded up (power.md, Fig. 7)."""
         if self.clients is not None:
-            return min(self.clients, len(world.clients))
+            return min(self.clients, among)
         assert self.participation is not None
-        return max(1, math.ceil(self.participation * len(world.clients) - 1e-9))
+        return max(1, math.ceil(self.participation * among - 1e-9))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(Cohorts):
+    """A protocol of so many rounds."""
+
+    rounds: Count  # how often a cohort is asked
 
     def share(self, world: World) -> float:
         """Return the rounds begun as a share of all."""

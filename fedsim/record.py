@@ -62,7 +62,11 @@ class Update(Row):
 
 @dataclass(frozen=True, slots=True)
 class Span(Row):
-    """A stretch of a client's time: `train`, `offline` or `left` (it left in the middle of its work)."""
+    """A stretch of a client's time.
+
+    `train`; `mix` (a peer updates its own state and merges what others have sent); `offline`; `left` (an instant: it
+    left in the middle of its work).
+    """
 
     client: int
     start: float
@@ -84,9 +88,13 @@ class Arrival(Row):
 class Score(Row):
     """One metric of one client on one period's graph.
 
-    `period` is the period scored, `seen` how many periods had reached the client by then (from 1), `model` whose
-    parameters were scored (`global`: what the server would send it; `local`: what its last job left it with),
-    `weight` the number of vertices behind the value, so that pooled means can be formed.
+    `period` is the period scored, `seen` how many periods had reached the client by then, `model` whose parameters
+    were scored (`global`: what the server would send it; `local`: what its last job left it with), `weight` the number
+    of vertices behind the value, so that pooled means can be formed.
+
+    Rows with period < seen score what the client has met.  A row with period >= seen (in fact they are equal) is
+    prequential: taken when the period reached the client, by the models of that moment, before anything was trained
+    on it; `seen` does not count it.
     """
 
     time: float
@@ -101,7 +109,13 @@ class Score(Row):
     weight: int
 
 
-TABLES: dict[str, type[Row]] = {"transfers": Transfer, "updates": Update, "spans": Span, "arrivals": Arrival, "scores": Score}
+TABLES: dict[str, type[Row]] = {
+    "transfers": Transfer,
+    "updates": Update,
+    "spans": Span,
+    "arrivals": Arrival,
+    "scores": Score,
+}
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
 
 

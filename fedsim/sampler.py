@@ -1,7 +1,7 @@
 """The contract of a sampler: who of those that could take part is asked.
 
 An implementation is a frozen dataclass of options without state, one file in `samplers/`: what has happened so far it
-reads from the clients' rows.  Not modelled: clients that refuse, and samplers that look at models or losses.
+reads from the clients' rows.  Not modelled: samplers that look at models or losses.
 """
 
 from abc import ABC, abstractmethod
@@ -33,3 +33,27 @@ class Sampler(ABC):
 
         `free` are those that are online, hold data and are not at work, ascending; it may be empty.
         """
+
+
+def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> Numbers:
+    """Return `count` of `among`, ascending, drawn one after another with a chance in proportion to their weights.
+
+    Weights are not negative, one for each.  Those of infinite weight come first, those of weight 0 only when nobody
+    else is left, each by equal chances; all are returned where there are no more than wanted.  Each waits for a time
+    drawn from an exponential law with its weight for a rate, and the first win, which is the same as drawing without
+    replacement (Efraimidis and Spirakis, Information Processing Letters 97(5), 2006, in logarithms).
+    """
+    if len(among) <= count:
+        return among
+    kind = np.where(np.isinf(weights), 0, np.where(weights > 0, 1, 2))
+    waits = rng.exponential(size=len(among)) / np.where(kind == 1, weights, 1.0)
+    drawn = np.zeros(0, dtype=np.int64)
+    for first in range(3):
+        members = np.flatnonzero(kind == first)
+        drawn = np.append(drawn, members[_least(waits[members], count - len(drawn))])
+    return np.sort(among[drawn])
+
+
+def _least(values: npt.NDArray[np.float64], count: int) -> Numbers:
+    """Return the places of the `count` least values; of all where there are no more."""
+    return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]

@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 from pydantic import BeforeValidator as Before
 
-from fedsim import grid, units
+from fedsim import grid, paths, units
+from fedsim.errors import Problem
+from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
 
 HOST = ("device", "threads", "cohort_memory")  # say where and how it is computed, never what comes out
@@ -125,10 +127,16 @@ class Training(Section):
 
 
 class Clients(Section):
-    """How many clients there are, and how fast they compute."""
+    """How many there are, how fast they compute, and who of them is asked."""
 
-    count: Count
-    speed: FlopsDraw
+    count: Count | None = Field(default=None, description="How many; left out, as many as the table lists.")
+    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations a second.")
+    table: File | None = Field(
+        default=None,
+        description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, gflops, "
+        "up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; a missing column comes from the draws.",
+    )
+    sampler: Part = Part(name="uniform")
 
 
 class ServerLink(Section):
@@ -136,19 +144,37 @@ class ServerLink(Section):
 
     ingress: Rate | None = Field(default=None, description="Carries all uploads.")
     egress: Rate | None = Field(default=None, description="Carries all downloads.")
+    ingress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
+    egress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
+    ingress_burst: Bytes = Field(default=0, description="Bytes that pass an idle link at once (token bucket).")
+    egress_burst: Bytes = Field(default=0, description="Bytes that pass an idle link at once (token bucket).")
+
+
+class CodecSection(Section):
+    """What squeezes messages before they travel, for each direction; null leaves them as they are."""
+
+    up: Part | None = None
+    down: Part | None = None
 
 
 class Network(Section):
     """Links and what happens on them."""
 
     model: Literal["fluid", "naive"] = "fluid"
-    latency: Annotated[SecondsDraw, Field(description="One way.")]
-    uplink: RateDraw
-    downlink: RateDraw
+    topology: Part = Part(name="star")
+    profile: str | dict[str, Fraction] | None = Field(
+        default=None, description="A named kind of access link, or shares of several; explicit keys win over it."
+    )
+    latency: SecondsDraw | None = Field(default=None, description="One way.")
+    uplink: RateDraw | None = None
+    downlink: RateDraw | None = None
     server: ServerLink = ServerLink()
     effects: list[Part] = []
+    codec: CodecSection = CodecSection()
     congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
     tls_rtts: int = Field(default=0, ge=0, description="Round trips of the encryption's handshake.")
+    reuse: bool = Field(default=False, description="Keep connections open between messages.")
+    tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
 
 
 class Server(Section):
@@ -175,15 +201,15 @@ class Scenario(Section):
     name: Name
     description: str = ""
     seed: int = Field(default=0, ge=0)
-    data: Data
-    model: Part
+    data: Data | None = Field(default=None, description="Needed where something is learned.")
+    model: Part | None = Field(default=None, description="Needed where something is learned.")
     task: Part = Part(name="node_classification")
-    training: Training
+    training: Training | None = Field(default=None, description="Needed where something is learned.")
     clients: Clients
     network: Network
     server: Server = Server()
     protocol: Part
-    algorithm: Part
+    algorithm: Part | None = Field(default=None, description="Needed by every protocol that asks clients.")
     measure: Measure = Measure()
     cohort: Literal["union", "loop"] = Field(
         default="union", description="Train clients in one computation, or in turn."
@@ -202,23 +228,42 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
-        if problems := grid.problems(self, self.grid, frozenset((*HOST, *LABELS, "grid"))):
+        problems = grid.problems(self, self.grid, frozenset((*HOST, *LABELS, "grid")))
+        if problems := [*problems, *self._missing()]:
             raise grid.GridError(problems)
         return self
 
-    def parts(self) -> list[tuple[str, str, Part]]:
-        """Return every part as (kind, key, part)."""
-        data, effects = self.data, enumerate(self.network.effects)
+    def _missing(self) -> list[Problem]:
+        """Return what neither a key, nor a table, nor a profile can give."""
+        clients, network = self.clients, self.network
+        alone = {"clients.count": clients.count} if clients.table is None else {}
+        if clients.table is None and network.profile is None:
+            alone |= {f"network.{key}": getattr(network, key) for key in ("latency", "uplink", "downlink")}
+        hints = {"clients.count": "or name a clients.table", "network": "or name a network.profile or a clients.table"}
         return [
-            ("dataset", "data.dataset", data.dataset),
-            ("partition", "data.partition", data.partition),
-            ("stream", "data.stream", data.stream),
+            Problem(key, f"is missing and has no default; give it, {hints.get(key) or hints['network']}")
+            for key, value in alone.items()
+            if value is None
+        ]
+
+    def parts(self) -> list[tuple[str, str, Part]]:
+        """Return every part that there is as (kind, key, part)."""
+        data, network = self.data, self.network
+        given: list[tuple[str, str, Part | None]] = [
+            ("dataset", "data.dataset", data.dataset if data else None),
+            ("partition", "data.partition", data.partition if data else None),
+            ("stream", "data.stream", data.stream if data else None),
             ("model", "model", self.model),
-            ("task", "task", self.task),
-            *(("effect", f"network.effects.{number}", effect) for number, effect in effects),
+            ("task", "task", self.task if self.model else None),
+            ("sampler", "clients.sampler", self.clients.sampler),
+            ("topology", "network.topology", network.topology),
+            *(("effect", f"network.effects.{number}", effect) for number, effect in enumerate(network.effects)),
+            ("codec", "network.codec.up", network.codec.up),
+            ("codec", "network.codec.down", network.codec.down),
             ("protocol", "protocol", self.protocol),
             ("algorithm", "algorithm", self.algorithm),
         ]
+        return [(kind, key, part) for kind, key, part in given if part is not None]
 
     def plain(self) -> dict[str, Any]:
         """Return the scenario as a file would say it, every default spelled out, quantities with their units."""
@@ -226,7 +271,7 @@ class Scenario(Section):
 
     def id(self) -> str:
         """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings."""
-        told = units.canonical(self.model_dump(exclude={*HOST, *LABELS, "grid"}))
+        told = units.canonical(paths.by_contents(self.model_dump(exclude={*HOST, *LABELS, "grid"})))
         text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

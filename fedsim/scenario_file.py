@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fedsim import grid
+from fedsim import grid, paths
 from fedsim.errors import Problem, UserError
 from fedsim.scenario import Scenario
 
@@ -87,6 +87,7 @@ def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
     document = read(path)
     for flag in flags:
         apply(document, flag)
+    document.data = paths.made_absolute(document.data, path.parent)
     try:
         return Scenario.model_validate(document.data), document
     except ValidationError as error:

@@ -30,7 +30,8 @@ RESULTS = [
     "metric", "score", "am", "fm", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "updates", "asked",
     "folded", "lost", "late", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
 ]  # fmt: skip
-FILES = ("scenario.yaml", "transfers.parquet", "updates.parquet", "spans.parquet", "scores.parquet", "row.json")
+TABLES = ("transfers", "updates", "spans", "arrivals", "scores")
+FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
 ID = re.compile(r"[0-9a-f]{12}")
 
 

@@ -285,6 +285,27 @@ def every(value: Any) -> Updates | float:
     return seconds
 
 
+def clock(value: Any) -> Updates | float | Draw:
+    """Return what `every` does, or the draw of the gaps between arrivals: "poisson(10 min)", "uniform(5 min, 15 min)".
+
+    poisson(mean) are the gaps of a Poisson process, which are exponential.  Raises ValueError where gaps could only be
+    zero, and as `every` and `Dimension.draw` do.
+    """
+    call = CALL.fullmatch(value) if isinstance(value, str) else None
+    if call is None and not isinstance(value, Draw):
+        return every(value)
+    kind = call[1] if call else ""
+    if kind not in ("", "poisson", *DISTRIBUTIONS) and nearest(kind, [*DISTRIBUTIONS, "poisson"]) == "poisson":
+        raise ValueError(f"{kind!r} is not a distribution; did you mean 'poisson'?")
+    if call and kind == "poisson":
+        if "," in call[2] or not call[2].strip():
+            raise ValueError(f"{value!r}: poisson is written poisson(mean), with the mean gap")
+    draw = SECONDS.draw(f"exponential({call[2]})" if call and kind == "poisson" else value)
+    if draw.values[0] == 0 and (draw.kind in ("exponential", "lognormal") or not any(draw.values)):
+        raise ValueError(f"{value!r} is not a clock: all its gaps would be zero")
+    return draw.values[0] if draw.kind == "constant" else draw
+
+
 def canonical(value: Any) -> Any:
     """Return one form for everything that means the same: texts with units as SI numbers, whole floats as ints.
 
@@ -306,7 +327,7 @@ def canonical(value: Any) -> Any:
 
 
 def _canonical_text(text: str) -> Any:
-    readers: list[Callable[[str], Any]] = [d.draw for d in DIMENSIONS] + [fraction, every]
+    readers: list[Callable[[str], Any]] = [d.draw for d in DIMENSIONS] + [fraction, clock]
     for read in readers if text[:1].isalnum() or text[:1] in ".+" else []:
         try:
             return canonical(read(text))
@@ -346,15 +367,26 @@ Bytes = Annotated[
 ]
 Fraction = Annotated[float, BeforeValidator(fraction), _schema("A share between 0 and 1.", "30 %")]
 Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
+_STRETCH = PlainSerializer(
+    lambda value: SECONDS.text(value) if isinstance(value, float) else str(value), return_type=str, when_used="json"
+)
 Every = Annotated[
     Updates | float,
     BeforeValidator(every),
-    PlainSerializer(
-        lambda value: str(value) if isinstance(value, Updates) else SECONDS.text(value),
-        return_type=str,
-        when_used="json",
-    ),
+    _STRETCH,
     WithJsonSchema({"type": "string", "examples": ["20 updates", "10 min"]}),
+]
+Clock = Annotated[
+    Updates | float | Draw,
+    BeforeValidator(clock),
+    _STRETCH,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "A stretch of a run, or a distribution of times that is drawn from for every gap.",
+            "examples": ["20 updates", "10 min", "poisson(10 min)", "lognormal(10 min, 0.5)"],
+        }
+    ),
 ]
 SecondsDraw = Annotated[Draw, *_draw(SECONDS, "50 ms", "lognormal(50 ms, 0.5)")]
 RateDraw = Annotated[Draw, *_draw(RATE, "10 Mbit/s", "lognormal(5 Mbit/s, 1.0)")]

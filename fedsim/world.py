@@ -12,6 +12,7 @@ from fedsim import record, seeds
 from fedsim.algorithm import Algorithm, State
 from fedsim.clients import Clients
 from fedsim.hosts import ServerHost
+from fedsim.ledger import Ledger
 from fedsim.net.network import Network
 from fedsim.record import Arrival, Row
 from fedsim.sampler import Sampler
@@ -54,6 +55,7 @@ class World:
     sampler: Sampler
     write: Callable[[Row], None]
     edges: Sequence[ServerHost] = ()
+    ledger: Ledger | None = None
     arrival: simpy.Event = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,16 +66,16 @@ class World:
 
     def online(self) -> list[int]:
         """Return the clients online, in order."""
-        return np.flatnonzero(self.network.nodes.online).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(self.network.nodes.online).tolist()
 
     def available(self, among: Members | None = None) -> list[int]:
         """Return the clients (`among` those, (K,) bool) that are online, hold data and are not at work."""
-        return self._free(among).tolist()  # type: ignore[no-any-return]
+        return [int(client) for client in self._free(among)]
 
     def sample(self, count: int, among: Members | None = None) -> list[int]:
         """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
         chosen = self.sampler.choose(self._free(among), count, self.clients, self.rng("participation"))
-        return chosen.tolist()  # type: ignore[no-any-return]
+        return [int(client) for client in chosen]
 
     def state_of(self, client: int) -> State:
         """Return the state that a client's predictions come from: its own in gossip, else the server's."""

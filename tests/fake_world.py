@@ -17,6 +17,7 @@ from fedsim.net.message import Message
 from fedsim.net.model import Naive
 from fedsim.net.network import Network
 from fedsim.net.node import Nodes
+from fedsim.net.topology import edge_node
 from fedsim.net.wire import Spec
 from fedsim.record import SERVER, Row, Span, Transfer, Update
 from fedsim.samplers.uniform import Uniform
@@ -81,6 +82,7 @@ class FakePromise:
     job: Any
     cancelled: bool = False
     filled: Any = None
+    like: Any = None
 
     @property
     def nbytes(self):
@@ -163,9 +165,23 @@ class Lab:
 
 
 def lab(
-    clients=1, latency=0.1, rate=8e4, speed=SPEED, algorithm=None, cores=1, effects=(), seed=0, nap=0.0, work=1e6
+    clients=1,
+    latency=0.1,
+    rate=8e4,
+    speed=SPEED,
+    algorithm=None,
+    cores=1,
+    effects=(),
+    seed=0,
+    nap=0.0,
+    work=1e6,
+    links=Network,
+    edges=0,
 ) -> Lab:
-    """Build one: latency (s), rate (bit/s, up and down) and speed (operations/s), one for all clients or one each."""
+    """Build one: latency (s), rate (bit/s, up and down) and speed (operations/s), one for all clients or one each.
+
+    `links` makes the network; `edges` is the number of edge aggregators.
+    """
     algorithm = bind(algorithm or Number(), None)  # type: ignore[arg-type]
     env, rows, rng = simpy.Environment(), list[Row](), Streams(seed)
     columns = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, rate, rate)]
@@ -176,25 +192,33 @@ def lab(
         moved.append(row)
         worlds[0].moved(row)
 
-    network = Network(env, nodes, rng=rng, record=told, effects=effects, model=Naive())
+    network = links(env, nodes, rng=rng, record=told, effects=effects, model=Naive())
     backend = FakeBackend(algorithm, work, nap)
     speeds = np.broadcast_to(np.asarray(speed, float), clients)
     hosts = Clients(
         env, network, backend, speeds, lambda client, job: seeds.integer(seed, client, job), rng, rows.append
     )
-    server = ServerHost(env, network, algorithm, hosts, rows.append, SERVER_SPEED, cores)
-    worlds.append(World(env, network, algorithm, server, hosts, rng, Uniform(), rows.append))
+    above, *below = [
+        ServerHost(env, network, algorithm, hosts, rows.append, SERVER_SPEED, cores, node)
+        for node in (SERVER, *(edge_node(edge) for edge in range(edges)))
+    ]
+    worlds.append(World(env, network, algorithm, above, hosts, rng, Uniform(), rows.append, below))
     for client in hosts:
         hosts.arrive(client, Period())  # type: ignore[arg-type]
     here = Lab(env, nodes, network, worlds[0], backend, rows, 0, moved)
+    for server in (above, *below):
+        _count_asks(here, server)
+    return here
+
+
+def _count_asks(here, server):
     ask = server.ask
 
     def counted(client, step="train"):
         here.asked += 1
         return ask(client, step)
 
-    server.ask = counted  # type: ignore[method-assign]
-    return here
+    server.ask = counted
 
 
 def download_bytes(algorithm: Number, client: int = 0, version: int = 0) -> int:

@@ -7,12 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedsim import record
-from fedsim.record import SERVER, Recorder, Score, Span, Transfer, Update
+from fedsim.record import SERVER, Arrival, Recorder, Score, Span, Transfer, Update
 
 ROWS = [
     Transfer(0.0, 1.5, SERVER, 3, "train", 2, 100, 152, "delivered"),
-    Update(2.0, 1, "train", 4, 2, 1, 1),
+    Update(2.0, 1, "train", 4, 2, 1, 1, 0.5),
     Span(3, 0.5, 1.0, "train"),
+    Arrival(0.0, 3, 0, 0),
     Score(2.0, 1, 3, 0, 1, "global", "test", "accuracy", 0.25, 8),
     Transfer(1.0, 2.5, 3, SERVER, "train", 2, 2**40, 0, "lost"),
 ]
@@ -41,7 +42,7 @@ def test_a_table_can_be_read_while_rows_still_come():
     recorder = Recorder()
     recorder.add(ROWS[0])
     before = recorder.tables()["transfers"]
-    recorder.add(ROWS[4])
+    recorder.add(ROWS[5])
     assert (before.num_rows, recorder.tables()["transfers"].num_rows) == (1, 2)
 
 

@@ -5,6 +5,7 @@ import small_points
 import torch
 from small_points import EFFECTS, SYNC
 
+from fedsim import learning
 from fedsim import run as running
 from fedsim import scenario_file
 from fedsim.errors import ScenarioError, UserError
@@ -28,7 +29,7 @@ def test_the_same_point_gives_the_same_files_to_the_byte(tmp_path):
     for folder in ("one", "two"):
         small_points.run_in(tmp_path / folder, network__effects=EFFECTS)
         if folder == "one":
-            running.prepare.cache_clear()  # whether the data are made anew makes no difference
+            learning.periods_of.cache_clear()  # whether the data are made anew makes no difference
     assert small_points.files(tmp_path / "one") == small_points.files(tmp_path / "two")
     assert (tmp_path / "one/scenario.yaml").read_text() == (tmp_path / "two/scenario.yaml").read_text()
 
@@ -91,16 +92,21 @@ def test_until_beyond_the_protocols_end_changes_nothing(tmp_path):
     assert small_points.files(tmp_path / "plain") == small_points.files(tmp_path / "long")
 
 
+def scores_of(folder):
+    """The scores of periods that had arrived, without the prequential ones."""
+    return [row for row in small_points.table(folder, "scores") if row["period"] < row["seen"]]
+
+
 def test_scores_of_a_period_are_taken_before_the_next_arrives(tmp_path):
     small_points.run_in(tmp_path / "run", protocol={**SYNC, "rounds": 4})
-    seen = by_version(small_points.table(tmp_path / "run", "scores"), model="global", split="test")
+    seen = by_version(scores_of(tmp_path / "run"), model="global", split="test")
     assert seen[1] == seen[2] == {(1, 0)}
     assert seen[3] == seen[4] == {(2, 0), (2, 1)}
 
 
 def test_what_arrives_with_the_last_update_is_not_scored(tmp_path):
     row = small_points.run_in(tmp_path / "run", protocol={**SYNC, "rounds": 2})
-    assert by_version(small_points.table(tmp_path / "run", "scores"), model="global", split="test") == {
+    assert by_version(scores_of(tmp_path / "run"), model="global", split="test") == {
         1: {(1, 0)},
         2: {(1, 0)},
     }
@@ -110,12 +116,12 @@ def test_what_arrives_with_the_last_update_is_not_scored(tmp_path):
 def test_a_stream_by_simulated_time_brings_periods_at_their_seconds(tmp_path):
     stream = {**STREAM, "every": "2 s"}
     small_points.run_in(tmp_path / "run", data__stream=stream, protocol={**SYNC, "rounds": 6})
-    scores = small_points.table(tmp_path / "run", "scores")
+    scores = scores_of(tmp_path / "run")
     assert {row["seen"] for row in scores} == {1, 2}
     assert all((row["seen"] == 2) == (row["time"] > 2.0) for row in scores)
     # nothing that depends on when data arrive reached the first updates
     small_points.run_in(tmp_path / "other", data__stream={**STREAM, "every": "1 h"}, protocol={**SYNC, "rounds": 6})
-    other = [row for row in small_points.table(tmp_path / "other", "scores") if row["time"] < 2.0]
+    other = [row for row in scores_of(tmp_path / "other") if row["time"] < 2.0]
     assert other == [row for row in scores if row["time"] < 2.0]
     assert other
 
@@ -125,13 +131,13 @@ def test_a_period_that_comes_after_the_last_update_is_scored_at_the_end(tmp_path
     slow = {"name": "deadline", "rounds": 2, "clients": 5, "wait": "40 s"}
     row = small_points.run_in(tmp_path / "run", data__stream=stream, protocol=slow, clients__speed="100 FLOP/s")
     assert row["updates"] == 0
-    scores = small_points.table(tmp_path / "run", "scores")
+    scores = scores_of(tmp_path / "run")
     assert {(r["version"], r["seen"], r["time"]) for r in scores} == {(0, 2, row["sim_seconds"])}
 
 
 def test_scoring_by_the_clock(tmp_path):
     row = small_points.run_in(tmp_path / "run", measure__every="0.5 s", protocol={**SYNC, "rounds": 4})
-    scores = small_points.table(tmp_path / "run", "scores")
+    scores = scores_of(tmp_path / "run")
     times = sorted({r["time"] for r in scores})
     assert all(time % 0.5 == 0 for time in times[:-1])
     assert times[-1] in (row["sim_seconds"], row["sim_seconds"] // 0.5 * 0.5)
@@ -140,16 +146,16 @@ def test_scoring_by_the_clock(tmp_path):
 
 def test_scoring_every_second_update(tmp_path):
     small_points.run_in(tmp_path / "run", measure__every="2 updates", protocol={**SYNC, "rounds": 5})
-    scores = small_points.table(tmp_path / "run", "scores")
+    scores = scores_of(tmp_path / "run")
     assert sorted({row["version"] for row in scores}) == [2, 4, 5]  # and the last one, in any case
 
 
 @pytest.mark.parametrize("every", ["1 updates", "10 s"])
 def test_a_run_in_which_nobody_ever_comes_back_is_stalled(every, tmp_path, monkeypatch):
-    def for_ever(self, env, nodes, rng):
+    def for_ever(self, env, network, rng):
         yield env.timeout(1.5)
-        for client in range(len(nodes)):
-            nodes.sleep(client)
+        for client in range(len(network.nodes)):
+            network.nodes.sleep(client)
 
     monkeypatch.setattr(Churn, "drive", for_ever)
     row = small_points.run_in(tmp_path / "run", network__effects=EFFECTS[:1], measure__every=every)
@@ -158,7 +164,7 @@ def test_a_run_in_which_nobody_ever_comes_back_is_stalled(every, tmp_path, monke
     assert 1.5 <= row["sim_seconds"] <= 10.0  # what was begun may still have been due, and the observer looks once more
     spans = [r for r in small_points.table(tmp_path / "run", "spans") if r["what"] == "offline"]
     assert [(r["client"], r["start"], r["end"]) for r in spans] == [(c, 1.5, row["sim_seconds"]) for c in range(5)]
-    assert {r["version"] for r in small_points.table(tmp_path / "run", "scores")} == (
+    assert {r["version"] for r in scores_of(tmp_path / "run")} == (
         {1, 2} if every == "1 updates" else {2}
     )
 
@@ -195,16 +201,16 @@ def test_a_metric_that_there_is_not_is_the_users_mistake(tmp_path):
 def test_a_device_that_there_is_not_is_the_users_mistake(device, count, told, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     with pytest.raises(ScenarioError, match=f"device: '{device}': torch sees {told}.*write 'auto' or 'cpu'"):
-        running.choose_device(device)
+        learning.choose_device(device)
 
 
 def test_auto_takes_a_gpu_where_there_is_one(monkeypatch):
     for there, name in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert running.choose_device("auto") == name
+        assert learning.choose_device("auto") == name
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert running.choose_device("cuda:1") == "cuda:1"
-    assert running.choose_device("cpu") == "cpu"
+    assert learning.choose_device("cuda:1") == "cuda:1"
+    assert learning.choose_device("cpu") == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +228,7 @@ def test_what_cannot_be_had_is_the_users_mistake(changes, told, tmp_path):
 
 
 def test_points_that_share_their_data_prepare_them_once(tmp_path):
-    running.prepare.cache_clear()
+    learning.periods_of.cache_clear()
     for algorithm in ("fedavg", "fedprox", "local"):
         running.build(small_points.scenario(algorithm=algorithm), tmp_path, Recorder())
-    assert (running.prepare.cache_info().misses, running.prepare.cache_info().hits) == (1, 2)
+    assert (learning.periods_of.cache_info().misses, learning.periods_of.cache_info().hits) == (1, 2)

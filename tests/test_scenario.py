@@ -240,7 +240,7 @@ BAD = [
     ("dots", changed("name: small", "name: .."), "line 1: name: '..' cannot name a folder"),
     ("number as name", changed("name: small", "name: 5"), "line 1: name: 5: must be a text"),
     ("unnamed part", changed("{name: gcn, hidden: 8}", "{hidden: 8}"), "line 3: model: lacks the key 'name'"),
-    ("nothing", changed("algorithm: fedavg", "algorithm:"), "line 12: algorithm: nothing: must be a mapping"),
+    ("nothing", changed("protocol: {name: sync, rounds: 3, participation: 0.5}", "protocol:"), "line 11: protocol: nothing: must be a mapping"),
     ("algorithm", changed("fedavg", "fedavgg"), "line 12: algorithm: 'fedavgg' is not an algorithm: there is no algorithms/fedavgg.py; did you mean 'fedavg'?"),
     ("effect", changed("name: loss", "name: los"), "line 10: network.effects.0: 'los' is not an effect: there is no fedsim/net/effects/los.py; did you mean 'loss'?"),
     ("option", changed("hidden: 8", "hiden: 8"), "line 3: model.hiden: 'gcn' has no option 'hiden' (fedsim/learn/models/gcn.py); did you mean 'hidden'?"),

@@ -156,3 +156,45 @@ def test_equal_meanings_have_one_canonical_form(one, other):
 )
 def test_different_meanings_differ(one, other):
     assert json.dumps(units.canonical(one)) != json.dumps(units.canonical(other))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("20 updates", units.Updates(20)),
+        ("10 min", 600.0),
+        ("poisson(10 min)", units.Draw("exponential", (600.0,), "s")),
+        ("exponential(600 s)", units.Draw("exponential", (600.0,), "s")),
+        ("lognormal(10 min, 0.5)", units.Draw("lognormal", (600.0, 0.5), "s")),
+        ("uniform(5 min, 15 min)", units.Draw("uniform", (300.0, 900.0), "s")),
+    ],
+)
+def test_a_clock_is_a_stretch_or_a_draw_of_gaps(text, value):
+    adapter = TypeAdapter(units.Clock)
+    assert adapter.validate_python(text) == value
+    assert adapter.validate_python(adapter.dump_python(value, mode="json")) == value
+    assert isinstance(value, float) or adapter.validate_python(value) == value  # a bare number could be updates
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (20, "write '20 updates' or '20 s'"),
+        ("poisson(0 s)", "all its gaps would be zero"),
+        ("lognormal(0 s, 1)", "all its gaps would be zero"),
+        ("choice(0 s, 0 s)", "all its gaps would be zero"),
+        ("poisson(2 updates)", "not a unit known here"),
+        ("poisson()", "poisson is written poisson(mean)"),
+        ("poison(1 s)", "did you mean 'poisson'?"),
+        ("uniforme(1 s, 2 s)", "did you mean 'uniform'?"),
+        (units.RATE.draw("1 Mbit/s"), "is not a time"),
+    ],
+)
+def test_what_is_no_clock_is_refused_with_the_mend(value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        units.clock(value)
+
+
+def test_clocks_that_mean_the_same_make_the_same_point():
+    assert units.canonical("poisson(10 min)") == units.canonical("exponential(600 s)")
+    assert units.canonical("poisson(10 min)") != units.canonical("10 min")

@@ -1,47 +1,49 @@
-"""Stream: what reaches a client, in which period, and when.
+"""Stream: what reaches a client, and in which period; a process beside the protocol hands each out in its time.
 
 An implementation is a frozen dataclass of options, one file in `streams/`.  It cuts every client's graph into periods
-before the run, and then is a process beside the protocol that hands each out in its time.  It models data that
-arrives at all clients at once, without a message: no client fetches its data over the network.
+before the run.  When they arrive is for `arrivals.py` to say.  It models data that arise at the clients, without a
+message: no client fetches its data over the network, and no arrival waits for one.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from fedsim.data.graph import Graph, Period
 from fedsim.data.split import SplitOptions, classes_of
-from fedsim.units import Updates
-
-
-class Holder(Protocol):
-    """What a stream needs of a client's host."""
-
-    def arrive(self, period: Period) -> None:
-        """Let the client's jobs see that period's graph from now on."""
 
 
 class Server(Protocol):
     """What a stream needs of the server's host: its version and the event that fires after its next update."""
 
-    version: int
-    updated: Any
+    @property
+    def version(self) -> int:
+        """How many updates there have been."""
+
+    @property
+    def updated(self) -> Any:
+        """The event of the next one."""
 
 
 class World(Protocol):
-    """What a stream needs of a world: the clock `env`, the clients by number, and the server."""
-
-    env: Any
+    """What a stream needs of a world: the clock `env`, the server, named random streams, and a way to the clients."""
 
     @property
-    def clients(self) -> Mapping[int, Holder]:
-        """The clients' hosts by number."""
+    def env(self) -> Any:
+        """The clock."""
 
     @property
     def server(self) -> Server:
         """The server's host."""
+
+    @property
+    def rng(self) -> Callable[[str], np.random.Generator]:
+        """The random stream of a name."""
+
+    def deliver(self, client: int, period: Period) -> None:
+        """Let a period reach a client now: its next jobs see that graph."""
 
 
 class Stream(ABC):
@@ -59,22 +61,11 @@ class Stream(ABC):
 
     @abstractmethod
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
-        """Deliver the periods: a process, to be started before any that looks at a client's data."""
+        """Return the process that delivers the periods, to be started before any that looks at a client's data.
+
+        It ends after the last period.  Raises UserError, at once, where the periods cannot arrive so.
+        """
 
     def heads(self, graphs: Sequence[Graph]) -> int:
         """Return how many classes the model's head needs: every class of the graphs, unless some are dropped."""
         return classes_of(graphs)
-
-
-def deliver(world: World, periods: Sequence[Sequence[Period]], every: Updates | float) -> Generator[Any, Any, None]:
-    """Deliver every client's first period now, and the next ones each time so many updates or seconds have gone by."""
-    for number in range(max(map(len, periods), default=0)):
-        if number and isinstance(every, Updates):
-            due = number * every.count
-            while world.server.version < due:
-                yield world.server.updated
-        elif number:
-            yield world.env.timeout(every)
-        for client, own in enumerate(periods):
-            if number < len(own):
-                world.clients[client].arrive(own[number])

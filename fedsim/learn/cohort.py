@@ -25,11 +25,12 @@ from fedsim.net.wire import Tree
 class JobPromise:
     """An upload that may not exist yet (the Promise of net/message.py)."""
 
-    def __init__(self, cohort: "Cohort", job: Job, declared: int | None) -> None:
+    def __init__(self, cohort: "Cohort", job: Job, like: Tree | None) -> None:
         """Queue nothing by itself: `Cohort.submit` does."""
         self._cohort = cohort
         self.job = job
-        self.declared = declared
+        self.like = like
+        self.declared = None if like is None else wire.size(like)
         self._value: Tree = None
         self._done = False
 
@@ -65,7 +66,7 @@ class JobPromise:
                 f"upload_like promised {self.declared} bytes for step {self.job.step!r}, the upload of client "
                 f"{self.job.client} has {wire.size(upload)}"
             )
-        self._value, self._done = upload, True
+        self._value, self._done, self.like = upload, True, upload
 
 
 class Cohort:
@@ -80,8 +81,7 @@ class Cohort:
 
     def submit(self, job: Job) -> JobPromise:
         """Queue a job and return its promise."""
-        like = self._algorithm.upload_like(job)
-        promise = JobPromise(self, job, None if like is None else wire.size(like))
+        promise = JobPromise(self, job, self._algorithm.upload_like(job))
         self._pending.append(promise)
         return promise
 

@@ -1,70 +1,51 @@
 """Link: one direction of a shared access link, on which flows share the capacity max–min fairly.
 
-A flow's rate is min(its ceiling, x), where the water level x fills the capacity C: the sum of min(ceiling, x) is C,
-or x is infinite where all ceilings fit.  Flows below the level (CAPPED) end at a date; those at the level (FREE) end
-when the virtual clock V, which runs at x bytes a second, reaches their tag.  Each change takes O(log n), amortised.
-Not modelled: queues, packets, weights for unequal round trips, paths over more than one such link.
+It is a `Pool` whose water level x fills the capacity C: the rates add up to C, or x is infinite where all ceilings fit.
+Each change takes O(log n), amortised.  Not modelled here: packets, paths over more than one such link (`mesh.py`); what
+waits in the buffer and what the bucket lets pass at once is reckoned in `line.py`.
 """
 
 import math
 from collections.abc import Callable
-from enum import Enum, auto
 
 import simpy
 
-from fedsim.net.heap import LazyHeap
+from fedsim.net.breach import Breach
+from fedsim.net.line import EXACT, default_buffer, tokens
+from fedsim.net.pool import SLACK, Flow, Pool, Where, checked_capacity, checked_ceiling
 
 
-class Where(Enum):
-    """Where a flow stands."""
-
-    FREE = auto()  # its ceiling is above the level
-    CAPPED = auto()  # it runs at its ceiling
-    PARKED = auto()  # its ceiling is 0
-    GONE = auto()  # it has ended or left
-
-
-class Flow:
-    """Bytes on their way over a link; `due` is its tag while FREE, its date while CAPPED, its bytes while PARKED."""
-
-    __slots__ = ("ceiling", "done", "due", "stamp", "where")
-
-    def __init__(self, ceiling: float, done: Callable[["Flow"], None]) -> None:
-        self.ceiling = ceiling
-        self.done = done
-        self.where = Where.GONE
-        self.due = 0.0
-        self.stamp = 0
-
-
-class Link:
+class Link(Pool):
     """One direction of an access link of `capacity` bytes/s (it may be infinite)."""
 
-    def __init__(self, env: simpy.Environment, capacity: float) -> None:
-        """Start idle; ValueError for a negative capacity."""
-        self.env = env
-        self.capacity = _checked_capacity(capacity)
-        self.level = math.inf  # x
-        self._clock = 0.0  # V
-        self._seen = env.now  # the time to which V has been brought
-        self._free = self._capped = 0
-        self._sum_capped = 0.0
-        self._tags: LazyHeap[Flow] = LazyHeap()
-        self._lowest: LazyHeap[Flow] = LazyHeap()
-        self._dates: LazyHeap[Flow] = LazyHeap()
-        self._highest: LazyHeap[Flow] = LazyHeap()
+    def __init__(
+        self, env: simpy.Environment, capacity: float, buffer: float | None = None, burst: float = 0.0
+    ) -> None:
+        """Start idle, with `buffer` bytes before it (None: it follows from the capacity) and `burst` tokens.
+
+        Raises ValueError where a number is negative.
+        """
+        if not (burst >= 0 and (buffer is None or buffer >= 0)):
+            raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
+        super().__init__(env)
+        self.capacity = checked_capacity(capacity)
+        self.burst = burst
+        self._buffer = buffer
+        self._flows = 0
+        self.full_since = math.inf  # since when flows have used the capacity up without a break; infinity: they do not
+        self._full_before = self._full_until = -math.inf  # the spell before: a break that takes no time is none
+        self._rested = -math.inf  # when the last flow left
         self._wake: simpy.Event | None = None
         self._wake_at = math.inf
 
-    def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None]) -> Flow:
+    def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
         """Add a flow of that many bytes and at most `ceiling` bytes/s; `done` is called with it when it has ended.
 
-        Raises ValueError where a number is negative or not finite.
+        Raises ValueError where a number is negative or not finite, or the weight not above 0.
         """
-        if not (math.isfinite(nbytes) and nbytes >= 0):
-            raise ValueError(f"a flow of {nbytes} bytes cannot join a link")
+        flow = Flow(nbytes, ceiling, done, weight)
         self._advance()
-        flow = Flow(_checked_ceiling(ceiling), done)
+        self._flows += 1
         self._enter(flow, nbytes)
         self._settle()
         return flow
@@ -75,12 +56,13 @@ class Link:
             return 0.0
         self._advance()
         left = self._exit(flow)
+        self._part()
         self._settle()
         return left
 
     def set_ceiling(self, flow: Flow, ceiling: float) -> None:
         """Change a flow's ceiling (bytes/s) from now on; ValueError as in `join`."""
-        if _checked_ceiling(ceiling) != flow.ceiling and flow.where is not Where.GONE:
+        if checked_ceiling(ceiling) != flow.ceiling and flow.where is not Where.GONE:
             self._advance()
             left = self._exit(flow)
             flow.ceiling = ceiling
@@ -90,79 +72,33 @@ class Link:
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity (bytes/s) from now on; ValueError if it is negative."""
         self._advance()
-        self.capacity = _checked_capacity(capacity)
+        self.capacity = checked_capacity(capacity)
         self._settle()
 
     @property
-    def load(self) -> float:
-        """The sum of all present rates in bytes/s."""
-        return self._sum_capped + (self._free * self.level if self._free else 0.0)
+    def buffer(self) -> float:
+        """The bytes that can wait before the link."""
+        return default_buffer(self.capacity) if self._buffer is None else self._buffer
 
-    def rate(self, flow: Flow) -> float:
-        """Return a flow's present rate in bytes/s."""
-        if flow.where is Where.GONE:
-            return 0.0
-        return self.level if flow.where is Where.FREE else flow.ceiling
+    @property
+    def tokens(self) -> float:
+        """The bytes that would pass at once now: none while a flow is here."""
+        return 0.0 if self._flows else tokens(self.burst, self.capacity, self.env.now - self._rested)
 
-    def remaining(self, flow: Flow) -> float:
-        """Return the bytes a flow still has to go."""
-        self._advance()
-        return self._left(flow)
-
-    def rate_if_joined(self, ceiling: float) -> float:
+    def rate_if_joined(self, ceiling: float, weight: float = 1.0) -> float:
         """Return in O(1) about the rate that one more flow with this ceiling would get now (exact on an idle link).
 
         It is never more than that rate, which the flows may come to by giving way more than is counted here.
         """
-        share = (self.capacity - self._sum_capped) / (self._free + 1)
-        fair = self.capacity / (self._free + self._capped + 1)
+        share = (self.capacity - self.capped_rate) * weight / (self.free_weight + weight)
+        fair = self.capacity * weight / (self.free_weight + self.capped_weight + weight)
         return min(ceiling, max(share, fair))
 
-    def _advance(self) -> None:
-        now = self.env.now
-        if self._free and now > self._seen:
-            self._clock += self.level * (now - self._seen)
-        self._seen = now
-
-    def _left(self, flow: Flow) -> float:
-        if flow.where is Where.FREE:
-            return max(0.0, flow.due - self._clock)
-        if flow.where is Where.CAPPED:
-            return max(0.0, (flow.due - self._seen) * flow.ceiling)
-        return flow.due if flow.where is Where.PARKED else 0.0
-
-    def _enter(self, flow: Flow, nbytes: float) -> None:
-        if flow.ceiling > 0:
-            self._to_free(flow, nbytes)
-        else:
-            flow.where, flow.due = Where.PARKED, nbytes
-
-    def _exit(self, flow: Flow) -> float:
-        """Take the flow out of where it stands, and return its bytes to go; V or the sum starts afresh when it can."""
-        left = self._left(flow)
-        if flow.where is Where.FREE:
-            self._free -= 1
-            if not self._free:
-                self._clock = 0.0
-        elif flow.where is Where.CAPPED:
-            self._capped -= 1
-            self._sum_capped = self._sum_capped - flow.ceiling if self._capped else 0.0
-        flow.stamp += 1
-        flow.where = Where.GONE
-        return left
-
-    def _to_free(self, flow: Flow, left: float) -> None:
-        self._free += 1
-        flow.where, flow.due = Where.FREE, self._clock + left
-        self._tags.push(flow.due, flow, self._free)
-        self._lowest.push(flow.ceiling, flow, self._free)
-
-    def _to_capped(self, flow: Flow, left: float) -> None:
-        self._capped += 1
-        self._sum_capped += flow.ceiling
-        flow.where, flow.due = Where.CAPPED, self._seen + left / flow.ceiling
-        self._dates.push(flow.due, flow, self._capped)
-        self._highest.push(-flow.ceiling, flow, self._capped)
+    def _part(self) -> None:
+        """Count a flow as gone; the bucket fills again once there is none."""
+        self._flows -= 1
+        if not self._flows:
+            self._rested = self._seen
 
     def _settle(self) -> None:
         """Find the level again and arm the wake-up.
@@ -177,20 +113,29 @@ class Link:
         while (top := self._lowest.top()) and top[0] <= self.level:
             self._to_capped(top[1], self._exit(top[1]))
             self.level = self._find_level()
+        self._check_load()
         self._arm()
+
+    def _check_load(self) -> None:
+        load, now = self.capped_rate, self._seen
+        if self._free:
+            load += self.free_weight * self.level
+        if load > self.capacity * (1 + EXACT) + SLACK:
+            raise Breach(f"at {now} s a link of {self.capacity} bytes/s carries {load}")
+        if 0 < self.capacity * (1 - EXACT) <= load:
+            if self.full_since == math.inf:
+                self.full_since = self._full_before if now == self._full_until else now
+        elif self.full_since < math.inf:
+            self._full_before, self._full_until, self.full_since = self.full_since, now, math.inf
 
     def _find_level(self) -> float:
         if self._free:
-            return max(0.0, (self.capacity - self._sum_capped) / self._free)
-        return math.inf if self._sum_capped <= self.capacity else 0.0
+            return max(0.0, (self.capacity - self.capped_rate) / self.free_weight)
+        return math.inf if self.capped_rate <= self.capacity else 0.0
 
     def _arm(self) -> None:
         """See to it that a wake-up comes no later than the next flow ends; one that comes too early arms again."""
-        at = math.inf
-        if top := self._dates.top():
-            at = top[0]
-        if self.level > 0 and (top := self._tags.top()):
-            at = min(at, self._seen + (top[0] - self._clock) / self.level)
+        at = self._next_end()
         if at < self._wake_at:
             self._wake_at = at
             self._wake = simpy.Timeout(self.env, max(0.0, at - self.env.now))
@@ -202,30 +147,8 @@ class Link:
         self._wake, self._wake_at = None, math.inf
         self._advance()
         ended = self._take_ended()
+        for _ in ended:
+            self._part()
         self._settle()
         for flow in ended:
             flow.done(flow)
-
-    def _take_ended(self) -> list[Flow]:
-        """Take off the flows that have ended, but for what rounding leaves of them: else time could stand still."""
-        ended = []
-        instant = 1e-9 * max(1.0, self._seen)
-        while (top := self._dates.top()) and self._left(top[1]) <= max(instant * top[1].ceiling, 1e-6):
-            self._exit(top[1])
-            ended.append(top[1])
-        while (top := self._tags.top()) and self._left(top[1]) <= max(instant * self.level, 1e-6):
-            self._exit(top[1])
-            ended.append(top[1])
-        return ended
-
-
-def _checked_ceiling(ceiling: float) -> float:
-    if not (math.isfinite(ceiling) and ceiling >= 0):
-        raise ValueError(f"a flow's ceiling is {ceiling} bytes/s: it must be finite and not negative")
-    return ceiling
-
-
-def _checked_capacity(capacity: float) -> float:
-    if not capacity >= 0:
-        raise ValueError(f"a link's capacity is {capacity} bytes/s: it must not be negative")
-    return capacity

@@ -35,6 +35,13 @@ class Message:
     version: int = 0
     _nbytes: list[int] = field(default_factory=list, init=False, repr=False)  # measured once
 
+    @classmethod
+    def sized(cls, src: int, dst: int, kind: str, nbytes: int) -> "Message":
+        """Return a message that stands for exactly so many bytes and holds nothing."""
+        message = cls(src, dst, kind, None)
+        message._nbytes.append(nbytes)
+        return message
+
     @property
     def nbytes(self) -> int:
         """Bytes of envelope and payload, equal to len(self.encode()); measured at the first call, then kept."""

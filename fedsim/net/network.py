@@ -1,8 +1,8 @@
 """Network: carries messages between the server and its clients, and records the passage of each.
 
 A star: every message goes over one client's access link and one direction of the server's, which all clients share
-(`ingress` for uploads, `egress` for downloads).  Not modelled: standing queues, bursts of shapers, reused
-connections, trees of edge servers, messages from client to client, uploads that slow downloads.
+(`ingress` for uploads, `egress` for downloads).  Not modelled: trees of edge servers, messages from client to client,
+uploads that slow downloads.
 """
 
 import math
@@ -15,6 +15,8 @@ import numpy as np
 import simpy
 
 from fedsim import record
+from fedsim.net.bucket import Bucket
+from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect
 from fedsim.net.lane import BITS, Lane
 from fedsim.net.link import Link
@@ -28,10 +30,27 @@ from fedsim.record import SERVER
 
 @dataclass(frozen=True)
 class ServerAccess:
-    """The server's access link in bit/s: `ingress` carries all uploads, `egress` all downloads; None is unlimited."""
+    """The server's access link in bit/s: `ingress` carries all uploads, `egress` all downloads; None is unlimited.
+
+    Buffers and bursts are in bytes; a buffer of None follows from the rate.  A burst is what a token bucket lets pass
+    at once on an idle link: 0 for a serial link; an HTB shaper lets a last packet pass as well, so add a packet there.
+    """
 
     ingress: float | None = None
     egress: float | None = None
+    ingress_buffer: float | None = None
+    egress_buffer: float | None = None
+    ingress_burst: float = 0.0
+    egress_burst: float = 0.0
+
+    def link(self, env: simpy.Environment, model: Model, upload: bool) -> Link:
+        """Return the link of one direction; ValueError for a negative number."""
+        rate, buffer, burst = (
+            (self.ingress, self.ingress_buffer, self.ingress_burst)
+            if upload
+            else (self.egress, self.egress_buffer, self.egress_burst)
+        )
+        return Link(env, model.capacity(_bytes_a_second(rate)), buffer, burst)
 
 
 class Network:
@@ -47,19 +66,24 @@ class Network:
         server: ServerAccess = ServerAccess(),
         effects: Sequence[Effect] = (),
         model: Model = Fluid(),  # noqa: B008 - frozen
+        reuse: bool = False,
     ) -> None:
         """Connect the nodes, and set off the processes of effects that drive them (these never end by themselves).
 
         `rng` gives an independent random stream a name.  Each transfer has its own, named after its ends and how many
-        went between them before, so that what one draws never depends on the others.
+        went between them before, so that what one draws never depends on the others.  With `reuse` a message goes over
+        a connection that an earlier one has left open.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record = rng, record
         self._servers = {True: _bytes_a_second(server.ingress), False: _bytes_a_second(server.egress)}
-        self._links = {up: Link(env, model.capacity(rate)) for up, rate in self._servers.items()}
+        self._links = {up: server.link(env, model, up) for up in (True, False)}
         self._lanes: dict[tuple[int, bool], Lane[Passage]] = {}
+        self._buckets: dict[tuple[int, bool], Bucket] = {}
+        self._carried = {up: np.zeros(len(nodes)) for up in (True, False)}
+        self._connections = Connections() if reuse else None
         self._sent: Counter[tuple[int, int]] = Counter()
-        self._under_way: dict[Passage, tuple[Message, Delivery]] = {}
+        self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
         nodes.watch(self._on_move)
         nodes.watch_rates(self._on_rates)
         for index, effect in enumerate(self.effects):
@@ -81,6 +105,13 @@ class Network:
         """The server's link for downloads, in bytes/s."""
         return self._links[False]
 
+    def metered(self, client: int, upload: bool) -> float:
+        """Return the wire bytes that have gone over a client's access link, those of messages that were cut included.
+
+        They are counted where they move, whatever the rows say; those that move now once they stop.
+        """
+        return float(self._carried[upload][client])
+
     def stay(self, rng: np.random.Generator) -> float:
         """Draw the seconds of work after which a client that is busy leaves; infinity: it does not."""
         return min((effect.stay(rng) for effect in self.effects), default=math.inf)
@@ -97,7 +128,7 @@ class Network:
         delivery.defused = True  # a loss that nobody waits for is no failure of the run
         if self.nodes.online[client]:
             passage = Passage(self.env, transfer, self._lane(client, transfer.upload), self.model, self._on_arrival)
-            self._under_way[passage] = message, delivery
+            self._under_way[passage] = message, delivery, self._connect(transfer)
             delivery.on_abort = partial(self._cut, passage)
             passage.begin()
         else:
@@ -122,9 +153,13 @@ class Network:
         pair = message.src, message.dst
         number = self._sent[pair]
         self._sent[pair] += 1
-        rtt = 2 * float(self.nodes.latency[client])
-        transfer = Transfer(*pair, client, message.dst == SERVER, message.nbytes, self.env.now, rtt)
-        if self.effects:
+        nodes, upload = self.nodes, message.dst == SERVER
+        transfer = Transfer(
+            *pair, client, upload, message.nbytes, self.env.now,
+            rtt=2 * float(nodes.latency[client]), jitter=float(nodes.jitter[client]),
+            loss_up=float(nodes.loss_up[client]), loss_down=float(nodes.loss_down[client]),
+        )  # fmt: skip
+        if self.effects or transfer.loss_up or transfer.loss_down:
             rng = self._rng(f"transfer/{message.src}/{message.dst}/{number}")
             transfer.handshake_draw, transfer.loss_draw = map(float, rng.random(2))
             for effect in self.effects:
@@ -132,17 +167,34 @@ class Network:
         return transfer
 
     def _lane(self, client: int, upload: bool) -> Lane[Passage]:
-        lane = self._lanes.get((client, upload))
-        if lane is None:
-            lane = Lane[Passage](self.nodes, client, upload, self._links[upload], self._servers[upload], self.model)
-            self._lanes[client, upload] = lane
-        return lane
+        key = client, upload
+        if key not in self._lanes:
+            link, rate, carried = self._links[upload], self._servers[upload], self._carried[upload]
+            bucket = self._bucket(client, upload)
+            self._lanes[key] = Lane[Passage](
+                self.env, self.nodes, client, upload, link, (link,), rate, self.model, bucket, carried
+            )
+        return self._lanes[key]
+
+    def _bucket(self, client: int, upload: bool) -> Bucket | None:
+        """Return the bucket of a client's access link, None where it holds nothing."""
+        key, bursts = (client, upload), self.nodes.up_burst if upload else self.nodes.down_burst
+        if key not in self._buckets and bursts[client]:
+            self._buckets[key] = Bucket(float(bursts[client]))
+        return self._buckets.get(key)
+
+    def _connect(self, transfer: Transfer) -> Connection | None:
+        if self._connections is None:
+            return None
+        return self._connections.take(transfer, self.model.timeout(transfer))
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
             for lane in self._lanes_of(client):
                 for passage in list(lane.passages):
                     self._cut(passage)
+            if self._connections:
+                self._connections.close(client)
 
     def _on_rates(self, client: int) -> None:
         for lane in self._lanes_of(client):
@@ -152,7 +204,9 @@ class Network:
         return [lane for up in (False, True) if (lane := self._lanes.get((client, up)))]
 
     def _on_arrival(self, passage: Passage) -> None:
-        message, delivery = self._remove(passage)
+        message, delivery, connection = self._remove(passage)
+        if self._connections and connection:
+            self._connections.give(connection, passage.transfer, self.env.now)
         fate = "late" if delivery.late else "delivered"
         self._add_row(passage.transfer.start, message, round(passage.size), fate)
         delivery.succeed(message)
@@ -160,9 +214,10 @@ class Network:
     def _cut(self, passage: Passage) -> None:
         if passage in self._under_way:
             moved = passage.cut()
-            self._lose(passage.transfer.start, *self._remove(passage), moved)
+            message, delivery, _ = self._remove(passage)
+            self._lose(passage.transfer.start, message, delivery, moved)
 
-    def _remove(self, passage: Passage) -> tuple[Message, Delivery]:
+    def _remove(self, passage: Passage) -> tuple[Message, Delivery, Connection | None]:
         transfer = passage.transfer
         if not passage.lane.passages:  # an idle client is a row and nothing else
             self._lanes.pop((transfer.client, transfer.upload))

@@ -3,7 +3,8 @@
 Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
 trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A lone message takes, for the client,
 2R + stall + W/r: an upload is with the server R/2 earlier, when the client does not know it yet.  The bytes of slow
-start are counted as moved while they are on the link, not in the stall before; handshakes are not counted.
+start are counted as moved while they are on the link, not in the stall before, and those that a token bucket lets
+pass at once when the flow begins to move; handshakes are not counted.
 """
 
 import math
@@ -13,7 +14,6 @@ from enum import Enum, auto
 import simpy
 
 from fedsim.net.lane import Lane
-from fedsim.net.link import Flow
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
 
@@ -46,24 +46,26 @@ class Passage:
         self._env, self._model, self._arrived = env, model, arrived
         self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
+        self._burst = 0.0  # at most as many bytes can pass at once
         self._phase = Phase.WAITING
         lane.passages[self] = None
 
     def begin(self) -> None:
         """Open the connection."""
+        self.transfer.queue = self.lane.queue(self)
         self._after(self._model.opening(self.transfer), self._opened)
 
     def cut(self) -> float:
         """End it here and return the wire bytes that moved; nothing comes of it any more."""
         if self._phase is Phase.FLUID:
-            self.moved += max(0.0, self._segment - self.lane.exit(self))
+            self._count(max(0.0, self._segment - self.lane.exit(self)))
         self._end()
         return self.moved
 
-    def sent(self, flow: Flow) -> None:
+    def sent(self, flow: object) -> None:
         """Go on, after the bytes that were on the link have gone."""
         self.lane.exit(self)
-        self.moved += self._segment
+        self._count(self._segment)
         self._phase = Phase.WAITING
         if self._pause_at < math.inf and not self.paused:
             self._after(self.transfer.trip, self._recovered)
@@ -71,21 +73,31 @@ class Passage:
             self._close()
 
     def _opened(self) -> None:
-        if self.size:
-            self._after(self._model.stall(self.transfer, self.lane.rate_if_joined(self)), self._start)
-        else:
+        if not self.size:
             self._close()
+            return
+        self.transfer.queue = self.lane.queue(self)
+        idle, self._burst = self.lane.start(self)
+        self._after(idle, self._start)
 
     def _start(self) -> None:
-        self._enter(min(self._pause_at, self.size))
+        nbytes = min(self._pause_at, self.size)
+        credit = self.lane.credit(self, min(nbytes, self._burst))
+        self._count(credit)
+        self._enter(nbytes - credit)
 
     def _recovered(self) -> None:
         self.paused = True
+        self.transfer.queue = self.lane.queue(self)
         self._enter(self.size - self.moved)
 
     def _enter(self, nbytes: float) -> None:
         self._segment, self._phase = nbytes, Phase.FLUID
         self.lane.enter(self, nbytes)
+
+    def _count(self, nbytes: float) -> None:
+        self.moved += nbytes
+        self.lane.carry(nbytes)
 
     def _close(self) -> None:
         self._after(self._model.closing(self.transfer), self._arrive)

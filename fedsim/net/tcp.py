@@ -2,7 +2,8 @@
 
 Rates are wire bytes a second, times are seconds, `trip` is the round trip with its mean jitter.  Sources: RFC 6928
 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye et al. 1998
-(time-outs).  Not modelled: queueing, losses that a full queue causes, reused connections, receive windows.
+(time-outs).  Not modelled: losses that a full queue causes, receive windows, a window that has shrunk by halves in a
+short idle time.
 """
 
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
+SHORTEST_TRIP = 1e-4  # seconds; below it round trips weigh alike
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,14 @@ class TransferModel:
     congestion_control: str = "cubic"  # or reno, bbr
     syn_rto: float = 1.0  # seconds until the first packet is tried again; doubles each time
     rto_max: float = 120.0  # seconds, the longest wait between two tries
+    rto_min: float = 0.2  # seconds, the shortest time-out of data
     tls_rtts: int = 0  # further round trips before data
     deterministic: bool = False  # losses strike at their mean instead of being drawn
+    queue_share: float = 0.85  # of the buffer that Cubic and Reno keep full; calibrated on few points, as the next two
+    queue_trips: float = 8.0  # round trips, the longest queue that they keep
+    bbr_queue_trips: float = 0.6  # round trips, the longest queue that BBR keeps
+    short_packets: int = 70  # up to which a flow's last bytes wait in the queue of others
+    rtt_bias: float = 0.0  # shares go as the round trip to the power of minus this; 0.5 suits Cubic, 0: equal shares
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown congestion control or for constants that make no sense."""
@@ -36,6 +44,13 @@ class TransferModel:
         sizes = (self.mtu, self.mss, self.header, self.initial_window, self.ack_every, self.syn_rto)
         if min(sizes) <= 0 or self.tls_rtts < 0 or self.rto_max < self.syn_rto:
             raise ValueError(f"{self}: sizes and times must be positive, tls_rtts not negative, rto_max >= syn_rto")
+        waits = (self.rto_min, self.queue_share, self.queue_trips, self.bbr_queue_trips, self.short_packets)
+        if not min(waits) >= 0:
+            raise ValueError(f"{self}: rto_min, the queues and short_packets must not be negative")
+        if not 0 <= self.rtt_bias < math.inf or (self.rtt_bias and self.congestion_control == "bbr"):
+            raise ValueError(
+                f"rtt_bias is {self.rtt_bias}: it must not be negative, and 0 for bbr, which has no such bias"
+            )
 
 
 def packets(constants: TransferModel, nbytes: int) -> int:
@@ -65,20 +80,46 @@ def syn_wait(constants: TransferModel, lost: float, draw: float) -> float:
     return first * ((1 << min(times, doublings)) - 1) + longest * max(0, times - doublings)
 
 
-def stall(constants: TransferModel, size: float, trip: float, rate: float) -> float:
-    """Return the seconds in which slow start leaves the link idle: `size` wire bytes at `rate` once it is through.
+def slow_start(
+    constants: TransferModel, size: float, trip: float, rate: float, burst: float = 0.0
+) -> tuple[float, float]:
+    """Return the seconds in which slow start leaves the link idle, and the bytes that come after the last such gap.
 
-    A rate of 0 makes no stall: the flow waits for its rate instead.
+    The flow has `size` wire bytes and `rate` once it is through; `burst` bytes of each round pass at once.  A rate of
+    0 makes no stall: the flow waits for its rate instead.
     """
     idle, window, sent = 0.0, constants.initial_window, 0
     while rate > 0:
-        sent += window * constants.mtu
-        gap = trip + constants.mtu / rate - window * constants.mtu / rate
-        if sent >= size or gap <= 0:
+        flight = window * constants.mtu
+        gap = trip + (max(0.0, constants.mtu - burst) - flight) / rate
+        if sent + flight >= size or gap <= 0:
             break
+        sent += flight
         idle += gap
         window *= 2
-    return idle
+    return idle, size - sent
+
+
+def stall(constants: TransferModel, size: float, trip: float, rate: float) -> float:
+    """Return the seconds in which slow start leaves a link without a burst idle; see `slow_start`."""
+    return slow_start(constants, size, trip, rate)[0]
+
+
+def timeout(constants: TransferModel, trip: float) -> float:
+    """Return the seconds after which a sender takes its data for lost, or a connection for idle."""
+    return max(constants.rto_min, 2 * trip)
+
+
+def standing_queue(constants: TransferModel, drain: float, rtt: float) -> float:
+    """Return the seconds that packets wait before a link which others keep full; its buffer takes `drain` to empty."""
+    if constants.congestion_control == "bbr":
+        return min(drain, constants.bbr_queue_trips * rtt)
+    return min(constants.queue_share * drain, constants.queue_trips * rtt)
+
+
+def weight(constants: TransferModel, trip: float) -> float:
+    """Return the weight of a flow in the sharing of a link; 1 for all unless long round trips are to get less."""
+    return max(trip, SHORTEST_TRIP) ** -constants.rtt_bias if constants.rtt_bias else 1.0
 
 
 def ack_ceiling(constants: TransferModel, reverse: float) -> float:
@@ -99,27 +140,29 @@ def first_loss(constants: TransferModel, count: int, loss: float, draw: float) -
 
 def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
     """Return the rate (wire bytes/s) that congestion control holds under this loss; infinity where there is none."""
-    return LOSS_CEILING[constants.congestion_control](constants.mtu, trip, loss) if loss and trip else math.inf
+    return LOSS_CEILING[constants.congestion_control](constants, trip, loss) if loss and trip else math.inf
 
 
-def _reno(mtu: int, trip: float, loss: float) -> float:
-    return math.sqrt(1.5 / loss) * mtu / trip if loss <= PFTK_ABOVE else _pftk(mtu, trip, loss)
-
-
-def _cubic(mtu: int, trip: float, loss: float) -> float:
+def _reno(constants: TransferModel, trip: float, loss: float) -> float:
     if loss > PFTK_ABOVE:
-        return _pftk(mtu, trip, loss)
-    return max(math.sqrt(1.5 / loss), 1.054 * math.pow(trip / loss, 0.75)) * mtu / trip
+        return _pftk(constants, trip, loss)
+    return math.sqrt(1.5 / loss) * constants.mtu / trip
 
 
-def _bbr(mtu: int, trip: float, loss: float) -> float:
-    return math.inf if loss <= BBR_IGNORES else _pftk(mtu, trip, loss)
+def _cubic(constants: TransferModel, trip: float, loss: float) -> float:
+    if loss > PFTK_ABOVE:
+        return _pftk(constants, trip, loss)
+    return max(math.sqrt(1.5 / loss), 1.054 * math.pow(trip / loss, 0.75)) * constants.mtu / trip
 
 
-def _pftk(mtu: int, trip: float, loss: float) -> float:
-    timeout = max(0.2, 2 * trip)
+def _bbr(constants: TransferModel, trip: float, loss: float) -> float:
+    return math.inf if loss <= BBR_IGNORES else _pftk(constants, trip, loss)
+
+
+def _pftk(constants: TransferModel, trip: float, loss: float) -> float:
     seldom = min(1.0, 3 * math.sqrt(3 * loss / 8))
-    return mtu / (trip * math.sqrt(2 * loss / 3) + timeout * seldom * loss * (1 + 32 * loss**2))
+    waits = timeout(constants, trip) * seldom * loss * (1 + 32 * loss**2)
+    return constants.mtu / (trip * math.sqrt(2 * loss / 3) + waits)
 
 
-LOSS_CEILING: dict[str, Callable[[int, float, float], float]] = {"cubic": _cubic, "reno": _reno, "bbr": _bbr}
+LOSS_CEILING: dict[str, Callable[[TransferModel, float, float], float]] = {"cubic": _cubic, "reno": _reno, "bbr": _bbr}

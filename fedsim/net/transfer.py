@@ -27,11 +27,19 @@ class Transfer:
     loss_down: float = 0.0
     handshake_draw: float = 0.0  # in [0, 1): how many handshakes are lost
     loss_draw: float = 0.0  # in [0, 1): when the first packet is lost
+    queue: float = 0.0  # seconds that packets wait where others keep a link full; the network sets it as it goes
+    reused: bool = False  # goes over a connection that is open already
+    warm: bool = False  # and whose window is still open
+
+    @property
+    def quiet_trip(self) -> float:
+        """Seconds of a round trip where nobody else is on the way, with the mean jitter of both directions."""
+        return self.rtt + self.jitter
 
     @property
     def trip(self) -> float:
-        """Seconds of a round trip, with the mean jitter of both directions."""
-        return self.rtt + self.jitter
+        """Seconds of a round trip, with mean jitter and standing queue."""
+        return self.rtt + self.jitter + self.queue
 
     @property
     def loss(self) -> float:

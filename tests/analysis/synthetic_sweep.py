@@ -9,8 +9,13 @@ import pandas as pd
 import yaml
 
 from analysis.summarise import summarise
-from fedsim.record import Recorder, Score, Span, Transfer, Update
+from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
 
+RESULTS = [  # the columns of a real summary.csv after point, status, axes and seed
+    "metric", "score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "updates",
+    "updates_per_period", "staleness", "asked", "folded", "lost", "late", "target", "seconds_to_target",
+    "bytes_to_target", "real_seconds",
+]  # fmt: skip
 LATENCY = {"10 ms": 0.01, "100 ms": 0.1, "1 s": 1.0}
 LEARNS = {"fedavg": (0.78, 0.30), "fedprox": (0.74, 0.22), "power": (0.84, 0.06)}  # final score, lost a period
 CLIENTS, PERIODS, ROUNDS = 8, 4, 24
@@ -49,13 +54,15 @@ def write_sweep(
         recorder, ended = simulate(algorithm, LATENCY[latency], float(participation), seed)
         recorder.close(folder / point)
         tables = recorder.tables()
-        row = summarise(tables["transfers"], tables["updates"], tables["scores"], "global", "accuracy", target)
+        row = summarise(
+            *(tables[name] for name in ("transfers", "updates", "scores")),
+            "global", "accuracy", target, arrivals=tables["arrivals"],
+        )  # fmt: skip
         rows.append(
             {"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1}
         )
-    order = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", "metric", "score", "am", "fm"]
-    frame = pd.DataFrame(rows)
-    frame[[*order, *(column for column in frame if column not in order)]].to_csv(folder / "summary.csv", index=False)
+    order = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", *RESULTS]
+    pd.DataFrame(rows)[order].to_csv(folder / "summary.csv", index=False)
     return folder
 
 
@@ -68,6 +75,11 @@ def simulate(algorithm: str, latency: float, participation: float, seed: int) ->
     model = 250_000 if algorithm != "power" else 400_000
     for version in range(1, ROUNDS + 1):
         seen = 1 + (version - 1) * PERIODS // ROUNDS
+        if (version - 1) % (ROUNDS // PERIODS) == 0:
+            for client in range(CLIENTS):
+                recorder.add(Arrival(now, client, seen - 1, version - 1))
+                met = (now, version - 1, client, seen - 1, seen - 1, "global", "test", "accuracy")
+                recorder.add(Score(*met, 0.1 * seen, 20 + client))
         cohort = rng.choice(CLIENTS, max(1, round(participation * CLIENTS)), replace=False)
         ends, lost, late = [], 0, 0
         for client in map(int, cohort):
@@ -78,7 +90,7 @@ def simulate(algorithm: str, latency: float, participation: float, seed: int) ->
             trained = arrived + 1.5 * rng.lognormal(0, 0.2)
             recorder.add(Span(client, arrived, trained, "train"))
             ended = trained + 2 * latency + 1.2 * rng.lognormal(0, 0.3)
-            fate = rng.choice(["delivered", "late", "cut"], p=[0.9, 0.05, 0.05])
+            fate = rng.choice(["delivered", "late", "cut", "discarded"], p=[0.9, 0.04, 0.05, 0.01])
             wire = int(model * (1.05 if fate != "cut" else 0.4))
             recorder.add(Transfer(trained, ended, client, -1, "train", version - 1, model, wire, str(fate)))
             lost, late = lost + (fate == "cut"), late + (fate == "late")
@@ -86,7 +98,7 @@ def simulate(algorithm: str, latency: float, participation: float, seed: int) ->
             if algorithm == "power":
                 recorder.add(Transfer(arrived, ended, client, -1, "embed", version - 1, 60_000, 62_000, "delivered"))
         now = max(ends)
-        recorder.add(Update(now, version, "train", len(cohort), len(cohort) - lost - late, lost, late))
+        recorder.add(Update(now, version, "train", len(cohort), len(cohort) - lost - late, lost, late, 0.5))
         for client, period in product(range(CLIENTS), range(seen)):
             rounds = version - period * ROUNDS // PERIODS
             learned = final * (1 - np.exp(-rounds * (0.5 + participation) / 2))

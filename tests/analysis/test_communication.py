@@ -1,5 +1,5 @@
 import pandas as pd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import communication as c
@@ -53,6 +53,14 @@ def test_by_direction_step_fate_and_client():
     ]
 
 
+def test_wasted_bytes_by_cause():
+    assert c.wasted_parts(TABLE) == {"overhead": 35, "late": 85, "discarded": 0, "broken": 20}
+    refused = TABLE.assign(fate=TABLE["fate"].replace("late", "discarded"))
+    assert c.wasted_parts(refused) == {"overhead": 35, "late": 0, "discarded": 85, "broken": 20}
+    assert c.totals(refused) == c.totals(TABLE)
+    assert set(c.wasted_parts(TABLE.iloc[:0]).values()) == {0}
+
+
 def test_bytes_over_time_count_what_has_ended():
     assert c.moved_by(TABLE, [0.5, 1.0, 2.4, 3.0, 9.0]).tolist() == [0, 110, 225, 315, 420]
     assert c.moved_by(TABLE, [9.0], "up").tolist() == [195]
@@ -73,11 +81,12 @@ def test_bytes_of_each_update():
             st.sampled_from(["train", "share"]),
             st.integers(0, 10**9),
             st.integers(0, 10**9),
-            st.sampled_from(["delivered", "late", "cut", "lost"]),
+            st.sampled_from(["delivered", "late", "discarded", "cut", "lost"]),
         ),
         min_size=1,
     )
 )
+@settings(deadline=None)
 def test_every_view_adds_up_to_what_moved(rows):
     frame = pd.DataFrame([(0.0, a, s, d, k, 0, n, w, f) for a, s, d, k, n, w, f in rows], columns=COLUMNS)
     moved = c.totals(frame)["bytes_moved"]
@@ -85,5 +94,6 @@ def test_every_view_adds_up_to_what_moved(rows):
         sums = view(frame)
         assert sums["wire"].sum() == moved
         assert (sums["payload"] + sums["wasted"] == sums["wire"]).all()
+    assert sum(c.wasted_parts(frame).values()) == c.totals(frame)["bytes_wasted"]
     assert c.moved_by(frame, [100.0]) == moved
     assert sum(c.moved_by(frame, [50.0], way)[0] for way in ("up", "down", "peer")) == c.moved_by(frame, [50.0])[0]

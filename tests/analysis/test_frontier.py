@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from analysis.frontier import curve, on_grid, pareto, reach
 from analysis.spread import mean_curves, over_seeds
 from analysis.summarise import summarise
-from fedsim.record import Recorder, Score, Transfer, Update
+from fedsim.record import Arrival, Recorder, Score, Transfer, Update
 
 
 def tables(model="global"):
@@ -16,12 +16,15 @@ def tables(model="global"):
     for version, start in ((1, 0.0), (2, 2.0)):
         recorder.add(Transfer(start, start + 1, -1, 0, "train", version - 1, 100, 120, "delivered"))
         recorder.add(Transfer(start + 1, start + 2, 0, -1, "train", version - 1, 80, 90, "delivered"))
-        recorder.add(Update(start + 2, version, "train", 2, 1, 1, 0))
+        recorder.add(Update(start + 2, version, "train", 2, 1, 1, 0, version - 1.0))
     for client, value, weight in ((0, 0.7, 10), (1, 0.3, 10), (2, 1.0, 0)):
         recorder.add(Score(2.0, 1, client, 0, 1, model, "test", "accuracy", value, weight))
     recorder.add(Score(4.0, 2, 0, 0, 2, model, "test", "accuracy", 0.6, 30))
     recorder.add(Score(4.0, 2, 0, 1, 2, model, "test", "accuracy", 0.8, 1))
-    recorder.add(Score(4.0, 2, 0, 2, 2, model, "test", "accuracy", 0.0, 9))  # a period not met yet
+    recorder.add(Score(4.0, 2, 0, 2, 2, model, "test", "accuracy", 0.0, 9))  # prequential
+    for time, period, version in ((0.0, 0, 0), (2.0, 1, 1), (4.0, 2, 2)):
+        recorder.add(Arrival(time, 0, period, version))
+    recorder.add(Arrival(0.0, 1, 0, 0))
     return recorder.tables()
 
 
@@ -42,12 +45,18 @@ def test_curve_and_summary_by_hand():
     )
     expected = {
         "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "fm": pytest.approx(-0.1),
-        "bytes_up": 160, "bytes_down": 200, "bytes_wasted": 60, "updates": 2, "asked": 4, "folded": 2, "lost": 2,
+        "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_wasted": 60, "updates": 2,
+        "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
         "late": 0, "target": 0.6, "seconds_to_target": 4.0, "bytes_to_target": 420,
     }  # fmt: skip
     for form in (found, frames):
-        row = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
+        row = summarise(
+            form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6, arrivals=form["arrivals"]
+        )
         assert row == expected
+        assert list(row) == list(expected)
+        older = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
+        assert older == {**expected, "updates_per_period": None}
 
 
 def test_no_other_model_stands_in_for_the_headline():
@@ -59,7 +68,9 @@ def test_no_other_model_stands_in_for_the_headline():
 
 def test_empty_tables_say_nothing():
     found = Recorder().tables()
-    row = summarise(found["transfers"], found["updates"], found["scores"], "global", "accuracy", None)
+    row = summarise(
+        found["transfers"], found["updates"], found["scores"], "global", "accuracy", None, arrivals=found["arrivals"]
+    )
     given = {key for key, value in row.items() if value is not None}
     assert given == {"metric", "bytes_up", "bytes_down", "bytes_wasted"}
 

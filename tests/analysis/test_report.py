@@ -12,13 +12,14 @@ from synthetic_sweep import write_sweep
 from analysis.__main__ import main
 from analysis.load import NotARunError, load, lookup
 from analysis.report import write
+from analysis.summarise import summarise
 
 SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algorithms": ("fedavg", "power")}
 ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("power",), "seeds": (0,)}
 FIGURES = (
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
     "robustness_network_latency robustness_protocol_participation heat_score heat_seconds_to_target heat_bytes_moved "
-    "heat_bytes_to_target forgetting"
+    "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
 
 
@@ -155,15 +156,86 @@ def test_a_target_nobody_reaches(tmp_path):
     assert "No run reached its target" in words
 
 
-def test_bytes_alone_make_a_report(tmp_path):
-    run = write_sweep(tmp_path / "traffic", **ONE)
+def test_what_a_period_was_given_is_shown(sweep, report):
+    page, periods = Page(report), pd.read_csv(sweep / "tables" / "periods.csv")
+    assert "Updates had per period against latency" in "".join(page.words)
+    assert set(periods["period"]) == {1, 2, 3, 4}
+    assert set(periods["updates"]) == {6.0}  # 24 rounds, 4 periods
+    by_period = periods.groupby("period")["prequential"].mean()
+    assert by_period[2:].tolist() == pytest.approx([0.2, 0.3, 0.4])
+    assert by_period[1:1].isna().all()
+    summary = pd.read_csv(sweep / "tables" / "summary.csv")
+    assert summary["prequential"].tolist() == pytest.approx([0.3] * 8)
+    assert summary["staleness"].tolist() == pytest.approx([0.5] * 8)
+    wasted = pd.read_csv(sweep / "tables" / "bytes_wasted.csv")
+    assert (wasted[["late", "discarded", "broken"]].sum() > 0).all()
+    assert wasted["wasted"].tolist() == pytest.approx(summary["bytes_wasted"].tolist())
+
+
+def test_one_period_has_no_section_of_periods(tmp_path):
+    run = write_sweep(tmp_path / "still", **ONE)
+    for path in run.glob("*/arrivals.parquet"):
+        pd.read_parquet(path).query("period == 0").to_parquet(path)
+    assert "Updates had per period" not in "".join(Page(write([run])).words)
+
+
+def test_scores_can_be_missing(tmp_path):
+    run = write_sweep(tmp_path / "unscored", **ONE)
     for path in run.glob("*/scores.parquet"):
         pd.read_parquet(path).iloc[:0].to_parquet(path)
-    summary = pd.read_csv(run / "summary.csv").assign(score=None, am=None, fm=None, seconds_to_target=None)
-    summary.to_csv(run / "summary.csv", index=False)
-    words = "".join(Page(write([run])).words)
+    unknown = dict.fromkeys(["score", "am", "fm", "prequential", "seconds_to_target"])
+    pd.read_csv(run / "summary.csv").assign(**unknown).to_csv(run / "summary.csv", index=False)
+    page = Page(write([run]))
+    words = "".join(page.words)
     assert "Nothing was scored" in words
     assert "Bytes moved, by direction" in words
+    assert not {"first", "curves", "robustness", "forgetting"} & set(page.ids)
+    assert {"losses", "periods"} <= set(page.ids)
+
+
+def test_bytes_alone_make_a_report(tmp_path):
+    """A traffic study: no algorithm, no update, nothing that arrives or is scored."""
+    run = write_sweep(tmp_path / "traffic", **{**SMALL, "algorithms": ("power",)})
+    rows = []
+    for point in pd.read_csv(run / "summary.csv")["point"]:
+        for name in ("updates", "scores", "arrivals"):
+            path = run / point / f"{name}.parquet"
+            pd.read_parquet(path).iloc[:0].to_parquet(path)
+        tables = {path.stem: pd.read_parquet(path) for path in (run / point).glob("*.parquet")}
+        row = summarise(
+            *(tables[name] for name in ("transfers", "updates", "scores")),
+            "global", "accuracy", None, arrivals=tables["arrivals"],
+        )  # fmt: skip
+        assert {key for key, value in row.items() if value is not None} == {
+            "metric", "bytes_up", "bytes_down", "bytes_wasted"
+        }  # fmt: skip
+        rows.append(row)
+        lines = (run / point / "scenario.yaml").read_text().splitlines(keepends=True)
+        cut = [line for line in lines if not re.match(r"algorithm|measure|  (name: power|\w+:)", line)]
+        (run / point / "scenario.yaml").write_text("".join(cut))
+    before = pd.read_csv(run / "summary.csv", dtype="str")
+    empty = pd.DataFrame(rows).astype(object).assign(metric="")
+    before.assign(**{name: empty[name] for name in empty}).to_csv(run / "summary.csv", index=False)
+    page = Page(write([run]))
+    assert set(page.ids) >= {"summary", "bytes", "run", "words"}
+    assert not {"first", "curves", "periods", "robustness", "forgetting", "losses"} & set(page.ids)
+    assert "Nothing was scored: this report is about traffic and time" in "".join(page.words)
+    assert all(link[1:] in page.ids for link in page.links)
+
+
+def test_runs_of_older_versions_still_load(tmp_path):
+    old, new = (write_sweep(tmp_path / name, **ONE) for name in ("old", "new"))
+    for path in old.glob("*/arrivals.parquet"):
+        path.unlink()
+    for path in old.glob("*/updates.parquet"):
+        pd.read_parquet(path).drop(columns="staleness").to_parquet(path)
+    summary = pd.read_csv(old / "summary.csv").drop(columns=["prequential", "updates_per_period", "staleness"])
+    summary.to_csv(old / "summary.csv", index=False)
+    assert load([old]).points[["prequential", "updates_per_period", "staleness"]].isna().all(axis=None)
+    assert "Updates had per period" not in "".join(Page(write([old])).words)
+    runs = load([old, new])
+    assert runs.points["updates_per_period"].notna().tolist() == [False, True]
+    assert "Updates had per period against run" in "".join(Page(write([old, new], tmp_path / "both")).words)
 
 
 def test_runs_side_by_side(tmp_path):

@@ -27,14 +27,14 @@ def labels(period: Period) -> set[int]:
 class FakeWorld:
     """A clock, a server that updates at given seconds, and clients that note what arrives."""
 
-    def __init__(self, clients: int, updates: list[float]) -> None:
+    def __init__(self, updates: list[float]) -> None:
         self.env = simpy.Environment()
         self.server = SimpleNamespace(version=0, updated=self.env.event())
         self.seen: list[tuple[float, int, int]] = []
-        self.clients = {c: SimpleNamespace(arrive=lambda period, c=c: self.note(c, period)) for c in range(clients)}
+        self.rng = names_to_streams(5)
         self.due = updates
 
-    def note(self, client: int, period: Period) -> None:
+    def deliver(self, client: int, period: Period) -> None:
         self.seen.append((self.env.now, client, period.number))
 
     def serve(self) -> Any:
@@ -46,7 +46,7 @@ class FakeWorld:
 
 
 def delivered(stream: Any, clients: int, periods: int, updates: list[float], until: float) -> list[Any]:
-    world = FakeWorld(clients, updates)
+    world = FakeWorld(updates)
     empty = graph_of(torch.ones(0, 1), torch.zeros(2, 0), torch.zeros(0))
     own = [[Period(number, empty) for number in range(periods)] for _ in range(clients)]
     world.env.process(stream.run(world, own))

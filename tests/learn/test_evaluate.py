@@ -7,7 +7,7 @@ import simpy
 import torch
 from learnlab import drawn, drawn_task
 
-from fedsim.data.graph import Period, with_masks
+from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
 from fedsim.learn.evaluate import Evaluator
 from fedsim.record import Recorder
@@ -48,7 +48,22 @@ def world_of(algorithm, seen, count=3):
     env = simpy.Environment()
     hosts = {k: SimpleNamespace(number=k, seen=periods_of(k)[: seen[k]], memory={}) for k in range(count)}
     server = SimpleNamespace(state={}, version=1, updated=env.event())
-    return SimpleNamespace(env=env, server=server, clients=hosts, algorithm=algorithm)
+    state_of = {k: {} for k in range(count)}.__getitem__
+    return SimpleNamespace(
+        env=env, server=server, clients=hosts, algorithm=algorithm, arrival=env.event(), state_of=state_of
+    )
+
+
+def deliver(world, *arrived):
+    """Let periods reach clients, all in this instant: (client, number of the period)."""
+    bring(world, [(client, periods_of(client)[number]) for client, number in arrived])
+
+
+def bring(world, fresh):
+    for client, period in fresh:
+        world.clients[client].seen.append(period)
+    event, world.arrival = world.arrival, world.env.event()
+    event.succeed(fresh)
 
 
 def evaluator_of(world, task, rows, **options):
@@ -120,6 +135,63 @@ def test_one_model_for_all_and_equal_copies_of_it_score_the_same():
         tables.append([(r.client, r.period, r.split, r.metric, r.value, r.weight) for r in rows.rows])
     assert tables[0] == tables[1]
     assert tables[0]
+
+
+@pytest.mark.parametrize("as_shared", [True, False])
+def test_what_arrives_is_scored_by_the_models_of_that_moment_on_it_alone(as_shared):
+    torch.manual_seed(0)
+    task, rows = drawn_task(), Rows()
+    own = models(task)
+    guess = Guess(models(task)[0] if as_shared else None, own)
+    world = world_of(guess, [1, 0, 2])
+    evaluator = evaluator_of(world, task, rows)
+    world.env.process(evaluator.watch())
+    before, moments = {}, {0.0: [(1, 0)], 4.0: [(0, 1), (2, 2), (1, 1)], 6.0: [(1, 2)]}
+
+    def stream():
+        for second, arrived in moments.items():
+            yield world.env.timeout(second - world.env.now)
+            world.server.version = int(second)
+            for client, number in arrived:
+                params = {"global": guess.predictor({}, client, {}), "local": own[client]}
+                before.update({(second, client, number, model): tree_ for model, tree_ in params.items()})
+            deliver(world, *arrived)
+            yield world.env.timeout(0)  # whoever waits for arrivals goes first: only then anything is trained
+            own[:] = models(task)
+            guess.shared = models(task)[0] if as_shared else None
+
+    world.env.process(stream())
+    world.env.run()
+    found = {(r.time, r.client, r.period, r.model, r.split, r.metric): r for r in rows.rows}
+    assert len(found) == len(rows.rows)
+    expected = 0
+    for (second, client, number, model), params in before.items():
+        for split in ("test", "val"):
+            for metric in ("accuracy", "macro_f1"):
+                value, weight = direct(task, params, periods_of(client)[number], split, metric)
+                row = found[second, client, number, model, split, metric]
+                assert (row.seen, row.version, row.weight) == (number, int(second), weight)
+                assert row.value == pytest.approx(value)
+                expected += 1
+    assert len(found) == expected
+    assert evaluator.latest is None  # the headline is about what has been met
+
+
+def test_a_period_with_nothing_to_score_costs_nothing():
+    task, rows = drawn_task(), Rows()
+    world = world_of(Guess(task.init(), models(task)), [0, 0, 0])
+    world.env.process(evaluator_of(world, task, rows).watch())
+    bare = Period(0, induced(drawn(10, 0), torch.arange(0)))
+    world.env.timeout(1).callbacks.append(lambda _: bring(world, [(0, bare)]))
+    world.env.run(until=1.5)
+    assert world.clients[0].seen == [bare]
+    assert rows.rows == []
+
+
+def test_nobody_with_data_is_nothing_to_score():
+    task, rows = drawn_task(), Rows()
+    evaluator_of(world_of(Guess(task.init(), models(task)), [0, 0, 0]), task, rows).score()
+    assert rows.rows == []
 
 
 def test_scoring_is_not_training():

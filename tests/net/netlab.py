@@ -57,11 +57,11 @@ class World:
         simpy.Timeout(self.env, time - self.env.now).callbacks.append(lambda _: call(*args))
 
 
-def world(latency=0.01, uplink=8e6, downlink=8e6, clients=1, seed=0, **options):
-    """Latency in seconds, rates in bit/s, one for all clients or one each."""
+def world(latency=0.01, uplink=8e6, downlink=8e6, clients=1, seed=0, columns=None, **options):
+    """Latency in seconds, rates in bit/s, one for all clients or one each; `columns` are further rows of nodes."""
     env, rows = CountingEnvironment(), []
-    columns = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, uplink, downlink)]
-    nodes = Nodes(*columns)
+    main = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, uplink, downlink)]
+    nodes = Nodes(*main, **(columns or {}))
     network = Network(env, nodes, rng=partial(seeds.generator, seed), record=rows.append, **options)
     return World(env, nodes, network, rows)
 
@@ -75,30 +75,32 @@ def fluid(**constants):
     return Fluid(TransferModel(**constants))
 
 
-def fill(ceilings, capacity):
-    """Max–min rates: raise all flows alike, freeze those that reach their ceiling, go on with the rest."""
+def fill(ceilings, capacity, weights=None):
+    """Max–min rates: raise all flows alike (or by weight), freeze those that reach their ceiling, go on with the rest."""
     ceilings = np.asarray(ceilings, float)
+    weights = np.ones(len(ceilings)) if weights is None else np.asarray(weights, float)
     rates, rising = np.zeros(len(ceilings)), np.ones(len(ceilings), bool)
     while rising.any():
-        share = max(0.0, capacity - rates[~rising].sum()) / rising.sum()
-        reached = rising & (ceilings <= share)
+        share = max(0.0, capacity - rates[~rising].sum()) / weights[rising].sum()
+        reached = rising & (ceilings <= share * weights)
         if not reached.any():
-            rates[rising] = share
+            rates[rising] = share * weights[rising]
             return rates
         rates[reached] = ceilings[reached]
         rising &= ~reached
     return rates
 
 
-def fill_over_time(starts, sizes, ceilings, capacity):
+def fill_over_time(starts, sizes, ceilings, capacity, weights=None):
     """When each flow ends, all rates being found again from nothing after every start and end."""
     starts, ceilings = np.asarray(starts, float), np.asarray(ceilings, float)
+    weights = np.ones(len(starts)) if weights is None else np.asarray(weights, float)
     left, ends = np.asarray(sizes, float).copy(), np.full(len(starts), np.inf)
     now = 0.0
     while np.isinf(ends).any():
         here = np.flatnonzero((starts <= now) & np.isinf(ends))
         coming = starts[starts > now].min(initial=np.inf)
-        rates = fill(ceilings[here], capacity)
+        rates = fill(ceilings[here], capacity, weights[here])
         through = now + left[here] / rates if len(here) else np.array([])
         until = min(coming, through.min(initial=np.inf))
         left[here] -= rates * (until - now)

@@ -8,9 +8,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.net.effect import Effect
 from fedsim.net.effects.churn import Churn
+from fedsim.net.effects.congestion import Congestion
+from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
+from fedsim.net.effects.outage import Outage
+from fedsim.net.effects.straggler import Straggler
 from fedsim.net.transfer import Transfer
 
 
@@ -123,10 +127,46 @@ def test_the_network_lets_a_client_stay_as_long_as_every_effect_does():
         (Churn, {"online": 1.0, "offline": math.inf}, "offline"),
         (Dropout, {"rate": -1.0}, "rate"),
         (Dropout, {"rate": math.nan}, "rate"),
+        (Diurnal, {"peak": 1.5, "trough": 0.1}, "peak"),
+        (Diurnal, {"peak": 0.5, "trough": -0.1}, "trough"),
+        (Diurnal, {"peak": 0.5, "trough": 0.6}, "trough"),
+        (Diurnal, {"peak": 0.5, "trough": 0.1, "every": 0.0}, "every"),
+        (Diurnal, {"peak": 0.5, "trough": 0.1, "day": math.inf}, "day"),
+        (Diurnal, {"peak": 0.5, "trough": 0.1, "peak_at": 90_000.0}, "peak_at"),
+        (Diurnal, {"peak": 0.5, "trough": 0.1, "zones": 0}, "zones"),
+        (Outage, {"every": 0.0, "length": 1.0}, "every"),
+        (Outage, {"every": 1.0, "length": math.inf}, "length"),
+        (Outage, {"every": 1.0, "length": 1.0, "share": 0.0}, "share"),
+        (Outage, {"every": 1.0, "length": 1.0, "times": "often"}, "times"),
+        (Outage, {"every": 1.0, "length": 1.0, "link": "ingress", "cut": True}, "link"),
+        (Outage, {"every": 1.0, "length": 1.0, "link": "ingress", "share": 0.5}, "link"),
+        (Straggler, {"factor": 0.5, "share": 0.1}, "factor"),
+        (Straggler, {"factor": math.inf, "share": 0.1}, "factor"),
+        (Straggler, {"factor": 2.0, "share": 1.1}, "share"),
+        (Straggler, {"factor": 2.0, "every": 0.0, "length": 1.0}, "every"),
+        (Straggler, {"factor": 2.0, "every": 1.0, "length": -1.0}, "length"),
+        (Congestion, {"load": 1.0}, "load"),
+        (Congestion, {"load": 0.5, "on": 0.0, "off": 1.0}, "on"),
+        (Congestion, {"load": 0.5, "on": 1.0, "off": math.inf}, "off"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(effect, options, name):
     with pytest.raises(ValueError, match=f"{effect.__name__.lower()}: option '{name}'"):
+        effect(**options)
+
+
+@pytest.mark.parametrize(
+    ("effect", "options", "message"),
+    [
+        (Churn, {}, "give the mean times 'online' and 'offline', or a 'table'"),
+        (Churn, {"online": 1.0}, "give the mean times"),
+        (Straggler, {"factor": 2.0}, "nobody would be slow"),
+        (Straggler, {"factor": 2.0, "every": 1.0}, "'every' and 'length' come together"),
+        (Congestion, {"load": 0.5, "off": 1.0}, "'on' and 'off' come together"),
+    ],
+)
+def test_options_that_need_one_another_say_so(effect, options, message):
+    with pytest.raises(ValueError, match=message):
         effect(**options)
 
 
@@ -138,5 +178,11 @@ def test_options_come_with_units():
     assert read(Loss, rate="30 %", up=0.1) == Loss(0.3, up=0.1)
     assert read(Churn, online="10 min", offline="1 h") == Churn(600.0, 3600.0)
     assert read(Dropout, rate="0.5 per hour") == Dropout(0.5 / 3600)
+    assert read(Diurnal, peak="90 %", trough=0.1, peak_at="2 h") == Diurnal(0.9, 0.1, peak_at=7200.0)
+    assert read(Outage, every="1 d", length="10 min", share="30 %", cut=True) == Outage(86_400.0, 600.0, 0.3, True)
+    assert read(Straggler, factor=4, share="10 %", links=True) == Straggler(4.0, 0.1, links=True)
+    assert read(Congestion, load="50 %", link="egress", on="1 min", off="2 min") == Congestion(0.5, "egress", 60, 120)
+    with pytest.raises(ValidationError, match="'exponential' or 'fixed'"):
+        read(Outage, every=1, length=1, times="often")
     with pytest.raises(ValidationError, match="below 1"):
         read(Loss, rate=1.0)

@@ -258,12 +258,15 @@ def test_the_first_loss_brings_a_pause_and_then_a_ceiling():
 
 
 def test_what_a_lossy_flow_cannot_use_goes_to_the_others():
-    """In its pause the other has the whole link, and afterwards what the ceiling leaves."""
+    """In its pause the other has the whole link, and afterwards what the ceiling leaves.
+
+    By then the other has kept the link full for two round trips, and 85 ms of queue lengthen the lossy one's.
+    """
     model, loss = fluid(deterministic=True), LossyClient(0, 0.01)
     here = world(latency=[0.05, 0.0], uplink=8e6, clients=2, server=access(8e6), model=model, effects=[loss])
     here.network.send(up(0, 400_000))
     here.network.send(up(1, 1_448_000))
-    wait, slow = tcp.syn_wait(model.constants, 0.01, 0.0), tcp.loss_ceiling(MODEL, 0.1, 0.01)
+    wait, slow = tcp.syn_wait(model.constants, 0.01, 0.0), tcp.loss_ceiling(MODEL, 0.185, 0.01)
     starts = 0.1 + wait + tcp.stall(MODEL, 4e5, 0.1, 5e5)
     lost = tcp.first_loss(model.constants, tcp.packets(MODEL, 400_000), 0.01, 0.0) * 1500
     shared = starts + lost / 5e5  # until here both at half the rate

@@ -7,33 +7,33 @@ empty ones.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 202
 It does not model new vertices of old classes, nor vertices that go away.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 
+from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, induced, with_masks
 from fedsim.data.split import SplitOptions, classes_of, official, split_all
-from fedsim.data.stream import Stream, World, deliver
 from fedsim.errors import UserError
-from fedsim.units import Count, Every
+from fedsim.units import Count
 
 Rng = Callable[[str], np.random.Generator]
 
 
 @dataclass(frozen=True)
-class ClassIncremental(Stream):
+class ClassIncremental(Clocked):
     """See the module's docstring.
 
     `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it needs
     `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
     `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its whole
-    graph in every period and restricts the masks alone, as the authors' code did.
+    graph in every period and restricts the masks alone, as the authors' code did.  When a period arrives, `every`,
+    `offset` and `table` say: see `fedsim.data.arrivals.Clocked`.
     """
 
-    every: Every  # until the next period
     classes: Count = 2  # classes a period
     edges: Literal["removed", "kept"] = "removed"
     order: Literal["random", "numpy", "same"] | tuple[tuple[int, ...], ...] = "random"
@@ -51,10 +51,6 @@ class ClassIncremental(Stream):
             [Period(number, self._stretch(graph, own[group])) for number, group in enumerate(order)]
             for graph, own, order in zip(whole, groups, orders, strict=True)
         ]
-
-    def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
-        """Deliver a period to all clients at second 0 and after each `every`."""
-        return deliver(world, periods, self.every)
 
     def _periods(self, graphs: Sequence[Graph]) -> int:
         known = classes_of(graphs)

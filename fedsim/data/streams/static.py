@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.data.arrivals import at_times
 from fedsim.data.graph import Graph, Period
 from fedsim.data.split import SplitOptions, split_all
-from fedsim.data.stream import Stream, World, deliver
+from fedsim.data.stream import Stream, World
 
 
 @dataclass(frozen=True)
@@ -23,4 +24,4 @@ class Static(Stream):
 
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Deliver the one period."""
-        return deliver(world, periods, every=0.0)
+        return at_times(world, periods, [np.zeros(len(own)) for own in periods])

@@ -1,50 +1,75 @@
-"""Churn: clients go offline and come back."""
+"""Churn: clients go offline and come back, at random times or at those of a table."""
 
 import math
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 
 import numpy as np
 import simpy
 
+from fedsim.net import stretches
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.node import Nodes
+from fedsim.net.stretches import Stretch
+from fedsim.net.turns import turns
+from fedsim.table import File, fault
 from fedsim.units import Seconds
 
 
 @dataclass(frozen=True)
 class Churn(Effect):
-    """Each client by itself is online and offline in turn, for exponential times with these means.
+    """Each client by itself is online and offline in turn: for exponential times, or when a table says so.
 
-    The clients start as in the long run: each is online with probability online / (online + offline).  Not modelled:
-    hours of the day, clients that fail together, clients that never come back.
+    With means the clients start as in the long run: each is online with probability online / (online + offline).  The
+    table has the columns client, on_s and off_s, a line a stretch online (an empty off_s: for good); the clients that
+    it lists are offline at all other times, those that it does not list are always online.  Not modelled: hours of the
+    day (`diurnal`), clients that fail together (`outage`), and with means clients that never come back.
     """
 
-    online: Seconds  # mean time online
-    offline: Seconds  # mean time offline; 0: nobody ever is
+    online: Seconds | None = None  # mean time online
+    offline: Seconds | None = None  # mean time offline; 0: nobody ever is
+    table: File | None = None  # instead of the means
 
     def __post_init__(self) -> None:
-        """Raise ValueError for means that are negative or not finite, or that leave all clients offline for ever."""
-        if not (math.isfinite(self.online) and self.online > 0):
+        """Raise ValueError for means that make no sense or come with a table, UserError for a table that does not."""
+        if self.table is not None:
+            if self.online is not None or self.offline is not None:
+                raise ValueError("churn: option 'table' says when clients are online; leave 'online' and 'offline' out")
+            stretches.read(self.table)
+        elif self.online is None or self.offline is None:
+            raise ValueError("churn: give the mean times 'online' and 'offline', or a 'table'")
+        elif not (math.isfinite(self.online) and self.online > 0):
             raise ValueError(f"churn: option 'online' is {self.online} s; it must be finite and above 0")
-        if not (math.isfinite(self.offline) and self.offline >= 0):
+        elif not (math.isfinite(self.offline) and self.offline >= 0):
             raise ValueError(f"churn: option 'offline' is {self.offline} s; it must be finite and not negative")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that puts clients to sleep and wakes them."""
+        """Return the process that puts clients to sleep and wakes them; UserError if the table has others too."""
         nodes = network.nodes
-        return self._turns(env, nodes, rng) if self.offline and len(nodes) else None
+        if self.table is not None:
+            listed = stretches.read(self.table)
+            for stretch in listed:
+                if stretch.client >= len(nodes):
+                    many = f"there are {len(nodes)} clients, numbered from 0"
+                    raise fault(self.table, stretch.line, f"there is no client {stretch.client}; {many}")
+            return self._follow(env, nodes, listed)
+        if not (self.online and self.offline and len(nodes)):
+            return None
+        return turns(
+            env,
+            len(nodes),
+            self.online,
+            self.offline,
+            rng,
+            lambda client, away: (nodes.sleep if away else nodes.wake)(client, self),
+        )
 
-    def _turns(self, env: simpy.Environment, nodes: Nodes, rng: np.random.Generator) -> Drive:
-        away = rng.random(len(nodes)) < self.offline / (self.online + self.offline)
-        for sleeper in np.flatnonzero(away).tolist():
-            nodes.sleep(sleeper, self)
-        first = env.now + rng.exponential(np.where(away, self.offline, self.online))
-        turns: list[tuple[float, int]] = [(time, client) for client, time in enumerate(first.tolist())]
-        heapify(turns)
-        while True:
-            time, client = turns[0]
-            yield env.timeout(max(0.0, time - env.now))
-            away[client] = not away[client]
-            (nodes.sleep if away[client] else nodes.wake)(client, self)
-            heapreplace(turns, (time + rng.exponential(self.offline if away[client] else self.online), client))
+    def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch]) -> Drive:
+        moves = [(each.on, each.client, False) for each in listed if each.on > env.now]
+        moves += [(each.off, each.client, True) for each in listed if math.isfinite(each.off)]
+        online = {each.client for each in listed if each.on <= env.now < each.off}
+        for client in sorted({each.client for each in listed} - online):
+            nodes.sleep(client, self)
+        for time, client, away in sorted(moves):
+            if time > env.now:
+                yield env.timeout(time - env.now)
+            (nodes.sleep if away else nodes.wake)(client, self)

@@ -1,0 +1,51 @@
+"""Traffic: messages of a given size and work of a given length, and nothing learned.
+
+For studies of time and bytes with very many clients, where no model is needed.  It needs no data and no torch.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.algorithm import Algorithm
+from fedsim.net.wire import Spec
+from fedsim.units import Bytes
+
+
+@dataclass(frozen=True)
+class Traffic(Algorithm):
+    """Every ask carries `down` bytes to the client, takes `operations` of its time, and brings `up` bytes back."""
+
+    learns: ClassVar[bool] = False
+
+    down: Bytes  # of a download, without its envelope
+    up: Bytes  # of an upload
+    operations: float = 0.0  # floating-point operations of a job
+
+    def __post_init__(self):
+        """Raise ValueError for a negative number of operations."""
+        if not 0 <= self.operations < float("inf"):
+            raise ValueError(f"operations: {self.operations} is not a number of operations: it must be zero or more")
+
+    def start(self):
+        """Return the number of rounds so far."""
+        return {"model": 0.0}
+
+    def download(self, state, client, step):
+        """Send as many bytes as wanted."""
+        return {"ballast": Spec((self.down,), "uint8")}
+
+    def work(self, job):
+        """Send as many bytes as wanted."""
+        return {"ballast": Spec((self.up,), "uint8")}
+
+    def update(self, state, replies, step):
+        """Count the round."""
+        return {"model": state["model"] + 1.0}
+
+    def share(self, state):
+        """Send as much to a peer as a client uploads."""
+        return {"ballast": Spec((self.up,), "uint8"), **super().share(state)}
+
+    def flops(self, job):
+        """Return what a job takes."""
+        return self.operations

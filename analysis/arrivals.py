@@ -1,0 +1,52 @@
+"""What the arrival of data tells: how good the models were on what they had not met, and how many updates it was given.
+
+A prequential score is one of a period on its arrival at a client, by the models of that moment, before anything was
+trained on it (Gama, Sebastiao and Rodrigues, Machine Learning 90, 2013); rows of the scores table with period >= seen.
+
+Not modelled: fading or windows. Every arrival counts the same for its size, however long ago it was.
+"""
+
+import numpy as np
+import pandas as pd
+
+from analysis.forgetting import headline, pooled
+
+
+def prequential_scores(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> pd.DataFrame:
+    """Return the score on each period at its arrivals, pooled over clients by `weight`: columns period, value.
+
+    What arrived at second 0 is left out: by then nobody could have learned anything, and the score is the initial
+    model's. So a run with a single period from the start has none.
+    """
+    rows = headline(scores, model, metric, split)
+    return pooled(rows[(rows["period"] >= rows["seen"]) & (rows["time"] > 0)], ["period"])
+
+
+def prequential(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> float | None:
+    """Return the mean over periods of `prequential_scores`, a fraction; None where there are none."""
+    periods = prequential_scores(scores, model, metric, split)
+    return float(periods["value"].mean()) if len(periods) else None
+
+
+def updates_had(arrivals: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
+    """Return one row an arrival: columns client, period, updates (the server's until the client's next arrival).
+
+    The last period of each client has those until the end of the run.
+    """
+    rows = arrivals.sort_values(["client", "time", "period"], kind="stable").reset_index(drop=True)
+    end = int(updates["version"].max()) if len(updates) else 0
+    following = rows.groupby("client")["version"].shift(-1).fillna(end).astype(np.int64)
+    return rows[["client", "period"]].assign(updates=np.maximum(following - rows["version"], 0))
+
+
+def updates_per_period(arrivals: pd.DataFrame, updates: pd.DataFrame) -> float | None:
+    """Return the mean of `updates_had` over all arrivals; None where nothing arrived."""
+    had = updates_had(arrivals, updates)["updates"]
+    return float(had.mean()) if len(had) else None
+
+
+def staleness(updates: pd.DataFrame) -> float | None:
+    """Return by how many versions the folded replies were behind, the mean over replies; None where none was folded."""
+    known = updates[updates["staleness"].notna()]
+    folded = known["folded"].sum()
+    return float((known["staleness"] * known["folded"]).sum() / folded) if folded else None

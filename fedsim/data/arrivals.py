@@ -1,0 +1,140 @@
+"""When periods reach clients: by the server's updates, by a clock of each client's own, or at recorded times.
+
+A client's clock draws every gap from the random stream `arrivals.<client>`, so that the number of clients, or what
+another part draws, changes no client's times.  All of a client's times are known before the run, and one process
+delivers the periods of all clients, in order of time, then of period, then of client.  Time goes on whatever the
+network does: with slow links there are fewer updates between two arrivals.
+
+What it does not model: arrivals that depend on what has been learned, bursts that clients share, and data that are
+lost or come back.
+"""
+
+from abc import ABC
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.data.graph import Period
+from fedsim.data.stream import Stream, World
+from fedsim.errors import UserError
+from fedsim.table import Column, File, fault, read_lines
+from fedsim.units import SECONDS, Clock, Draw, SecondsDraw, Updates
+
+Steps = Generator[Any, Any, None]
+Times = npt.NDArray[np.float64]
+COLUMNS = [
+    Column("client", whole=True, low=0),
+    Column("period", whole=True, low=0),
+    Column("time_s", low=0.0),
+]
+
+
+@dataclass(frozen=True)
+class Clocked(Stream, ABC):
+    """A stream whose periods arrive one after another.
+
+    `every` is the stretch until the next period: "20 updates" of the server, for all clients together; "10 min", the
+    same for each client; or a distribution that each gap of each client is drawn from, "poisson(10 min)" for a Poisson
+    process.  `table` gives recorded times instead.  `offset` is how late each client's own clock starts.
+    """
+
+    every: Clock | None = None  # until the next period
+    offset: SecondsDraw = field(default=SECONDS.draw(0.0), kw_only=True)  # how late a client's clock starts
+    table: File | None = field(default=None, kw_only=True)  # recorded times: client, period, time_s
+
+    def __post_init__(self) -> None:
+        """Hold that exactly one of the two says when."""
+        if (self.every is None) == (self.table is None):
+            raise ValueError("give either 'every' (such as '20 updates' or 'poisson(10 min)') or 'table', not both")
+        if any(self.offset.values) and (self.table is not None or isinstance(self.every, Updates)):
+            which = "the table's times are final" if self.table else "updates are counted for all clients together"
+            raise ValueError(f"offset: {which}, so no client's clock can start late; leave it out")
+
+    def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Steps:
+        """Return the process that delivers the periods.  Raises UserError where the table does not fit them."""
+        counts = [len(own) for own in periods]
+        if isinstance(self.every, Updates):
+            return after_updates(world, periods, self.every.count)
+        if self.table is not None:
+            return at_times(world, periods, recorded(self.table, counts))
+        assert self.every is not None
+        return at_times(world, periods, drawn(counts, self.every, self.offset, world.rng))
+
+
+def drawn(
+    counts: Sequence[int], every: float | Draw, offset: Draw, rng: Callable[[str], np.random.Generator]
+) -> list[Times]:
+    """Return each client's times (s), ascending, one a period (`counts`): its offset, then a gap (s) after another."""
+    found = []
+    for client, count in enumerate(counts):
+        late = offset.values[0]
+        if offset.kind != "constant":  # a stream of its own: a clock that starts late ticks as it would have
+            late = float(offset.sample(rng(f"arrivals.offset.{client}"), 1)[0])
+        if isinstance(every, Draw):
+            gaps = every.sample(rng(f"arrivals.{client}"), max(0, count - 1))
+            since = np.concatenate([[0.0], gaps.cumsum()])[:count]
+        else:
+            since = every * np.arange(count)
+        found.append(late + since)
+    return found
+
+
+def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
+    """Return each client's times (s), ascending, of its first periods: those that the table has.
+
+    A client without a row never gets data.  Raises UserError where the table names a client or period that there is
+    not (`counts` holds the periods of each client), one twice, a later one without those before it, or earlier times
+    for later periods.
+    """
+    rows, lines = read_lines(path, COLUMNS)
+    clients, numbers, times = rows["client"], rows["period"], rows["time_s"]
+    order = np.lexsort((numbers, clients))
+    ends: list[list[float]] = [[] for _ in counts]
+    for client, number, time, line in zip(
+        clients[order].tolist(), numbers[order].tolist(), times[order].tolist(), lines[order].tolist(), strict=True
+    ):
+        if client >= len(counts):
+            raise fault(path, line, f"there is no client {client}; they are numbered 0 to {len(counts) - 1}")
+        own = ends[client]
+        if number >= counts[client]:
+            last = counts[client] - 1
+            raise fault(path, line, f"there is no period {number}; the stream cuts periods 0 to {last}")
+        if number < len(own):
+            raise fault(path, line, f"client {client}, period {number} is there twice; keep one")
+        if number > len(own):
+            raise fault(path, line, f"client {client} has period {number}, but not {len(own)}; add that first")
+        if own and time < own[-1]:
+            raise fault(
+                path,
+                line,
+                f"client {client}, period {number} arrives before period {number - 1}; later periods come later",
+            )
+        own.append(time)
+    if not any(ends):
+        raise UserError(f"{path}: no client gets any data")
+    return [np.array(own) for own in ends]
+
+
+def at_times(world: World, periods: Sequence[Sequence[Period]], times: Sequence[Times]) -> Steps:
+    """Deliver each client's periods at its times (s): those of one instant without a pause between them."""
+    client = np.repeat(np.arange(len(times)), [len(own) for own in times])
+    number = np.concatenate([np.arange(len(own)) for own in times]) if len(times) else np.empty(0, int)
+    due = np.concatenate(times) if len(times) else np.empty(0)
+    for at in np.lexsort((client, number, due)).tolist():
+        while world.env.now < due[at]:
+            yield world.env.timeout(float(due[at]) - world.env.now)
+        world.deliver(int(client[at]), periods[client[at]][number[at]])
+
+
+def after_updates(world: World, periods: Sequence[Sequence[Period]], count: int) -> Steps:
+    """Deliver every client's first period now, and the next ones each time the server has made `count` updates."""
+    for number in range(max(map(len, periods), default=0)):
+        while world.server.version < number * count:
+            yield world.server.updated
+        for client, own in enumerate(periods):
+            if number < len(own):
+                world.deliver(client, own[number])

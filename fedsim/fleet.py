@@ -1,0 +1,181 @@
+"""The fleet: every client's access link and speed, from a scenario's draws, its profile and its table.
+
+What the table says of a client wins; then an explicit key of the scenario, then the profile.  Draws come from one
+named stream a quantity, so that a table's column changes nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from fedsim import find, seeds, table, wording
+from fedsim.errors import Problem, ScenarioError, UserError
+from fedsim.net import profiles
+from fedsim.net.codec import Codec
+from fedsim.net.node import Nodes
+from fedsim.net.tcp import TransferModel
+from fedsim.scenario import Scenario
+from fedsim.table import Column
+from fedsim.units import Draw
+
+MBIT, MS, GIGA = 1e6, 1e-3, 1e9
+# Column of the table: the row of Nodes (or "speed"), and what one of its units is in SI.
+ROWS = {
+    "uplink_mbps": ("uplink", MBIT),
+    "downlink_mbps": ("downlink", MBIT),
+    "rtt_ms": ("latency", MS / 2),
+    "jitter_ms": ("jitter", MS),
+    "loss_up": ("loss_up", 1.0),
+    "loss_down": ("loss_down", 1.0),
+    "gflops": ("speed", GIGA),
+    "up_burst_bytes": ("up_burst", 1.0),
+    "down_burst_bytes": ("down_burst", 1.0),
+    "up_buffer_bytes": ("up_buffer", 1.0),
+    "down_buffer_bytes": ("down_buffer", 1.0),
+}
+DRAWN = ("latency", "uplink", "downlink")
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+COLUMNS = [
+    Column("client", whole=True, low=0),
+    *(
+        Column(name, required=False, low=0.0, high=BELOW_ONE if name.startswith("loss") else np.inf)
+        for name in ROWS
+    ),
+]  # fmt: skip
+IN_NETWORK = ("congestion_control", "tls_rtts")  # have keys of their own in the scenario
+Floats = npt.NDArray[np.float64]
+
+
+def size(scenario: Scenario) -> int:
+    """Return the number of clients: as the scenario says, or one for each row of the table.
+
+    Raises UserError where the table cannot be read or its clients are not those.
+    """
+    given = scenario.clients
+    if given.table is None:
+        assert given.count is not None  # the scenario has seen to it
+        return given.count
+    return _numbered(given.table, given.count)
+
+
+def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
+    """Return the columns of `Nodes` and `speed` (operations a second), each (K,) in SI units.
+
+    A quantity that nothing gives is left out.  Raises ScenarioError where one is missing that there must be.
+    """
+    count, network = size(scenario), scenario.network
+    found: dict[str, Floats] = {}
+    if network.profile is not None:
+        found |= profiles.rows(_mix(network.profile), count, rng("network.profile"))
+    for key in DRAWN:
+        draw: Draw | None = getattr(network, key)
+        if draw is not None:
+            found[key] = draw.sample(rng(f"network.{key}"), count)
+    if scenario.clients.speed is not None:
+        found["speed"] = scenario.clients.speed.sample(rng("clients.speed"), count)
+    if scenario.clients.table is not None:
+        _overlay(found, scenario.clients.table, count)
+    if lacking := [key for key in DRAWN if key not in found or np.isnan(found[key]).any()]:
+        column = next(name for name, (row, _) in ROWS.items() if row == lacking[0])
+        raise ScenarioError(
+            [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
+        )
+    return found
+
+
+def nodes(found: dict[str, Floats]) -> Nodes:
+    """Return the network's nodes of these columns."""
+    return Nodes(**{key: column for key, column in found.items() if key != "speed"})
+
+
+def transfer_model(scenario: Scenario) -> TransferModel:
+    """Return the transfer model's constants.  Raises ScenarioError where one is unknown or makes no sense."""
+    network = scenario.network
+    own = {"congestion_control": network.congestion_control, "tls_rtts": network.tls_rtts}
+    names = [field.name for field in fields(TransferModel) if field.name not in IN_NETWORK]
+    wrong = [
+        Problem(f"network.tcp.{key}", f"there is no constant {key!r}{wording.did_you_mean(key, names, 'There are')}")
+        for key in network.tcp
+        if key not in names
+    ]
+    if wrong:
+        raise ScenarioError(wrong)
+    try:
+        return replace(TypeAdapter(TransferModel).validate_python(network.tcp), **own)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ScenarioError(wording.problems(error.errors(include_url=False), ("network.tcp",))) from None
+
+
+def codecs(scenario: Scenario) -> dict[str, Codec | None]:
+    """Return the codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way."""
+    given = {"up": scenario.network.codec.up, "down": scenario.network.codec.down}
+    built: dict[str, Codec | None] = {
+        way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
+    }
+    if given["down"] and (down := built["down"]) and not down.downwards:
+        told = f"{given['down'].name!r} keeps a few numbers of a difference, and a download is a whole model; "
+        raise ScenarioError([Problem("network.codec.down", f"{told}take half, bfloat16 or int8")])
+    return built
+
+
+def problems(scenario: Scenario) -> list[Problem]:
+    """Return what is wrong with the table, the profile and the constants of a scenario."""
+    found: list[Problem] = []
+    try:
+        transfer_model(scenario)
+        codecs(scenario)
+        if scenario.network.profile is not None:
+            profiles.rows(_mix(scenario.network.profile), 1, np.random.default_rng(0))
+    except ScenarioError as error:
+        found += error.problems
+    except ValueError as error:
+        found.append(Problem("network.profile", str(error)))
+    try:
+        if scenario.clients.table is not None:
+            size(scenario)
+            if not found:
+                rows(scenario, partial(seeds.generator, scenario.seed))
+    except ScenarioError as error:
+        found += error.problems
+    except UserError as error:
+        found.append(Problem("clients.table", str(error)))
+    return found
+
+
+def _mix(profile: str | dict[str, float]) -> dict[str, float]:
+    return {profile: 1.0} if isinstance(profile, str) else profile
+
+
+def _numbered(path: Path, count: int | None) -> int:
+    numbers, lines = table.read_lines(path, COLUMNS)
+    clients = numbers["client"]
+    most = len(clients) if count is None else count
+    seen: dict[int, int] = {}
+    for client, line in zip(clients.tolist(), lines.tolist(), strict=True):
+        if client >= most:
+            of = "the table lists" if count is None else "clients.count says"
+            raise table.fault(path, line, f"client {client}: {of} {most} clients, numbered from 0 to {most - 1}")
+        if client in seen:
+            raise table.fault(path, line, f"client {client} stands in line {seen[client]} already; keep one")
+        seen[client] = line
+    return most
+
+
+def _overlay(found: dict[str, Floats], path: Path, count: int) -> None:
+    """Write the table's cells over the columns; what it does not tell stays."""
+    columns: dict[str, Any] = table.read(path, COLUMNS)
+    clients = columns.pop("client")
+    for name, values in columns.items():
+        row, unit = ROWS[name]
+        told = ~np.isnan(values)
+        column = found.get(row, np.full(count, np.nan)).copy()
+        column[clients[told]] = values[told] * unit
+        if row not in DRAWN and row != "speed" and not row.endswith("buffer"):
+            column[np.isnan(column)] = 0.0
+        found[row] = column

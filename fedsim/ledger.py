@@ -1,0 +1,115 @@
+"""The ledger: holds every run to its books while it runs; whatever does not balance stops the run and says what.
+
+Of each client and direction it holds that the bytes that went over its access link, which the network meters where
+they move, are those of the transfers' rows: delivered, repeated (headers and repeats of what arrived), cut, late and
+discarded.  Beside that: time never runs backwards, nothing arrives before it was sent, no reply is sent before its
+request has arrived, no client does two jobs at once, and every ask is folded, lost or late.  That no link carries more
+than its capacity the links see to themselves (`net/link.py`, `net/mesh.py`).  It takes a constant time a row.
+
+It cannot see whether an algorithm's arithmetic is right, nor bytes that no message carries (handshakes, background).
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import simpy
+
+from fedsim.net.breach import Breach
+from fedsim.record import Row, Span, Transfer, Update
+
+ONE_WAY = ("share", "replay")  # kinds of messages that answer nothing
+ARRIVED = ("delivered", "late", "discarded")
+ROUNDED = 1.0  # bytes by which a row may differ from what moved, for it holds whole bytes
+PARTS = ("delivered", "repeated", "cut", "late", "discarded")
+
+
+class Meter(Protocol):
+    """What the ledger needs of the network: the wire bytes that have moved."""
+
+    def metered(self, client: int, upload: bool) -> float:
+        """Return the wire bytes that have gone over this client's access link in this direction."""
+        ...
+
+
+class Ledger:
+    """Sees each row as it is written, and closes the books at the end of a run."""
+
+    def __init__(self, env: simpy.Environment, network: Meter, clients: int) -> None:
+        """Keep the books of so many clients."""
+        self._env, self._network = env, network
+        self.totals = {upload: {part: np.zeros(clients) for part in PARTS} for upload in (True, False)}
+        self._rows = {upload: np.zeros(clients, dtype=np.int64) for upload in (True, False)}
+        # (server, client): when the downloads arrived that no reply has answered, in order
+        self._requests: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+        self._busy_until = np.zeros(clients)
+        self._version = 0
+        self._now = 0.0
+
+    def see(self, row: Row) -> None:
+        """Enter a row.  Raises Breach where it cannot be true."""
+        now = self._env.now
+        if now < self._now:
+            raise Breach(f"the clock went back from {self._now} s to {now} s")
+        self._now = now
+        if isinstance(row, Transfer):
+            self._transfer(row)
+        elif isinstance(row, Span) and row.what == "train":
+            if row.start < self._busy_until[row.client] or row.end < row.start:
+                raise Breach(f"client {row.client} did two jobs at once: {row} before {self._busy_until[row.client]} s")
+            self._busy_until[row.client] = row.end
+        elif isinstance(row, Update):
+            if row.asked != row.folded + row.lost + row.late or row.version - self._version != (row.folded > 0):
+                raise Breach(f"an update does not add up after version {self._version}: {row}")
+            self._version = row.version
+
+    def close(self) -> None:
+        """Compare the rows with what has moved over each client's link.  Raises Breach where they differ."""
+        for upload, parts in self.totals.items():
+            told = np.sum([*parts.values()], axis=0)
+            for client in range(len(told)):
+                moved = self._network.metered(client, upload)
+                if abs(moved - told[client]) > ROUNDED * self._rows[upload][client] + 1e-9 * moved:
+                    parts_told = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
+                    way = "up" if upload else "down"
+                    raise Breach(f"client {client}, {way}: {moved:.0f} bytes moved, the rows tell {parts_told}")
+
+    def summary(self) -> Mapping[str, float]:
+        """Return the bytes of each part, over all clients and both directions."""
+        return {part: float(sum(parts[part].sum() for parts in self.totals.values())) for part in PARTS}
+
+    def _transfer(self, row: Transfer) -> None:
+        if not row.sent <= row.arrived <= self._now:
+            raise Breach(f"at {self._now} s a message ends before it was sent, or later than now: {row}")
+        whole = row.fate in ARRIVED
+        if whole and row.wire_bytes < row.nbytes:
+            raise Breach(f"a message of {row.nbytes} bytes arrived although {row.wire_bytes} moved: {row}")
+        if row.src >= 0:
+            self._enter(row, row.src, True, whole)
+        if row.dst >= 0:
+            self._enter(row, row.dst, False, whole)
+        if row.kind not in ONE_WAY:
+            self._answers(row)
+
+    def _enter(self, row: Transfer, client: int, upload: bool, whole: bool) -> None:
+        parts = self.totals[upload]
+        self._rows[upload][client] += 1
+        if not whole:
+            parts["cut"][client] += row.wire_bytes
+            return
+        parts["repeated"][client] += row.wire_bytes - row.nbytes
+        parts[row.fate][client] += row.nbytes
+
+    def _answers(self, row: Transfer) -> None:
+        """Hold that each reply takes up one request that had arrived before the reply was sent."""
+        if row.dst >= 0:
+            if row.fate == "delivered":
+                self._requests[row.src, row.dst].append(row.arrived)
+            return
+        open_requests = self._requests[row.dst, row.src]
+        last = bisect_right(open_requests, row.sent)  # rows may be written long after, when more requests are there
+        if not last:
+            raise Breach(f"a reply was sent before its request had arrived: {row}")
+        del open_requests[last - 1]

@@ -1,0 +1,38 @@
+"""Int8: numbers travel as one of 255 steps, rounded at random so that they are right on average."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.net import floats
+from fedsim.net.codec import Codec
+from fedsim.net.floats import Array
+from fedsim.net.wire import Spec, Tree
+
+STEPS = 127
+
+
+@dataclass(frozen=True)
+class Int8(Codec):
+    """An array becomes its largest magnitude (8 bytes) and whole numbers, of which 127 stand for that magnitude.
+
+    A number between two steps is rounded up with the probability of its fractional part, so its mean is right (QSGD,
+    Alistarh et al., NeurIPS 2017, with the largest magnitude in place of the norm).  Not modelled: a scale for each
+    row, error feedback.
+    """
+
+    def pieces(self, spec: Spec) -> Tree:
+        """Return a number, and the same shape with 1 byte a number."""
+        return [0.0, Spec(spec.shape, "int8")]
+
+    def shrink(self, array: Array, name: str, rng: np.random.Generator) -> Tree:
+        """Return the largest magnitude and the steps."""
+        wide = array.astype(np.float64)
+        largest = max(float(np.abs(wide).max()), float(np.finfo(np.float64).tiny))  # zeros are zero of something
+        steps = np.floor(wide / largest * STEPS + rng.random(wide.shape))
+        return [largest, np.clip(steps, -STEPS, STEPS).astype(np.int8)]
+
+    def grow(self, pieces: Tree, name: str) -> Array:
+        """Return the steps' share of the largest magnitude."""
+        largest, steps = pieces
+        return floats.narrow(steps / np.float64(STEPS) * largest, name)

@@ -1,0 +1,49 @@
+"""Congestion: the traffic of others takes a share of a link that clients share."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+
+from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.throttle import Throttle, throttle
+from fedsim.net.turns import turns
+from fedsim.units import Fraction, Seconds
+
+
+@dataclass(frozen=True)
+class Congestion(Effect):
+    """Traffic in the background takes the share `load` of a shared link: all the time, or for a while now and then.
+
+    What is left for the clients is capacity (1 - load); several on one link leave the product.  With `on` and `off` the
+    traffic comes and goes, for exponential times of these means, from the start as in the long run, so that the mean
+    load is load x on / (on + off).  The traffic is not elastic: it gives way to nobody.  The link must have a rate:
+    of an unlimited one no share can be taken, nor under the naive model, which shares no link.  Not modelled:
+    background flows that share the link fairly, the queue that they build up, load that depends on the hour.
+    """
+
+    load: Fraction  # of the capacity, below 1
+    link: str = "ingress"  # or "egress", or another link that the topology shares
+    on: Seconds | None = None  # mean time with the traffic
+    off: Seconds | None = None  # mean time without it
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a load outside of [0, 1), and for times that are not above 0 or lack one another."""
+        if not 0 <= self.load < 1:
+            raise ValueError(f"congestion: option 'load' is {self.load}; it must be at least 0 and below 1")
+        if (self.on is None) != (self.off is None):
+            raise ValueError("congestion: options 'on' and 'off' come together; give both, or neither for steady load")
+        for name, value in (("on", self.on), ("off", self.off)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"congestion: option '{name}' is {value} s; it must be finite and above 0")
+
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
+        """Return the process that changes the link; UserError for one that there is not or that is unlimited."""
+        return self._load(env, throttle(network, self.link, "congestion"), rng)
+
+    def _load(self, env: simpy.Environment, hold: Throttle, rng: np.random.Generator) -> Drive:
+        if self.on and self.off:
+            yield from turns(env, 1, self.off, self.on, rng, lambda _, busy: hold.leave(1 - self.load if busy else 1.0))
+        else:
+            hold.leave(1 - self.load)

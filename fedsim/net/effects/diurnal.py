@@ -1,0 +1,106 @@
+"""Diurnal: clients are online by the hour of the day."""
+
+import math
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+
+import numpy as np
+import simpy
+
+from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.node import Nodes
+from fedsim.units import Count, Fraction, Seconds
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Diurnal(Effect):
+    """The share of clients online follows a cosine of one day between `trough` and `peak`.
+
+    At local time t it is p(t) = trough + (peak - trough) (1 + cos(2 pi (t - peak_at) / day)) / 2.  Each client has a
+    reluctance U, uniform on (0, 1), which is drawn again after exponential times of mean `every`, and is online while
+    U < p(t): so at any time it is online with probability p(t), exactly, and what it does at two times that lie s apart
+    is tied by exp(-s / every).  Simulated time 0 is midnight of the first zone; each client is in one of `zones` time
+    zones, drawn evenly, of which each lies day / zones behind the one before.  Not modelled: weekends, curves of other
+    shapes, clients that always are more eager than others.
+    """
+
+    peak: Fraction  # share online at the best time of the day
+    trough: Fraction  # share online half a day from it
+    peak_at: Seconds = 0.0  # local time of the peak, after midnight
+    every: Seconds = 3600.0  # mean time after which a client's reluctance is drawn again
+    zones: Count = 1
+    day: Seconds = DAY
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for shares outside of [0, 1] or the wrong way round, and for times that make no sense."""
+        for name, share in (("peak", self.peak), ("trough", self.trough)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"diurnal: option '{name}' is {share}; it must lie between 0 and 1")
+        if self.trough > self.peak:
+            raise ValueError(f"diurnal: option 'trough' is {self.trough}, above the peak of {self.peak}; exchange them")
+        for name, time in (("every", self.every), ("day", self.day)):
+            if not (math.isfinite(time) and time > 0):
+                raise ValueError(f"diurnal: option '{name}' is {time} s; it must be finite and above 0")
+        if not 0 <= self.peak_at < self.day:
+            raise ValueError(f"diurnal: option 'peak_at' is {self.peak_at} s; it must lie within the day")
+        if self.zones < 1:
+            raise ValueError(f"diurnal: option 'zones' is {self.zones}; it must be at least 1")
+
+    def share(self, local: float) -> float:
+        """Return p, the probability of being online at that local time in seconds."""
+        return (
+            self.trough
+            + (self.peak - self.trough) * (1 + math.cos(2 * math.pi * (local - self.peak_at) / self.day)) / 2
+        )
+
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
+        """Return the process that puts clients to sleep and wakes them."""
+        return self._days(env, network.nodes, rng) if len(network.nodes) else None
+
+    def _days(self, env: simpy.Environment, nodes: Nodes, rng: np.random.Generator) -> Drive:
+        count = len(nodes)
+        peaks: list[float] = (self.peak_at + rng.integers(self.zones, size=count) * (self.day / self.zones)).tolist()
+        widths = [self._width(reluctance) for reluctance in rng.random(count).tolist()]
+        redrawn: list[float] = (env.now + rng.exponential(self.every, count)).tolist()
+        online = [True] * count
+
+        def place(client: int, now: float) -> float:
+            """Set the client as its reluctance and the hour demand, and return when either changes."""
+            online[client], change = self._look(now - peaks[client], widths[client])
+            (nodes.wake if online[client] else nodes.sleep)(client, self)
+            return min(redrawn[client], now + change)
+
+        coming = [(place(client, env.now), client) for client in range(count)]
+        heapify(coming)
+        while True:
+            time, client = coming[0]
+            yield env.timeout(max(0.0, time - env.now))
+            if time == redrawn[client]:
+                widths[client] = self._width(rng.random())
+                redrawn[client] = time + float(rng.exponential(self.every))
+                then = place(client, time)
+            else:
+                online[client] = not online[client]
+                (nodes.wake if online[client] else nodes.sleep)(client, self)
+                lasts = 2 * widths[client] if online[client] else self.day - 2 * widths[client]
+                then = min(redrawn[client], time + lasts)
+            heapreplace(coming, (then, client))
+
+    def _width(self, reluctance: float) -> float:
+        """Return the seconds before and after the peak in which a client so reluctant is online."""
+        if reluctance < self.trough:
+            return self.day / 2
+        if reluctance >= self.peak:
+            return 0.0
+        height = (reluctance - self.trough) / (self.peak - self.trough)
+        return self.day / (2 * math.pi) * math.acos(2 * height - 1)
+
+    def _look(self, since_peak: float, width: float) -> tuple[bool, float]:
+        """Return whether a client is online and the seconds until the hour changes that (infinity: never)."""
+        phase = (since_peak + self.day / 2) % self.day - self.day / 2  # from the nearest peak
+        online = -width <= phase < width
+        if width == 0 or 2 * width >= self.day:
+            return online, math.inf
+        return online, width - phase if online else (-width - phase) % self.day

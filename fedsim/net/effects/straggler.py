@@ -1,0 +1,65 @@
+"""Straggler: some clients are slow, for good or for a while."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+
+from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.turns import turns
+from fedsim.units import Fraction, Seconds
+
+
+@dataclass(frozen=True)
+class Straggler(Effect):
+    """A drawn share of the clients computes `factor` times longer for good, and any other client for a while.
+
+    The others are slow and usual in turn, each by itself, for exponential times of mean `length` and `every`, from the
+    start as in the long run; without these two they never are slow.  With `links` the rates of a slow client are
+    divided by `factor` as well.  A change of pace counts at once, also for a job under way.  Not modelled: factors
+    that differ from client to client, clients that slow down together.
+    """
+
+    factor: float  # how many times longer
+    share: Fraction = 0.0  # of the clients, rounded: slow for good
+    every: Seconds | None = None  # mean time between spells
+    length: Seconds | None = None  # mean length of a spell
+    links: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a factor below 1, times that are not above 0, or if nobody would ever be slow."""
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise ValueError(f"straggler: option 'factor' is {self.factor}; it must be finite and at least 1")
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"straggler: option 'share' is {self.share}; it must lie between 0 and 1")
+        if (self.every is None) != (self.length is None):
+            raise ValueError("straggler: options 'every' and 'length' come together; give both or neither")
+        for name, value in (("every", self.every), ("length", self.length)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"straggler: option '{name}' is {value} s; it must be finite and above 0")
+        if self.share == 0 and self.every is None:
+            raise ValueError("straggler: nobody would be slow; give a 'share' above 0, or 'every' and 'length'")
+
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
+        """Return the process that slows clients down."""
+        return self._slow(env, network, rng)
+
+    def _slow(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive:
+        nodes = network.nodes
+        drawn = rng.permutation(len(nodes))
+        always = round(self.share * len(nodes))
+        others = np.sort(drawn[always:]).tolist()
+
+        def pace(client: int, slow: bool) -> None:
+            factor = self.factor if slow else 1.0
+            nodes.slow(client, self, factor)
+            if self.links:
+                nodes.scale(client, self, 1 / factor, 1 / factor)
+
+        for client in np.sort(drawn[:always]).tolist():
+            pace(client, True)
+        if self.every and self.length:
+            yield from turns(
+                env, len(others), self.every, self.length, rng, lambda place, slow: pace(others[place], slow)
+            )

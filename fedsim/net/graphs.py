@@ -1,0 +1,80 @@
+"""Graphs of who is next to whom: rings, random graphs, and those of a file, as pairs of numbers from 0.
+
+Sources: Erdős and Rényi 1959, Gilbert 1959 (each pair by itself); Barabási and Albert 1999 (preferential attachment,
+from a star of m + 1).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim import table
+from fedsim.table import Column
+
+Pairs = npt.NDArray[np.int64]  # (edges, 2), each edge once or more often
+DRAWS = 100  # tries until a random graph is connected
+COLUMNS = (Column("a", low=0, whole=True), Column("b", low=0, whole=True))
+
+
+def ring(count: int, degree: int) -> Pairs:
+    """Return a ring in which each is next to `degree` others, half of them on either side; `degree` is even."""
+    start = np.arange(count)
+    return np.concatenate([np.column_stack([start, (start + step) % count]) for step in range(1, degree // 2 + 1)])
+
+
+def erdos_renyi(count: int, p: float, rng: np.random.Generator) -> Pairs | None:
+    """Return a connected graph with each pair in it with probability p; None if none of DRAWS is connected."""
+    for _ in range(DRAWS):
+        rows = [np.flatnonzero(rng.random(count - 1 - i) < p) + i + 1 for i in range(count - 1)]
+        pairs = np.column_stack([np.repeat(np.arange(count - 1), list(map(len, rows))), np.concatenate(rows)])
+        if apart(pairs, count) is None:
+            return pairs
+    return None
+
+
+def barabasi_albert(count: int, m: int, rng: np.random.Generator) -> Pairs:
+    """Return a graph in which each that comes after the first m + 1 is joined with m others, by their degrees."""
+    pairs = [(0, other) for other in range(1, m + 1)]
+    ends = [end for pair in pairs for end in pair]  # each as often as it has edges
+    for new in range(m + 1, count):
+        chosen = dict[int, None]()
+        while len(chosen) < m:
+            chosen[ends[int(rng.integers(len(ends)))]] = None
+        pairs += [(new, old) for old in chosen]
+        ends += [*chosen, *[new] * m]
+    return np.array(pairs, dtype=np.int64)
+
+
+def from_file(path: Path, count: int) -> Pairs:
+    """Return the edges in a CSV file with the columns a and b; UserError for a number that is no client's."""
+    columns, lines = table.read_lines(path, COLUMNS)
+    pairs = np.column_stack([columns["a"], columns["b"]])
+    for line, (a, b) in zip(lines.tolist(), pairs.tolist(), strict=True):
+        if a == b:
+            raise table.fault(path, line, f"client {a} is joined with itself; take the line out")
+        if max(a, b) >= count:
+            told = f"there is no client {max(a, b)}: they are numbered from 0 to {count - 1}; mend it, or clients.count"
+            raise table.fault(path, line, told)
+    return pairs
+
+
+def neighbours(pairs: Pairs, count: int) -> list[tuple[int, ...]]:
+    """Return for each number those next to it, ascending; nobody is next to himself."""
+    near: list[set[int]] = [set() for _ in range(count)]
+    for a, b in pairs.tolist():
+        if a != b:
+            near[a].add(b)
+            near[b].add(a)
+    return [tuple(sorted(each)) for each in near]
+
+
+def apart(pairs: Pairs, count: int) -> int | None:
+    """Return the lowest number that no path joins with 0; None where the graph is connected."""
+    near = neighbours(pairs, count)
+    seen, waiting = {0}, [0]
+    while waiting:
+        fresh = [other for other in near[waiting.pop()] if other not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return min(set(range(count)) - seen, default=None)

@@ -1,0 +1,95 @@
+"""A tree taken apart: arrays that something else stands for, and a tree that says where they were.
+
+The tree is kept with None for every such array.  A text holds a letter for every None in it, in order: "-" for one
+that was there before, otherwise the array's type.  What stands for the arrays is a list beside it.  So nothing that
+a tree may hold can be mistaken for a mark, and an array costs two bytes of marking.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fedsim.net import floats
+from fedsim.net.floats import Array
+from fedsim.net.wire import Tree
+
+NONE = "-"
+COST = 2  # bytes: the None in an array's place, and its letter
+
+
+def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
+    """Return the kept tree, the letters and the pieces; `pieces_of(path, array)` is None where the array stays.
+
+    A path names one place of the tree, its steps written as in RFC 6901: "/update/w", "" for the tree itself.
+    """
+    letters: list[str] = []
+    pieces: list[Tree] = []
+
+    def walk(node: Any, path: str) -> Tree:
+        if floats.is_array(node):
+            found = pieces_of(path, node)
+            if found is None:
+                return node
+            letters.append(floats.LETTERS[floats.spec(node).dtype])
+            pieces.append(found)
+            return None
+        if node is None:
+            letters.append(NONE)
+            return None
+        if isinstance(node, dict):
+            return {key: walk(value, f"{path}/{_escaped(key)}") for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            walked = [walk(value, f"{path}/{place}") for place, value in enumerate(node)]
+            return tuple(walked) if isinstance(node, tuple) else walked
+        return node
+
+    kept = walk(tree, "")
+    return [kept, "".join(letters), pieces]
+
+
+def together(parts: Tree, grow: Callable[[Tree, str], Array]) -> Tree:
+    """Return the tree that was taken apart; `grow(pieces, type)` makes an array again.
+
+    Raises ValueError where the parts do not fit each other.
+    """
+    if not isinstance(parts, list | tuple) or len(parts) != 3:
+        raise ValueError("malformed tree: it is not one that a codec has encoded")
+    kept, letters, pieces = parts
+    marks, rest = iter(letters), iter(pieces)
+    if len(letters) - letters.count(NONE) != len(pieces):
+        raise ValueError(f"malformed tree: {len(pieces)} arrays for the marks {letters!r}")
+    tree = _filled(kept, marks, rest, grow)
+    if next(marks, None) is not None:
+        raise ValueError(f"malformed tree: more marks than places: {letters!r}")
+    return tree
+
+
+def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
+    """Apply the function to every array of the first tree and to what is in the same place of the others."""
+    if floats.is_array(first):
+        return function(first, *others)
+    if isinstance(first, dict):
+        return {key: transform(function, value, *(other[key] for other in others)) for key, value in first.items()}
+    if isinstance(first, list | tuple):
+        inner = [transform(function, *rest) for rest in zip(first, *others, strict=True)]
+        return tuple(inner) if isinstance(first, tuple) else inner
+    return first
+
+
+def _escaped(key: Any) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def _filled(node: Tree, letters: Iterator[str], pieces: Iterator[Tree], grow: Callable[[Tree, str], Array]) -> Tree:
+    if node is None:
+        letter = next(letters, "nothing")
+        if letter == NONE:
+            return None
+        if letter not in floats.NAMES:
+            raise ValueError(f"malformed tree: {letter!r} marks no type of array")
+        return grow(next(pieces), floats.NAMES[letter])
+    if isinstance(node, dict):
+        return {key: _filled(value, letters, pieces, grow) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        filled = [_filled(value, letters, pieces, grow) for value in node]
+        return tuple(filled) if isinstance(node, tuple) else filled
+    return node

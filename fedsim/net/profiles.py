@@ -1,0 +1,113 @@
+"""Profiles: what access links of a kind are typically like, for scenarios that have no measurements of their own.
+
+They are rounded figures for orientation, not measurements of a given network; whoever has better ones gives them.
+Medians of rates and delays follow, as far as there are any, figures that were published of many users:
+
+* wifi: fixed broadband as seen over home Wi-Fi.  Ookla, Speedtest Global Index: median download 94 Mbit/s (mid 2024),
+  mean upload 46 Mbit/s (September 2020), median round trip 10 ms (November 2022).
+* lte: Opensignal, The State of LTE, February 2018: mean download 16.9 Mbit/s.  Ookla, September 2020, mobile, then
+  mostly LTE: mean upload 11 Mbit/s, round trip 40 ms.
+* 5g: Ookla, third quarter of 2023: median download 203, upload 19 Mbit/s; mobile round trip 28 ms (November 2022).
+* fibre, cable: rates are tiers as sold, symmetric and not.  FCC, Measuring Broadband America, 2011: mean round trips
+  of 17 ms (fibre) and 28 ms (cable); taken to be lower by now.
+* iot: LTE-M, Cat-M1 in half duplex: at most 300 kbit/s down and 375 kbit/s up (3GPP Release 13).
+
+How far links of a kind lie apart, their jitter and their loss are orders of magnitude, chosen here.  Rates and delays
+of one client are drawn independently.  Not modelled: rates that vary with time (`effects: trace`), losses in bursts.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.units import RATE, SECONDS, Draw, nearest
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kind of access link; the draws are in seconds and bit/s, one value a client."""
+
+    latency: Draw  # one way
+    uplink: Draw
+    downlink: Draw
+    jitter: Draw  # the longest extra delay of a packet
+    loss: float  # of a packet, in each direction
+
+
+def _profile(latency: str, uplink: str, downlink: str, jitter: str, loss: float) -> Profile:
+    return Profile(SECONDS.draw(latency), RATE.draw(uplink), RATE.draw(downlink), SECONDS.draw(jitter), loss)
+
+
+PROFILES: Mapping[str, Profile] = {
+    "fibre": _profile(
+        "lognormal(5 ms, 0.4)", "lognormal(300 Mbit/s, 0.5)", "lognormal(300 Mbit/s, 0.5)", "1 ms", 0.0001
+    ),
+    "cable": _profile(
+        "lognormal(10 ms, 0.4)", "lognormal(20 Mbit/s, 0.5)", "lognormal(200 Mbit/s, 0.5)", "3 ms", 0.0005
+    ),
+    "wifi": _profile(
+        "lognormal(5 ms, 0.6)", "lognormal(45 Mbit/s, 0.8)", "lognormal(90 Mbit/s, 0.8)", "5 ms", 0.001
+    ),
+    "lte": _profile(
+        "lognormal(20 ms, 0.5)", "lognormal(8 Mbit/s, 0.8)", "lognormal(17 Mbit/s, 0.8)", "15 ms", 0.002
+    ),
+    "5g": _profile(
+        "lognormal(14 ms, 0.4)", "lognormal(19 Mbit/s, 0.8)", "lognormal(200 Mbit/s, 0.8)", "8 ms", 0.001
+    ),
+    "iot": _profile(
+        "lognormal(60 ms, 0.5)", "uniform(100 kbit/s, 375 kbit/s)", "uniform(100 kbit/s, 300 kbit/s)", "50 ms", 0.005
+    ),
+}  # fmt: skip
+NAMES = tuple(PROFILES)
+
+
+def named(name: str) -> Profile:
+    """Return the profile of that name.  Raises ValueError, with the names there are, for any other."""
+    if name not in PROFILES:
+        near = nearest(name, NAMES)
+        mean = f"; did you mean {near!r}?" if near else "."
+        raise ValueError(f"{name!r} is not a link profile{mean} There are: {', '.join(NAMES)}")
+    return PROFILES[name]
+
+
+def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> list[str]:
+    """Return the profile's name of each of `count` clients, dealt out at random in the shares that `mix` gives.
+
+    The numbers are those of the shares, rounded so that they add up (largest remainders).  Raises ValueError for
+    unknown names and for shares that are not between 0 and 1 or do not add up to 1.
+    """
+    for name, share in mix.items():
+        named(name)
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share of {name!r} is {share}; it must lie between 0 and 1")
+    if abs(math.fsum(mix.values()) - 1) > 1e-9:
+        raise ValueError(f"the shares of link profiles add up to {math.fsum(mix.values()):g}; they must add up to 1")
+    exact = np.array([share * count for share in mix.values()])
+    numbers = np.floor(exact + 1e-9).astype(np.int64)
+    short = count - int(numbers.sum())
+    numbers[np.argsort(numbers - exact, kind="stable")[:short]] += 1
+    dealt = np.repeat(np.arange(len(mix)), numbers)
+    names = [*mix]
+    return [names[place] for place in rng.permutation(dealt).tolist()]
+
+
+def rows(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Return latency and jitter (s), uplink and downlink (bit/s), loss_up and loss_down of `count` clients, each (K,).
+
+    Raises ValueError as `assign` does.
+    """
+    names = np.array(assign(mix, count, rng))
+    found = {key: np.zeros(count) for key in ("latency", "uplink", "downlink", "jitter", "loss_up", "loss_down")}
+    for name in mix:
+        profile, own = named(name), names == name
+        size = int(own.sum())
+        for key in ("latency", "uplink", "downlink", "jitter"):
+            draw: Draw = getattr(profile, key)
+            found[key][own] = draw.sample(rng, size)
+        found["loss_up"][own] = found["loss_down"][own] = profile.loss
+    return found

@@ -1,0 +1,124 @@
+"""A promised upload behind a codec: squeezed when somebody opens it, its size known before.
+
+It models no time: squeezing costs the client nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedsim.net import wire
+from fedsim.net.codec import Codec, Memory, squeeze
+from fedsim.net.wire import Tree
+
+
+class Inner(Protocol):
+    """An upload as the backend promises it (learn/cohort.py)."""
+
+    @property
+    def like(self) -> Tree | None:
+        """A tree of the upload's size, or None where only the finished work tells it."""
+        ...
+
+    def value(self) -> Tree:
+        """Return the upload."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as the job leaves it."""
+        ...
+
+    def cancel(self) -> None:
+        """Forget the job."""
+        ...
+
+
+class Squeezed:
+    """A promised upload that a codec squeezes when it is opened; its `parcel` is what a message carries.
+
+    `take` and `keep` fetch and store the codec's memory of this client, `rng` is this client's own stream.  Both are
+    used once, when it is opened; `memory` opens it, so the uploads of a client are squeezed in the order of its jobs.
+    """
+
+    def __init__(
+        self,
+        inner: Inner,
+        codec: Codec,
+        rng: np.random.Generator,
+        take: Callable[[], Memory],
+        keep: Callable[[Memory], None],
+    ) -> None:
+        """Squeeze nothing yet."""
+        self._inner, self._codec, self._rng = inner, codec, rng
+        self._take, self._keep = take, keep
+        self._nbytes: int | None = None
+        self._both: tuple[Tree, Tree] | None = None
+
+    @property
+    def like(self) -> Tree | None:
+        """A tree of the upload's size as the server has it."""
+        return self._inner.like
+
+    @property
+    def nbytes(self) -> int:
+        """The encoded upload's size; does the work only where the algorithm does not declare the upload's shapes."""
+        if self._nbytes is None:
+            like = self._inner.like
+            self._nbytes = wire.size(self._codec.like(self._inner.value() if like is None else like))
+        return self._nbytes
+
+    def value(self) -> Tree:
+        """Return the upload as the server has it.
+
+        Raises ValueError where its size is not the one told before, and where the codec cannot send its values.
+        """
+        return self._opened()[1]
+
+    @property
+    def parcel(self) -> "Parcel":
+        """What travels, for a message."""
+        return Parcel(self)
+
+    def encoded(self) -> Tree:
+        """Return the tree that travels."""
+        return self._opened()[0]
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as the job leaves it, the upload squeezed."""
+        self._opened()
+        return self._inner.memory()
+
+    def cancel(self) -> None:
+        """Forget the job: nothing was squeezed."""
+        self._inner.cancel()
+
+    def _opened(self) -> tuple[Tree, Tree]:
+        if self._both is None:
+            upload = self._inner.value()
+            encoded, received, after = squeeze(self._codec, upload, self._take(), self._rng)
+            if (size := wire.size(encoded)) != self.nbytes:
+                raise ValueError(
+                    f"upload_like promised {self.nbytes} bytes behind the codec {type(self._codec).__name__}, "
+                    f"the upload has {size}: its arrays are not of the shapes and types that upload_like tells"
+                )
+            self._keep(after)
+            self._both = encoded, received
+        return self._both
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """The encoded tree of a squeezed upload as a promise of its own: a message of it has the bytes that it says."""
+
+    upload: Squeezed
+
+    @property
+    def nbytes(self) -> int:
+        """The encoded tree's size."""
+        return self.upload.nbytes
+
+    def value(self) -> Tree:
+        """Return the encoded tree."""
+        return self.upload.encoded()

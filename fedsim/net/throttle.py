@@ -1,0 +1,51 @@
+"""Throttle: how an effect cuts down a shared link, so that several on one link do not undo one another.
+
+Each effect holds a throttle of its own and says what share of the capacity it leaves; what the others leave is
+multiplied with it.  Not modelled: a link that is down altogether, which is one with next to no capacity here, so that
+the others' shares can still be told apart.
+"""
+
+import math
+
+from fedsim.errors import UserError
+from fedsim.net.effect import Network, Shared
+from fedsim.units import nearest
+
+NEXT_TO_NOTHING = 2.0**-60  # of a Gbit/s: less than a byte in 300 years; a power of two, so that it divides out exactly
+
+
+class Throttle:
+    """One effect's hold on a link of finite capacity."""
+
+    def __init__(self, link: Shared) -> None:
+        """Hold nothing back at first."""
+        self._link = link
+        self._share = 1.0
+        self._base = self._set = link.capacity
+
+    def leave(self, share: float) -> None:
+        """Leave this share of what the link has without this effect, from now on; 0 is an outage, 1 undoes."""
+        if self._link.capacity != self._set:  # somebody else has changed it since
+            self._base = self._link.capacity / self._share
+        self._share = max(share, NEXT_TO_NOTHING)
+        self._set = self._base * self._share
+        self._link.set_capacity(self._set)
+
+
+def throttle(network: Network, name: str, effect: str) -> Throttle:
+    """Return a throttle on the shared link of that name.  Raises UserError where there is none, or it is unlimited."""
+    if name not in network.shared:
+        near = nearest(name, network.shared)
+        mean = f"; did you mean {near!r}?" if near else "."
+        raise UserError(f"{effect}: option 'link': no link {name!r} is shared{mean} There are: {_names(network)}")
+    link = network.shared[name]
+    if math.isinf(link.capacity):
+        raise UserError(
+            f"{effect}: option 'link': the link {name!r} is unlimited, so no share of it can be taken; give it a rate "
+            "(network.server), or leave the effect out (under network.model: naive no link is shared)"
+        )
+    return Throttle(link)
+
+
+def _names(network: Network) -> str:
+    return ", ".join(network.shared)

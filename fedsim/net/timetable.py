@@ -1,0 +1,48 @@
+"""Timetable: which rates clients have from when on, read from a table of client, time_s, uplink_mbps, downlink_mbps."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.table import Column, fault, read_lines
+
+MBIT = 1e6
+COLUMNS = (
+    Column("client", whole=True, low=0),
+    Column("time_s", low=0),
+    Column("uplink_mbps", required=False, low=0),
+    Column("downlink_mbps", required=False, low=0),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Timetable:
+    """One entry a change, by time: whose, when (s), and the rates from then on (bit/s; NaN: as before); its line."""
+
+    clients: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+    up: npt.NDArray[np.float64]
+    down: npt.NDArray[np.float64]
+    lines: npt.NDArray[np.int64]
+
+
+def read(path: Path) -> Timetable:
+    """Return the changes of a table.
+
+    Raises UserError, naming the line, where a client has two lines for one time, or no rate is given at all.
+    """
+    columns, lines = read_lines(path, COLUMNS)
+    clients, times = columns["client"], columns["time_s"]
+    if "uplink_mbps" not in columns and "downlink_mbps" not in columns:
+        raise fault(path, 1, "no rates; add a column 'uplink_mbps', 'downlink_mbps' or both")
+    up, down = (MBIT * columns.get(name, np.full(len(times), np.nan)) for name in ("uplink_mbps", "downlink_mbps"))
+    order = np.lexsort((lines, clients, times))
+    clients, times, lines = clients[order], times[order], lines[order]
+    twice = np.flatnonzero((clients[1:] == clients[:-1]) & (times[1:] == times[:-1]))
+    if len(twice):
+        first, second = int(lines[twice[0]]), int(lines[twice[0] + 1])
+        what = f"client {clients[twice[0]]} has rates for {times[twice[0]]:g} s"
+        raise fault(path, second, f"{what} already (line {first}); keep one")
+    return Timetable(clients, times, up[order], down[order], lines)

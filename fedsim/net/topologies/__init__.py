@@ -1,0 +1,1 @@
+"""Topologies: who is connected with whom, one file each."""

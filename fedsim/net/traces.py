@@ -1,0 +1,122 @@
+"""Traces: how the rate of a connection has varied, as text files that people have collected.
+
+Two kinds are told apart by how many words their lines have.  One word: a packet-delivery trace as mahimahi plays it
+(Netravali et al., USENIX ATC 2015): each line is the millisecond at which one packet of 1500 bytes can go; after the
+last it starts over.  Two words: seconds and Mbit/s, each rate held until the next time.  Blank lines and those that
+begin with # are passed over.  Not read: compressed files, other units.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.errors import UserError
+from fedsim.table import fault
+
+PACKET = 1500 * 8  # bits
+MBIT = 1e6
+Floats = npt.NDArray[np.float64]
+Lines = list[tuple[int, list[str]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """`rates` (bit/s) from `times` (s, from 0 on, increasing) until the next; all lasts `period` seconds."""
+
+    times: Floats
+    rates: Floats
+    period: float
+
+    @property
+    def mean(self) -> float:
+        """The mean rate over the period in bit/s."""
+        return float(self.rates @ np.diff(self.times, append=self.period)) / self.period
+
+
+def read_all(place: Path, window: float = 0.5) -> list[Trace]:
+    """Return the trace of a file, or those of all files of a folder by name, hidden ones left out.
+
+    Raises UserError as `read` does, and for a folder without files.
+    """
+    if not place.is_dir():
+        return [read(place, window)]
+    files = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
+    if not files:
+        raise UserError(f"{place} holds no file; name a trace, or a folder of traces")
+    return [read(path, window) for path in files]
+
+
+def read(path: Path, window: float = 0.5) -> Trace:
+    """Return a file's trace; packets are counted over windows of about `window` seconds, all of the same length.
+
+    Raises UserError, naming the line, for a file that is no trace.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fault(path, error.object[: error.start].count(b"\n") + 1, "not text, so no trace") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    lines = [*_words(text)]
+    if not lines:
+        raise UserError(f"{path}: no trace, the file is empty; write a line a sample: seconds and Mbit/s")
+    if len(lines[0][1]) == 1 and "," not in text:
+        return _packets(path, lines, window)
+    if len(lines[0][1]) == 2 and "," not in text:
+        return _samples(path, lines)
+    table = " (a table with commas is an option 'rates')" if "," in text else ""
+    raise fault(path, lines[0][0], f"a line is either one millisecond or seconds and Mbit/s{table}")
+
+
+def _words(text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if (words := line.split()) and not words[0].startswith("#"):
+            yield number, words
+
+
+def _samples(path: Path, lines: Lines) -> Trace:
+    times: Floats = np.zeros(len(lines))
+    rates: Floats = np.zeros(len(lines))
+    for place, (number, words) in enumerate(lines):
+        times[place], rates[place] = _numbers(path, number, words, 2)
+        if rates[place] < 0:
+            raise fault(path, number, f"a rate of {words[1]} Mbit/s; it must not be negative")
+        if place and times[place] <= times[place - 1]:
+            raise fault(path, number, f"{words[0]} s does not come after {times[place - 1]:g} s; sort by time")
+    last = times[-1] - times[-2] if len(times) > 1 else 1.0  # as long as the one before it
+    return Trace(times - times[0], rates * MBIT, float(times[-1] - times[0] + last))
+
+
+def _packets(path: Path, lines: Lines, window: float) -> Trace:
+    stamps = np.zeros(len(lines))
+    for place, (number, words) in enumerate(lines):
+        (stamps[place],) = _numbers(path, number, words, 1)
+        if not (stamps[place] >= 0 and stamps[place].is_integer()):
+            raise fault(path, number, f"{words[0]} is not a millisecond; it must be whole and not negative")
+        if place and stamps[place] < stamps[place - 1]:
+            raise fault(path, number, f"{words[0]} ms comes before {stamps[place - 1]:g} ms; sort by time")
+    end = float(stamps[-1])
+    if end == 0:
+        raise UserError(f"{path}: a packet-delivery trace must last longer than 0 ms")
+    windows = max(1, round(end / (1000 * window)))
+    period = end / 1000
+    counted = np.bincount(np.maximum(np.ceil(stamps * windows / end).astype(np.int64) - 1, 0), minlength=windows)
+    starts: Floats = np.arange(windows, dtype=np.float64) * (period / windows)
+    rates: Floats = counted.astype(np.float64) * (PACKET * windows / period)
+    return Trace(starts, rates, period)
+
+
+def _numbers(path: Path, line: int, words: list[str], count: int) -> list[float]:
+    if len(words) != count:
+        raise fault(path, line, f"{len(words)} words where the lines before have {count}")
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
+        raise fault(path, line, f"{' '.join(words)!r} is not {'a number' if count == 1 else 'two numbers'}")
+    return numbers

@@ -1,0 +1,64 @@
+"""Files that a scenario names: where they lie, and what stands for their contents.
+
+A text that ends in a suffix or has a slash in it, and that names a file or folder seen from the scenario's own folder
+(or else from the working folder), is such a name.  It is made absolute when the scenario is read, so that a point can
+be run from anywhere; a point's id is made from the contents, so that a changed table gives a new point and a moved one
+does not.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+NOT_FILES = ("name", "description")
+
+
+def made_absolute(value: Any, folder: Path) -> Any:
+    """Return plain data with the names of files and folders, seen from `folder` or else from here, as absolute paths."""
+    if isinstance(value, dict):
+        return {key: v if key in NOT_FILES else made_absolute(v, folder) for key, v in value.items()}
+    if isinstance(value, list):
+        return [made_absolute(inner, folder) for inner in value]
+    if isinstance(value, str) and _looks_like_one(value):
+        seen = [path for path in (folder / value, Path(value)) if path.exists()]
+        return str(seen[0].resolve()) if seen else value
+    return value
+
+
+def by_contents(value: Any) -> Any:
+    """Return plain data with a digest of its contents in place of each absolute path of a file or folder."""
+    if isinstance(value, dict):
+        return {key: by_contents(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [by_contents(inner) for inner in value]
+    if isinstance(value, str | Path) and Path(value).is_absolute() and Path(value).exists():
+        return f"contents {fingerprint(Path(value))}"
+    return value
+
+
+def fingerprint(path: Path) -> str:
+    """Return a digest of a file's bytes, or of the names and bytes of a folder's files."""
+    digest = hashlib.blake2b(digest_size=12)
+    for file in _files(path):
+        stat = file.stat()
+        name = "" if file == path else file.relative_to(path).as_posix()
+        digest.update(f"{name}:{_of_file(file, stat.st_mtime_ns, stat.st_size)}\n".encode())
+    return digest.hexdigest()
+
+
+def _looks_like_one(text: str) -> bool:
+    return len(text) < 4096 and "\n" not in text and ("/" in text or bool(Path(text).suffix))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    else:
+        yield from sorted(file for file in path.rglob("*") if file.is_file())
+
+
+@lru_cache(maxsize=4096)
+def _of_file(path: Path, changed: int, size: int) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=12).hexdigest()

@@ -1,0 +1,140 @@
+"""Rounds in two tiers (HierFAVG: Liu, Zhang, Song and Letaief, ICC 2020): clients, edge aggregators, the cloud.
+
+A cloud round begins when some client is available.  The cloud sends every edge its share, from which the edge starts;
+the edges then run `edge_rounds` synchronous rounds with clients of their own, all edges at once, and send their shares
+up.  When all have ended, or the time is up, the cloud merges the shares, each weighted by what the clients folded into
+it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it time, and counts one update.
+
+An edge none of whose clients is available when it would ask them gives up the rest of its round; one that has folded
+nothing sends nothing.  An edge that is not through when the time is up breaks off: its clients are late, and so are
+those whose replies it had folded already; what it had in the air arrives late.  An edge keeps its own state between
+rounds and takes over the shared part alone.
+
+Not modelled: edges that start from each other's models, and clients that change edges.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import simpy
+
+from fedsim.algorithm import Algorithm
+from fedsim.hosts import Ask, ServerHost
+from fedsim.net.message import Message
+from fedsim.net.topology import Topology
+from fedsim.net.transfer import Delivery, Lost
+from fedsim.net.wire import Tree
+from fedsim.protocol import Rounds, Steps, gather, own_steps
+from fedsim.record import SERVER
+from fedsim.units import Count, Seconds
+from fedsim.world import Members, World
+
+
+@dataclass
+class Leg:
+    """One edge's part of a cloud round: what it has folded, what each client in it weighs, what reached the cloud."""
+
+    edge: ServerHost
+    members: Members
+    masses: dict[int, float] = field(default_factory=dict)
+    folded: int = 0
+    share: Tree = None
+    arrived: bool = False
+    asks: Sequence[Ask] = ()  # those that have not been folded yet
+    moving: Delivery | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hierarchical(Rounds):
+    """`participation` or `clients` tell how many of an edge's clients take part in each of its rounds."""
+
+    edge_rounds: Count = 1  # rounds of an edge in each round of the cloud
+    wait: Seconds | None = None  # the longest that the cloud waits for its edges
+
+    def __post_init__(self) -> None:
+        """Hold the options' ranges."""
+        super().__post_init__()
+        if self.wait is not None and self.wait <= 0:
+            raise ValueError("wait: must be longer than 0 s")
+
+    def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
+        """Return why not: it needs edges, and states that can be merged."""
+        name = type(algorithm).__name__
+        if not topology.has_edges:
+            return "needs edge aggregators between clients and cloud: take the topology 'tree', or the protocol 'sync'"
+        if not algorithm.talks:
+            return f"merges what edges send, and {name} sends nothing: take the protocol 'sync'"
+        if own_steps(algorithm):
+            return f"asks for one exchange at a time, and {name} has steps of its own: take the protocol 'sync'"
+        return super().refuse(algorithm, topology)
+
+    def run(self, world: World) -> Steps:
+        """Let the edges run, merge what they bring."""
+        node_of = np.array([world.network.edge_of(client) for client in world.clients])
+        members = [node_of == edge.node for edge in world.edges]
+        for _ in range(self.rounds):
+            while not world.available():
+                yield world.clients.stirred
+            world.server.rounds += 1
+            legs = [Leg(edge, own) for edge, own in zip(world.edges, members, strict=True) if own.any()]
+            yield from self._send_out(world, legs)
+            brought = [leg for leg in legs if leg.arrived]
+            if brought:
+                masses = [sum(leg.masses.values()) for leg in brought]
+                weights = masses if any(masses) else [1.0] * len(brought)
+                yield from world.server.mix([leg.share for leg in brought], weights)
+            for leg in legs:
+                world.server.note(*leg.edge.tally())
+            world.server.note(late=sum(leg.folded for leg in legs if not leg.arrived))
+            yield from world.server.count("train", sum(leg.folded for leg in brought), 0.0)
+
+    def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
+        """Go through a round at all edges at once, for as long as the cloud waits."""
+        share = world.algorithm.share(world.server.state)
+        runs = [world.env.process(self._leg(world, leg, share)) for leg in legs]
+        through = world.env.all_of(runs)
+        yield through if self.wait is None else through | world.env.timeout(self.wait)
+        for run in runs:
+            if run.is_alive:
+                run.interrupt("late")
+        yield world.env.all_of(runs)
+
+    def _leg(self, world: World, leg: Leg, share: Tree) -> Steps:
+        """One edge's round, whose end tells nothing: see what it leaves in its leg."""
+        try:
+            yield from self._through(world, leg, share)
+        except Lost:
+            return
+        except simpy.Interrupt:
+            for ask in leg.asks:
+                leg.edge.close(ask)
+            if leg.moving is not None:
+                leg.moving.late = True
+
+    def _through(self, world: World, leg: Leg, share: Tree) -> Steps:
+        edge, cloud = leg.edge, world.server
+        edge.version = cloud.version
+        yield from self._move(world, leg, Message(SERVER, edge.node, "share", share, cloud.version))
+        edge.state = world.algorithm.mix(edge.state, [share], [1.0])
+        for _ in range(self.edge_rounds):
+            cohort = world.sample(self.cohort_of(int(leg.members.sum())), leg.members)
+            if not cohort:
+                break
+            edge.rounds += 1
+            leg.asks = [edge.ask(client) for client in cohort]
+            replies = yield from gather(world, leg.asks, len(cohort))
+            folded = yield from edge.fold(replies)
+            leg.asks = ()
+            leg.folded += len(folded)
+            leg.masses.update((reply.client, world.algorithm.mass(reply)) for reply in folded)
+        if leg.folded:
+            leg.share = world.algorithm.share(edge.state)
+            yield from self._move(world, leg, Message(edge.node, SERVER, "share", leg.share, cloud.version))
+            leg.arrived = True
+
+    def _move(self, world: World, leg: Leg, message: Message) -> Generator[simpy.Event, Any, None]:
+        leg.moving = world.network.send(message)
+        yield leg.moving
+        leg.moving = None

@@ -1,0 +1,81 @@
+"""Replay: recorded transfers move over the network at their recorded times, and nothing is learned.
+
+A network study, or a check of the clock against one's own measurements: a row's `sent` is the moment at which its
+connection is opened, `arrived` the moment at which the receiver has the last byte.  `bytes` are the message's own, so
+that headers and repeats come on top.  Not replayed: who waited for whom; a slow transfer does not put off the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import simpy
+
+from fedsim import table
+from fedsim.net.message import Message
+from fedsim.net.transfer import Delivery
+from fedsim.protocol import Protocol, Steps
+from fedsim.record import SERVER
+from fedsim.table import Column, File
+from fedsim.world import World
+
+COLUMNS = [
+    Column("start_s", low=0.0),
+    Column("client", whole=True, low=0),
+    Column("direction", choices=("up", "down")),
+    Column("bytes", whole=True, low=0),
+]
+Wanted = tuple[float, int, bool, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(Protocol):
+    """Sends what the table lists: `start_s`, `client`, `direction` (up or down), `bytes`."""
+
+    asks: ClassVar[bool] = False
+
+    transfers: File  # the table
+
+    def run(self, world: World) -> Steps:
+        """Send each at its time, and wait until all have ended."""
+        wanted, ended = _read(self.transfers, len(world.clients)), list[simpy.Event]()
+        for start, client, upload, nbytes in wanted:
+            if start > world.env.now:
+                yield world.env.timeout(start - world.env.now)
+            ends = (client, SERVER) if upload else (SERVER, client)
+            ended.append(_over(world.network.send(Message.sized(*ends, "replay", nbytes))))
+        for over in ended:
+            if not over.processed:
+                yield over
+
+    def share(self, world: World) -> float:
+        """Return the time that has passed as a share of the time to the last start."""
+        last = _read(self.transfers, len(world.clients))[-1][0]
+        return min(1.0, world.env.now / last) if last else 0.0
+
+
+def _over(delivery: Delivery) -> simpy.Event:
+    """Return the event that a message has ended, whatever has become of it."""
+    over = delivery.env.event()
+
+    def tell(_: simpy.Event) -> None:
+        over.succeed()
+
+    delivery.callbacks.append(tell)
+    return over
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, clients: int) -> Sequence[Wanted]:
+    """Return the transfers in the order of their starts; those of one instant as the table has them."""
+    columns, lines = table.read_lines(path, COLUMNS)
+    for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
+        if client >= clients:
+            raise table.fault(path, line, f"client {client}: there are {clients} clients, numbered from 0")
+    every = zip(
+        columns["start_s"].tolist(), columns["client"].tolist(), (columns["direction"] == "up").tolist(),
+        columns["bytes"].tolist(), strict=True,
+    )  # fmt: skip
+    return sorted(every, key=lambda transfer: transfer[0])

@@ -1,0 +1,33 @@
+"""Clients that are often there, or seldom there, are likelier to be asked, by their share of the time so far online.
+
+`seldom` follows the thought of REFL's selection (Abdelmoniem et al., EuroSys 2023): who is rarely available is taken
+while it lasts.  REFL predicts each client's availability and takes the least available outright; here it is what has
+been seen since the beginning, and it sets a chance.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedsim.sampler import Numbers, Rows, Sampler, draw
+
+
+@dataclass(frozen=True)
+class Availability(Sampler):
+    """Draws without replacement with a weight of share ** exponent (`often`) or 1 / share ** exponent (`seldom`)."""
+
+    prefer: Literal["often", "seldom"] = "seldom"
+    exponent: float = 1.0  # 0 makes all equally likely; the larger, the stricter
+
+    def __post_init__(self) -> None:
+        """Hold the exponent's range."""
+        if not 0 <= self.exponent < math.inf:
+            raise ValueError("exponent: must be finite and not negative (1 weighs by the share itself)")
+
+    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+        """Return the cohort."""
+        sign = 1.0 if self.prefer == "often" else -1.0
+        with np.errstate(divide="ignore"):  # who has come online this instant for the first time has a share of 0
+            return draw(free, count, rows.availability()[free] ** (sign * self.exponent), rng)

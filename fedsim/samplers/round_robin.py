@@ -1,0 +1,19 @@
+"""Everybody in turn: who has waited longest for the last turn is asked; nothing is drawn."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.sampler import Numbers, Rows, Sampler
+
+
+@dataclass(frozen=True)
+class RoundRobin(Sampler):
+    """Takes those whose last turn is longest ago, first those who never had one; of equals the lower number."""
+
+    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+        """Return the cohort."""
+        if len(free) <= count:
+            return free
+        waited = rows.turns[free] * len(rows.turns) + free  # one number that orders by turn, then by client
+        return np.sort(free[np.argpartition(waited, count)[:count]])

@@ -1,0 +1,20 @@
+"""Clients with more data are likelier to be asked: by the number of labelled vertices to train on.
+
+With a plain mean of the replies this estimates the mean over all examples, as scheme II of Li et al. (ICLR 2020) does
+with replacement.  FedAvg weighs replies by examples as well, so that under it large clients count twice.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.sampler import Numbers, Rows, Sampler, draw
+
+
+@dataclass(frozen=True)
+class Weighted(Sampler):
+    """Draws without replacement in proportion to examples; clients without any only when nobody else is left."""
+
+    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+        """Return the cohort."""
+        return draw(free, count, rows.examples[free].astype(np.float64), rng)

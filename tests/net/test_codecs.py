@@ -1,0 +1,186 @@
+"""What all codecs share: sizes, structure, bytes that suffice, types, memory."""
+
+import numpy as np
+import pytest
+import torch
+from codec_trees import CODECS, FLOATS, plain, same, trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim import find
+from fedsim.errors import ScenarioError
+from fedsim.net import marks, wire
+from fedsim.net.codec import squeeze
+from fedsim.net.codecs.half import Half
+from fedsim.net.codecs.rand_k import RandK
+from fedsim.net.codecs.top_k import TopK
+from fedsim.net.wire import Spec
+from fedsim.scenario import Part
+
+codecs = pytest.mark.parametrize("codec", CODECS, ids=repr)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def gcn(dtype=torch.float32):
+    torch.manual_seed(1)
+    return {
+        "conv1": {"weight": torch.randn(64, 64, dtype=dtype)},
+        "conv2": {"weight": torch.randn(64, 10, dtype=dtype)},
+    }
+
+
+def shape_of(node):
+    return marks.transform(lambda array: (tuple(array.shape), str(array.dtype).removeprefix("torch.")), node)
+
+
+@codecs
+@settings(max_examples=60, deadline=None)
+@given(trees, st.integers(0, 9))
+def test_sizes_structure_and_bytes(codec, tree, seed):
+    before = marks.transform(lambda array: array.clone() if hasattr(array, "clone") else array.copy(), tree)
+    encoded, received, memory = squeeze(codec, tree, {}, rng(seed))
+    data = wire.encode(encoded)
+    specs = marks.transform(lambda array: Spec(tuple(array.shape), str(array.dtype).removeprefix("torch.")), tree)
+    assert len(data) == wire.size(codec.like(tree)) == wire.size(codec.like(specs))
+    assert len(data) <= wire.size(tree) + 5 + 1 + encoded[1].count("-")  # never much more than without a codec
+    assert same(plain(codec.decode(wire.decode(data))), plain(received))  # the bytes suffice
+    assert same(before, tree)
+    assert shape_of(received) == shape_of(tree)
+    again, _, after = squeeze(codec, tree, {}, rng(seed))
+    assert wire.encode(again) == data
+    assert same(after, memory)
+    assert wire.size(memory) == len(wire.encode(memory))  # a checkpoint can write it
+    assert bool(memory) == (codec.feedback and encoded[1].strip("-") != "")
+
+
+@codecs
+@pytest.mark.parametrize("name", FLOATS)
+def test_arrays_come_back_as_they_were_given(codec, name):
+    tree = {"w": gcn(getattr(torch, name)), "n": 3, "none": None, "index": torch.arange(40), "mask": np.ones(50, bool)}
+    received = squeeze(codec, tree, {}, rng())[1]
+    assert received["w"]["conv1"]["weight"].dtype == getattr(torch, name)
+    assert received["index"] is tree["index"]
+    assert received["mask"] is tree["mask"]
+    assert received["none"] is None
+    if name != "bfloat16":
+        array = tree["w"]["conv1"]["weight"].numpy()
+        back = squeeze(codec, [array], {}, rng())[1][0]
+        assert isinstance(back, np.ndarray)
+        assert back.dtype == array.dtype
+
+
+@codecs
+def test_what_is_received_is_never_the_senders_own_memory(codec):
+    tree = gcn()
+    kept = {key: value["weight"].clone() for key, value in tree.items()}
+    encoded, received, memory = squeeze(codec, tree, {}, rng())
+    data, left = wire.encode(encoded), marks.transform(np.copy, memory)
+    received["conv1"]["weight"].add_(1)
+    assert torch.equal(tree["conv1"]["weight"], kept["conv1"])
+    assert wire.encode(encoded) == data
+    assert same(memory, left)
+
+
+@codecs
+def test_tensors_with_gradient_and_transposed(codec):
+    weight = torch.nn.Parameter(gcn()["conv2"]["weight"].mT)
+    received = squeeze(codec, weight, {}, rng())[1]
+    assert not received.requires_grad
+    assert torch.equal(received, squeeze(codec, weight.detach().contiguous(), {}, rng())[1])
+
+
+def test_the_ratios_on_a_small_network():
+    tree = gcn()
+    ratio = {repr(codec): wire.size(codec.like(tree)) / wire.size(tree) for codec in CODECS}
+    expected = {
+        "Half()": 0.5,
+        "Bfloat16()": 0.5,
+        "Int8()": 0.25,
+        "TopK(share=0.1, feedback=True)": 0.2,
+        "TopK(share=0.4, feedback=False)": 0.8,
+        "RandK(share=0.1, feedback=True)": 0.1,
+        "RandK(share=0.5, feedback=False)": 0.5,
+    }
+    assert ratio == pytest.approx(expected, abs=0.005)
+    assert all(ratio[name] >= expected[name] - 1e-4 for name in ratio)
+
+
+@codecs
+def test_users_trees_that_look_encoded_travel(codec):
+    tree = [None, "f-", [torch.ones(30)]]
+    encoded = codec.encode([tree, None, {"": None}], {}, rng())[0]
+    twice = codec.encode(encoded, {}, rng())[0]
+    assert codec.decode(wire.decode(wire.encode(encoded)))[0][:2] == [None, "f-"]
+    assert same(plain(codec.decode(twice)), plain(encoded)) or codec.finite
+
+
+@codecs
+@pytest.mark.parametrize("bad", [None, [None], [None, "x", [1]], [None, "f", []], [None, "-f", [1]], [1, "-", []]])
+def test_what_no_codec_has_made_is_refused(codec, bad):
+    with pytest.raises(ValueError, match="malformed"):
+        codec.decode(bad)
+
+
+@codecs
+def test_what_cannot_travel_is_refused_as_without_a_codec(codec):
+    import scipy.sparse
+
+    bad = [scipy.sparse.eye(3, format="csr"), torch.eye(3).to_sparse_coo(), np.zeros(40, ">f4"), np.array(["a"])]
+    for array in bad:
+        for call in (lambda a: codec.like([a]), lambda a: codec.encode([a], {}, rng())):
+            with pytest.raises(ValueError, match="cannot travel"):
+                call(array)
+    with pytest.raises(ValueError, match="no values"):
+        codec.encode(Spec((40, 40), "float32"), {}, rng())
+    for leaf in ({1: 2}, {"a"}, object()):
+        with pytest.raises(ValueError, match="type"):
+            wire.size(codec.like([leaf]))
+
+
+@codecs
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_kept_or_refused(codec, value):
+    tree = {"update": {"a/b": np.full(60, value, np.float32)}}
+    if codec.finite:
+        with pytest.raises(ValueError, match=r"/update/a~1b .* not finite, .* the codec half"):
+            codec.encode(tree, {}, rng())
+    else:
+        assert np.array_equal(
+            squeeze(codec, tree, {}, rng())[1]["update"]["a/b"], tree["update"]["a/b"], equal_nan=True
+        )
+
+
+@codecs
+def test_short_and_empty_arrays_go_as_they_are(codec):
+    tree = [np.float32(1.1), torch.tensor(0.1), torch.empty(0), torch.empty(3, 0, 900), np.array([0.1], np.float32)]
+    encoded, received, memory = squeeze(codec, tree, {}, rng())
+    assert encoded[1:] == ["", []]
+    assert all(a is b for a, b in zip(received, tree, strict=True))
+    assert memory == {}
+
+
+def test_names_and_options_in_a_scenario():
+    assert find.names("codec") == ["bfloat16", "half", "int8", "rand_k", "top_k"]
+    for name in find.names("codec"):
+        options = {"share": "10 %"} if name.endswith("_k") else {}
+        part = Part(name=name, **options)
+        assert find.check("codec", part) == []
+        codec = find.build("codec", part)
+        assert codec.downwards == (not options)
+        assert not options or (codec.share, codec.feedback) == (0.1, True)
+    assert find.build("codec", Part(name="half")) == Half()
+    assert find.build("codec", Part(name="rand_k", share=0.5, feedback=False)) == RandK(0.5, feedback=False)
+    for wrong, match in [
+        (Part(name="top_k"), "needs the option 'share'"),
+        (Part(name="top_k", share=0), "option 'share' is 0; it must be above 0"),
+        (Part(name="top_k", share=2), "between 0 and 1"),
+        (Part(name="top_k", shares=0.1), "did you mean 'share'"),
+        (Part(name="half", share=0.1), "no option 'share'"),
+    ]:
+        with pytest.raises(ScenarioError, match=match):
+            find.build("codec", wrong)
+    with pytest.raises(ValueError, match="at most 1"):
+        TopK(1.5)

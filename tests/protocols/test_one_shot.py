@@ -1,0 +1,184 @@
+"""One round with everybody: asked as they come, once, and folded once."""
+
+import pytest
+from fake_world import Number, Period, Silent, check_books, lab, trip
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim import find
+from fedsim.errors import ScenarioError
+from fedsim.net.effects.dropout import Dropout
+from fedsim.protocols.one_shot import OneShot
+from fedsim.record import SERVER
+from fedsim.scenario import Part
+
+
+def test_everybody_is_asked_once_and_folded_in_one_update():
+    here = lab(clients=4, speed=[1e6, 2e6, 4e6, 5e5])
+    assert here.run(OneShot())
+    assert [(row.time, row.asked, row.folded) for row in here.updates] == [
+        (pytest.approx(trip(Number(), speed=5e5)), 4, 4)
+    ]
+    assert here.world.server.state["clients"] == ((0, 1, 2, 3),)
+    check_books(here)
+
+
+def test_each_is_asked_as_soon_as_it_comes_online_and_holds_data():
+    here = lab(clients=3)
+    here.nodes.sleep(1)
+    here.at(5.0, here.nodes.wake, 1)
+    here.world.clients.holding[2] = False
+    here.at(9.0, here.world.deliver, 2, Period())
+    assert here.run(OneShot())
+    assert [row.sent for row in here.transfers if row.src == SERVER] == [0.0, 5.0, 9.0]
+    assert [row.time for row in here.updates] == pytest.approx([9 + trip(Number())])
+    check_books(here)
+
+
+def test_it_waits_for_as_many_as_are_enough():
+    here = lab(clients=5, speed=[1e6, 2e6, 4e6, 5e5, 8e6])
+    here.run(OneShot(enough=0.5))  # 2.5 of them: three
+    (update,) = here.updates
+    assert here.world.server.state["clients"] == ((1, 2, 4),)
+    assert update.time == pytest.approx(trip(Number(), speed=2e6))
+    assert (update.asked, update.folded, update.late) == (5, 3, 2)
+    check_books(here)
+
+
+def test_it_waits_as_long_as_it_is_told():
+    here = lab(clients=3, speed=[1e6, 1e6, 1e5])
+    here.nodes.sleep(0)
+    here.run(OneShot(wait=4.0))
+    assert [(row.time, row.asked, row.folded, row.late) for row in here.updates] == [(4.0, 2, 1, 1)]
+    check_books(here)
+
+
+def test_when_the_time_is_up_and_nobody_has_replied_nothing_changes():
+    here = lab(clients=2)
+    for client in (0, 1):
+        here.nodes.sleep(client)
+    assert here.run(OneShot(wait=4.0))
+    assert [(row.time, row.asked, row.version) for row in here.updates] == [(4.0, 0, 0)]
+
+
+def test_who_is_lost_is_not_asked_again_and_nobody_waits_for_it():
+    here = lab(clients=2)
+    here.at(1.0, here.nodes.leave, 0)
+    assert here.run(OneShot())
+    assert [(row.asked, row.folded, row.lost) for row in here.updates] == [(2, 1, 1)]
+    check_books(here)
+
+
+def test_who_is_lost_is_asked_again_where_wanted():
+    here = lab(clients=2)
+    here.at(1.0, here.nodes.leave, 0)
+    here.at(0.5, here.nodes.sleep, 1)
+    here.at(8.0, here.nodes.wake, 1)
+    assert here.run(OneShot(retry=True))
+    assert [row.sent for row in here.transfers if row.src == SERVER] == [0.0, 0.0, 1.0, 8.0]
+    assert [(row.asked, row.folded, row.lost) for row in here.updates] == [(4, 2, 2)]
+    check_books(here)
+
+
+def test_a_share_or_a_number_of_all_clients_is_wanted_whether_online_or_not():
+    here = lab(clients=10)
+    for client in range(10):
+        here.nodes.sleep(client)
+        here.at(1.0 + client, here.nodes.wake, client)
+    assert here.run(OneShot(participation=0.25))
+    assert [(row.asked, row.folded) for row in here.updates] == [(3, 3)]
+    assert {row.dst + 1 for row in here.transfers if row.src == SERVER} == {
+        row.sent for row in here.transfers if row.src == SERVER
+    }
+    again = lab(clients=10)
+    again.run(OneShot(clients=4))
+    assert [row.asked for row in again.updates] == [4]
+
+
+def test_when_nobody_comes_any_more_the_clock_stands_still():
+    here = lab(clients=2)
+    here.nodes.sleep(1)
+    assert not here.run(OneShot())
+    assert here.updates == []
+    check_books(here)
+
+
+def test_steps_are_gone_through_in_order_with_those_who_replied():
+    here = lab(clients=3, algorithm=Number(exchanges=("look", "train")))
+    here.at(1.0, here.nodes.leave, 1)
+    assert here.run(OneShot())
+    assert here.world.server.state["clients"] == ((0, 2), (0, 2))
+    assert [(row.step, row.asked, row.lost) for row in here.updates] == [("look", 3, 1), ("train", 2, 0)]
+    assert here.updates[1].time == pytest.approx(2 * trip(Number()))
+
+
+def test_where_nothing_travels_it_takes_the_work_alone():
+    here = lab(clients=2, algorithm=Silent(), speed=[1e6, 5e5])
+    assert here.run(OneShot())
+    assert [row.time for row in here.updates] == pytest.approx([2.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"enough": 0}, "enough: must be above 0"),
+        ({"wait": 0}, "wait: must be longer than 0 s"),
+        ({"participation": 0.5, "clients": 2}, "give either"),
+        ({"participation": 0}, "participation: must be above 0"),
+        ({"rounds": 2}, "no option 'rounds'"),
+    ],
+)
+def test_options_without_meaning_are_refused(options, told):
+    with pytest.raises(ScenarioError, match=told):
+        find.build("protocol", Part(name="one_shot", options=options))
+
+
+def test_the_progress_is_the_share_that_has_had_its_turn():
+    protocol, here, seen = OneShot(), lab(clients=4, speed=[1e6, 2e6, 4e6, 5e5]), []
+    done = here.env.process(protocol.run(here.world))
+    while not done.processed:
+        here.env.step()
+        seen.append(protocol.share(here.world))
+    assert sorted(set(seen)) == [0, 0.25, 0.5, 0.75, 1]
+    assert seen == sorted(seen)
+
+
+disturbances = st.lists(
+    st.tuples(st.floats(0, 15), st.integers(0, 4), st.sampled_from(["sleep", "wake", "leave"])), max_size=15
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    disturbances,
+    st.integers(1, 5),
+    st.floats(0.01, 1),
+    st.sampled_from([None, 2.0, 6.0]),
+    st.booleans(),
+    st.sampled_from([("train",), ("look", "train")]),
+)
+def test_whatever_happens_asks_and_bytes_are_accounted_for(disturbances, count, enough, wait, retry, steps):
+    def once():
+        here = lab(
+            5,
+            [0, 0.1, 0.1, 0.4, 0.2],
+            speed=[1e6, 1e7, 4e5, 1e6, 1e6],
+            algorithm=Number(exchanges=steps),
+            effects=[Dropout(0.2)],
+        )
+        for second, client, what in disturbances:
+            here.at(second, getattr(here.nodes, what), client)
+        return here, here.run(OneShot(clients=count, enough=enough, wait=wait, retry=retry))
+
+    here, ended = once()
+    check_books(here)
+    assert ended or (wait is None and len(here.world.online()) < 5)
+    assert len(here.updates) <= len(steps)
+    if ended:
+        assert sum(row.asked for row in here.updates) == here.asked
+        assert here.updates[0].folded <= -(-count * enough // 1)
+        assert wait is None or all(row.time <= wait * len(steps) for row in here.updates)
+    if not retry:
+        asked = [row.dst for row in here.transfers if row.src == SERVER and row.kind == steps[0]]
+        assert len(asked) == len(set(asked)) <= count
+    assert once()[0].rows == here.rows

@@ -1,0 +1,107 @@
+"""The ledger stops a run whose rows cannot be true, and says what broke."""
+
+from dataclasses import replace
+
+import pytest
+import simpy
+
+from fedsim.ledger import Ledger
+from fedsim.net.breach import Breach
+from fedsim.record import SERVER, Span, Transfer, Update
+
+DOWN = Transfer(0.0, 1.0, SERVER, 0, "train", 0, 100, 110, "delivered")
+UP = Transfer(2.0, 3.0, 0, SERVER, "train", 0, 50, 55, "delivered")
+FOLDED = Update(3.0, 1, "train", 1, 1, 0, 0, 0.0)
+
+
+class Meter:
+    """What has moved, by (client, upload)."""
+
+    def __init__(self, **moved):
+        self.moved = {(int(key[-1]), key.startswith("up")): value for key, value in moved.items()}
+
+    def metered(self, client, upload):
+        return self.moved.get((client, upload), 0.0)
+
+
+def ledger(now=10.0, clients=2, **moved):
+    env = simpy.Environment()
+    env.run(until=now)
+    return Ledger(env, Meter(**moved), clients)
+
+
+def test_books_that_balance_pass_and_are_told_by_their_parts():
+    books = ledger(down0=110.0, up0=75.0)
+    for row in (DOWN, UP, replace(DOWN), replace(UP, sent=4.0, arrived=4.5, wire_bytes=20, fate="cut", kind="share")):
+        books.see(row)
+    with pytest.raises(Breach, match="client 0, down: 110 bytes moved, the rows tell delivered 200, repeated 20"):
+        books.close()
+    books = ledger(down0=110.0, up0=55.0 + 20)
+    for row in (DOWN, UP, replace(UP, sent=4.0, arrived=4.0, wire_bytes=20, fate="cut", kind="share")):
+        books.see(row)
+    books.close()
+    assert books.summary() == {"delivered": 150, "repeated": 15, "cut": 20, "late": 0, "discarded": 0}
+
+
+def test_a_byte_that_moved_and_stands_in_no_row_is_found():
+    books = ledger(down0=110.0, up0=55.0)
+    books.see(DOWN)
+    with pytest.raises(Breach, match="client 0, up: 55 bytes moved, the rows tell delivered 0"):
+        books.close()
+    books.see(UP)
+    books.close()
+    books = ledger(down0=110.0, up0=58.0)
+    books.see(DOWN)
+    books.see(UP)
+    with pytest.raises(Breach, match="client 0, up: 58 bytes moved"):
+        books.close()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([UP], "reply was sent before its request"),
+        ([DOWN, replace(UP, sent=0.5)], "reply was sent before its request"),
+        ([DOWN, UP, replace(UP, sent=2.5)], "reply was sent before its request"),  # one request, two replies
+        ([replace(DOWN, arrived=11.0)], "later than now"),
+        ([replace(DOWN, sent=1.5)], "ends before it was sent"),
+        ([replace(DOWN, wire_bytes=99)], "arrived although 99 moved"),
+        ([Span(0, 1.0, 3.0, "train"), Span(0, 2.0, 4.0, "train")], "did two jobs at once"),
+        ([Span(0, 3.0, 1.0, "train")], "did two jobs at once"),
+        ([replace(FOLDED, asked=2)], "does not add up"),
+        ([FOLDED, replace(FOLDED, version=3)], "does not add up"),
+        ([replace(FOLDED, folded=0, lost=1)], "does not add up"),
+    ],
+)
+def test_what_cannot_be_true_is_a_breach(rows, told):
+    books = ledger()
+    with pytest.raises(Breach, match=told):
+        for row in rows:
+            books.see(row)
+
+
+def test_rows_that_are_written_late_find_their_own_requests():
+    books = ledger()
+    again = replace(DOWN, sent=5.0, arrived=6.0)
+    for row in (DOWN, again, replace(UP, sent=7.0, arrived=8.0), UP):  # the first reply is folded last
+        books.see(row)
+
+
+def test_time_does_not_run_backwards():
+    env = simpy.Environment()
+    books = Ledger(env, Meter(), 1)
+    env.run(until=5.0)
+    books.see(Span(0, 1.0, 2.0, "offline"))
+    env._now = 4.0
+    with pytest.raises(Breach, match=r"the clock went back from 5\.0 s to 4\.0 s"):
+        books.see(Span(0, 1.0, 2.0, "offline"))
+
+
+def test_two_clients_and_two_directions_are_kept_apart():
+    books = ledger(down0=110.0, up1=110.0)
+    books.see(replace(DOWN, src=1, kind="share"))  # from one client to another: both links carry it
+    books.close()
+    books = ledger(down0=110.0)
+    books.see(replace(DOWN, src=1, kind="share"))
+    with pytest.raises(Breach, match="client 1, up: 0 bytes moved"):
+        books.close()
