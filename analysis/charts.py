@@ -176,7 +176,7 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     layers = [
         alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
         alt.Chart().mark_line(strokeWidth=2).encode(
-            y=alt.Y("y:Q", scale=alt.Scale(zero=False), **up), strokeDash=dash(algorithms), **common
+            y=alt.Y("y:Q", scale=alt.Scale(zero=True), **up), strokeDash=dash(algorithms), **common
         ),
         alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="y:Q", shape=shape(algorithms), **common),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim import source, wording
-from fedsim.errors import Problem, ScenarioError
+from fedsim.errors import Problem, ScenarioError, UserError
 
 
 class Named(Protocol):
@@ -99,6 +99,10 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     except ValidationError as error:
         found = wording.problems(error.errors(include_url=False), (where,))
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
+    except ScenarioError:
+        raise
+    except UserError as error:  # a file that the part names: the message says which, and where in it
+        raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
 
 
 def find(kind: str, part: Named, where: str) -> type[Any]:

@@ -26,7 +26,7 @@ from fedsim.net.network import Network, ServerAccess
 from fedsim.plain import Plain
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
-from fedsim.record import Recorder, Row
+from fedsim.record import SERVER, Recorder, Row
 from fedsim.scenario import Part, Point, Scenario
 from fedsim.scenario_file import dump
 from fedsim.world import Streams, World
@@ -128,11 +128,13 @@ def _world(
     clients = Clients(env, links, backend, speeds, seed_of, rng, write)
     computer = scenario.server
     codec = fleet.codecs(scenario)
-    server = ServerHost(env, links, algorithm, clients, write, computer.speed, computer.cores, **codec)
-    edges = [
-        ServerHost(env, links, algorithm, clients, write, computer.speed, computer.cores, node=-2 - edge, **codec)
-        for edge in range(0)
-    ]
+
+    def host(node: int) -> ServerHost:
+        return ServerHost(
+            env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"]
+        )
+
+    server, edges = host(SERVER), [host(-2 - edge) for edge in range(0)]
     sampler = find.build("sampler", scenario.clients.sampler)
     worlds.append(World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledgers[0]))
     return worlds[0]
@@ -149,7 +151,8 @@ def _run_clock(
         if ahead == float("inf"):
             return "stalled"
         if until is not None and ahead > until:
-            env.run(until=until)
+            if env.now < until:
+                env.run(until=until)
             return "done"
         env.step()
         if time.perf_counter() - last > REPORT_EVERY:

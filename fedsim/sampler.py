@@ -46,7 +46,8 @@ def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.r
     if len(among) <= count:
         return among
     kind = np.where(np.isinf(weights), 0, np.where(weights > 0, 1, 2))
-    waits = rng.exponential(size=len(among)) / np.where(kind == 1, weights, 1.0)
+    with np.errstate(over="ignore"):
+        waits = rng.exponential(size=len(among)) / np.where(kind == 1, weights, 1.0)
     drawn = np.zeros(0, dtype=np.int64)
     for first in range(3):
         members = np.flatnonzero(kind == first)

@@ -297,9 +297,8 @@ def clock(value: Any) -> Updates | float | Draw:
     kind = call[1] if call else ""
     if kind not in ("", "poisson", *DISTRIBUTIONS) and nearest(kind, [*DISTRIBUTIONS, "poisson"]) == "poisson":
         raise ValueError(f"{kind!r} is not a distribution; did you mean 'poisson'?")
-    if call and kind == "poisson":
-        if "," in call[2] or not call[2].strip():
-            raise ValueError(f"{value!r}: poisson is written poisson(mean), with the mean gap")
+    if call and kind == "poisson" and ("," in call[2] or not call[2].strip()):
+        raise ValueError(f"{value!r}: poisson is written poisson(mean), with the mean gap")
     draw = SECONDS.draw(f"exponential({call[2]})" if call and kind == "poisson" else value)
     if draw.values[0] == 0 and (draw.kind in ("exponential", "lognormal") or not any(draw.values)):
         raise ValueError(f"{value!r} is not a clock: all its gaps would be zero")

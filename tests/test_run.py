@@ -232,3 +232,8 @@ def test_points_that_share_their_data_prepare_them_once(tmp_path):
     for algorithm in ("fedavg", "fedprox", "local"):
         running.build(small_points.scenario(algorithm=algorithm), tmp_path, Recorder())
     assert (learning.periods_of.cache_info().misses, learning.periods_of.cache_info().hits) == (1, 2)
+
+
+def test_until_at_the_very_second_of_an_observation_ends_the_run(tmp_path):
+    row = small_points.run_in(tmp_path / "run", measure__until="2 s", measure__every="0.5 s")
+    assert (row["status"], row["sim_seconds"]) == ("done", 2.0)

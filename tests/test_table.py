@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,6 +44,7 @@ def test_quotes_other_line_ends_and_a_byte_order_mark_are_read(tmp_path):
     assert read(path, COLUMNS)["client"].tolist() == [1, 2]
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2**63 - 1), st.floats(0, 100), st.sampled_from(["fast", "slow"])),

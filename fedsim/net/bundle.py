@@ -42,18 +42,14 @@ class Bundle(Pool):
 
     def leave(self, flow: Flow) -> float:
         """Let a flow go for good and return its bytes to go."""
-        moved = flow.where is not Where.PARKED
-        left = self._exit(flow)
-        self._forget(flow, moved)
+        left = self._take_out(flow)
         for pipe in self.pipes:
             pipe.part(self._seen)
         return left
 
     def set_ceiling(self, flow: Flow, ceiling: float) -> None:
         """Let a flow come in again under another ceiling."""
-        moved = flow.where is not Where.PARKED
-        left = self._exit(flow)
-        self._forget(flow, moved)
+        left = self._take_out(flow)
         flow.ceiling = ceiling
         self._take_in(flow, left)
 
@@ -61,9 +57,11 @@ class Bundle(Pool):
         """Let all flows go that have ended, and return them."""
         ended = self._take_ended()
         for flow in ended:
-            self._forget(flow, True)
+            self._wanted -= flow.ceiling
             for pipe in self.pipes:
                 pipe.part(self._seen)
+        if ended:
+            self._rest()
         return ended
 
     def next_end(self) -> float:
@@ -97,12 +95,17 @@ class Bundle(Pool):
         self._wanted += flow.ceiling
         self._peak = max(self._peak, self._wanted)
 
-    def _forget(self, flow: Flow, moved: bool) -> None:
-        """Count a flow out that has been taken out, where it was one that moved."""
-        if not moved:
-            return
-        self._wanted -= flow.ceiling
-        if not self._free + self._capped and self._peak:
+    def _take_out(self, flow: Flow) -> float:
+        moved = flow.where is not Where.PARKED
+        left = self._exit(flow)
+        if moved:
+            self._wanted -= flow.ceiling
+            self._rest()
+        return left
+
+    def _rest(self) -> None:
+        """Where nobody moves any more, take it off the pipes and start the sum afresh."""
+        if not self._free + self._capped:
             self._wanted = self._peak = 0.0
             for pipe in self.pipes:
                 del pipe.bundles[self]

@@ -1,10 +1,10 @@
 """Progressive filling: the levels of bundles whose flows meet on several pipes, max–min fairly.
 
 One level rises for all.  Where a pipe is full, the bundles on it stay at that level, and the others go on.  Source:
-Bertsekas and Gallager, Data Networks, section 6.5.2, here for bundles instead of single flows: with some flows FREE
-and the rest CAPPED a bundle takes `free_weight` times the level and `capped_rate`, which for every level is at least what it would
-take with each flow where it belongs.  So the lowest level among pipes is never too high; flows are moved to where they
-belong at it, until it holds.  As it only rises, none is freed again that has been capped.
+Bertsekas and Gallager, Data Networks, section 6.5.2, here for bundles instead of single flows: with some of its flows
+FREE and the rest CAPPED a bundle takes `capped_rate` and `free_weight` times the level, which at every level is at
+least what it would take with each flow where it belongs.  So the lowest level among pipes is never too high; flows are
+moved to where they belong at it, until it holds.  As it only rises, none is freed again that has been capped.
 """
 
 import math

@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fedsim.net import line, tcp
 from fedsim.net.line import Line
@@ -15,8 +16,7 @@ from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """What a client's flow meets, in bytes/s: its own link, the opposite one, the server's; `flows` share its own."""
 
     rate: float

@@ -1,8 +1,8 @@
-"""Network: carries messages between the server and its clients, and records the passage of each.
+"""Network: carries messages between nodes that a topology connects, and records the passage of each.
 
-A star: every message goes over one client's access link and one direction of the server's, which all clients share
-(`ingress` for uploads, `egress` for downloads).  Not modelled: trees of edge servers, messages from client to client,
-uploads that slow downloads.
+In a star every message goes over one client's access link and one direction of the server's, which all clients share
+(`ingress` for uploads, `egress` for downloads); other topologies put links between, or do without a server.  Not
+modelled: uploads that slow downloads, messages that take several ways at once.
 """
 
 import math
@@ -15,17 +15,20 @@ import numpy as np
 import simpy
 
 from fedsim import record
-from fedsim.net.bucket import Bucket
 from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect
-from fedsim.net.lane import BITS, Lane
+from fedsim.net.fabric import Fabric
+from fedsim.net.lanes import Lanes
 from fedsim.net.link import Link
 from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
+from fedsim.net.pipe import Pipe
+from fedsim.net.shaping import shaped
+from fedsim.net.topologies.star import Star
+from fedsim.net.topology import Cable, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer
-from fedsim.record import SERVER
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,12 @@ class ServerAccess:
     ingress_burst: float = 0.0
     egress_burst: float = 0.0
 
-    def link(self, env: simpy.Environment, model: Model, upload: bool) -> Link:
-        """Return the link of one direction; ValueError for a negative number."""
-        rate, buffer, burst = (
-            (self.ingress, self.ingress_buffer, self.ingress_burst)
-            if upload
-            else (self.egress, self.egress_buffer, self.egress_burst)
-        )
-        return Link(env, model.capacity(_bytes_a_second(rate)), buffer, burst)
+    def cables(self) -> dict[str, Cable]:
+        """Return the two links by name."""
+        return {
+            "ingress": Cable(self.ingress, self.ingress_buffer, self.ingress_burst),
+            "egress": Cable(self.egress, self.egress_buffer, self.egress_burst),
+        }
 
 
 class Network:
@@ -63,6 +64,7 @@ class Network:
         *,
         rng: Callable[[str], np.random.Generator],
         record: Callable[[record.Transfer], None],
+        topology: Topology = Star(),  # noqa: B008 - frozen
         server: ServerAccess = ServerAccess(),
         effects: Sequence[Effect] = (),
         model: Model = Fluid(),  # noqa: B008 - frozen
@@ -72,15 +74,14 @@ class Network:
 
         `rng` gives an independent random stream a name.  Each transfer has its own, named after its ends and how many
         went between them before, so that what one draws never depends on the others.  With `reuse` a message goes over
-        a connection that an earlier one has left open.
+        a connection that an earlier one has left open.  Raises UserError where the topology does not fit the clients.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record = rng, record
-        self._servers = {True: _bytes_a_second(server.ingress), False: _bytes_a_second(server.egress)}
-        self._links = {up: server.link(env, model, up) for up in (True, False)}
-        self._lanes: dict[tuple[int, bool], Lane[Passage]] = {}
-        self._buckets: dict[tuple[int, bool], Bucket] = {}
-        self._carried = {up: np.zeros(len(nodes)) for up in (True, False)}
+        self.layout = topology.lay(len(nodes), rng("topology"))
+        cables = (server.cables() if topology.has_server else {}) | self.layout.cables
+        self._fabric = Fabric(env, nodes, model, cables, meshed=bool(self.layout.cables))
+        self._lanes = Lanes(env, nodes, model, self.layout, self._fabric)
         self._connections = Connections() if reuse else None
         self._sent: Counter[tuple[int, int]] = Counter()
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
@@ -91,43 +92,60 @@ class Network:
                 env.process(drive)
 
     @property
-    def shared(self) -> dict[str, Link]:
-        """The links that several clients share, by name."""
-        return {"ingress": self._links[True], "egress": self._links[False]}
+    def shared(self) -> dict[str, Link | Pipe]:
+        """The links that several clients share, by name; none among peers."""
+        return self._fabric.links
 
     @property
-    def ingress(self) -> Link:
-        """The server's link for uploads, in bytes/s."""
-        return self._links[True]
+    def ingress(self) -> Link | Pipe:
+        """The server's link for all uploads, in bytes/s; KeyError where there is no server."""
+        return self._fabric.links["ingress"]
 
     @property
-    def egress(self) -> Link:
-        """The server's link for downloads, in bytes/s."""
-        return self._links[False]
+    def egress(self) -> Link | Pipe:
+        """The server's link for all downloads, in bytes/s; KeyError where there is no server."""
+        return self._fabric.links["egress"]
+
+    @property
+    def edges(self) -> int:
+        """How many edge aggregators there are; their nodes are -2, -3, and so on."""
+        return self.layout.edges
+
+    def edge_of(self, client: int) -> int:
+        """Return the node number of a client's edge aggregator; ValueError where there is none."""
+        return self.layout.edge_of(client)
+
+    def neighbours(self, client: int) -> tuple[int, ...]:
+        """Return the clients that a client can talk with, ascending; empty where there is a server."""
+        return self.layout.neighbours(client)
 
     def metered(self, client: int, upload: bool) -> float:
         """Return the wire bytes that have gone over a client's access link, those of messages that were cut included.
 
         They are counted where they move, whatever the rows say; those that move now once they stop.
         """
-        return float(self._carried[upload][client])
+        return float(self._lanes.carried[upload][client])
 
     def stay(self, rng: np.random.Generator) -> float:
         """Draw the seconds of work after which a client that is busy leaves; infinity: it does not."""
         return min((effect.stay(rng) for effect in self.effects), default=math.inf)
 
     def send(self, message: Message) -> Delivery:
-        """Send a message from the server to a client or back; at once lost if the client is offline.
+        """Send a message from one node to another; at once lost if a client at an end of it is offline.
 
         The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises ValueError
-        for a message that does not run between the server and a client there is.
+        where the topology has no way from one to the other.
         """
-        client = self._client_of(message)
-        transfer = self._transfer(message, client)
+        try:
+            route = self.layout.route(message.src, message.dst)
+        except ValueError as error:
+            raise ValueError(f"'{message.kind}' cannot be sent: {error}") from None
+        transfer = self._transfer(message, route)
         delivery = Delivery(self.env)
         delivery.defused = True  # a loss that nobody waits for is no failure of the run
-        if self.nodes.online[client]:
-            passage = Passage(self.env, transfer, self._lane(client, transfer.upload), self.model, self._on_arrival)
+        if self._is_online(route.out) and self._is_online(route.into):
+            lane, track = self._lanes.find(message.src, message.dst, route)
+            passage = Passage(self.env, transfer, lane, track, self.model, self._on_arrival)
             self._under_way[passage] = message, delivery, self._connect(transfer)
             delivery.on_abort = partial(self._cut, passage)
             passage.begin()
@@ -140,48 +158,15 @@ class Network:
         for passage in list(self._under_way):
             self._cut(passage)
 
-    def _client_of(self, message: Message) -> int:
-        client = message.dst if message.src == SERVER else message.src
-        if (message.src == SERVER) == (message.dst == SERVER) or not 0 <= client < len(self.nodes):
-            raise ValueError(
-                f"'{message.kind}' goes from {message.src} to {message.dst}: one end must be the server ({SERVER}), "
-                f"the other a client from 0 to {len(self.nodes) - 1}"
-            )
-        return client
+    def _is_online(self, client: int | None) -> bool:
+        return client is None or bool(self.nodes.online[client])
 
-    def _transfer(self, message: Message, client: int) -> Transfer:
+    def _transfer(self, message: Message, route: Route) -> Transfer:
         pair = message.src, message.dst
         number = self._sent[pair]
         self._sent[pair] += 1
-        nodes, upload = self.nodes, message.dst == SERVER
-        transfer = Transfer(
-            *pair, client, upload, message.nbytes, self.env.now,
-            rtt=2 * float(nodes.latency[client]), jitter=float(nodes.jitter[client]),
-            loss_up=float(nodes.loss_up[client]), loss_down=float(nodes.loss_down[client]),
-        )  # fmt: skip
-        if self.effects or transfer.loss_up or transfer.loss_down:
-            rng = self._rng(f"transfer/{message.src}/{message.dst}/{number}")
-            transfer.handshake_draw, transfer.loss_draw = map(float, rng.random(2))
-            for effect in self.effects:
-                effect.shape(transfer, rng)
-        return transfer
-
-    def _lane(self, client: int, upload: bool) -> Lane[Passage]:
-        key = client, upload
-        if key not in self._lanes:
-            link, rate, carried = self._links[upload], self._servers[upload], self._carried[upload]
-            bucket = self._bucket(client, upload)
-            self._lanes[key] = Lane[Passage](
-                self.env, self.nodes, client, upload, link, (link,), rate, self.model, bucket, carried
-            )
-        return self._lanes[key]
-
-    def _bucket(self, client: int, upload: bool) -> Bucket | None:
-        """Return the bucket of a client's access link, None where it holds nothing."""
-        key, bursts = (client, upload), self.nodes.up_burst if upload else self.nodes.down_burst
-        if key not in self._buckets and bursts[client]:
-            self._buckets[key] = Bucket(float(bursts[client]))
-        return self._buckets.get(key)
+        stream = partial(self._rng, f"transfer/{message.src}/{message.dst}/{number}")
+        return shaped(message, route, self.nodes, self.effects, self.env.now, stream)
 
     def _connect(self, transfer: Transfer) -> Connection | None:
         if self._connections is None:
@@ -190,18 +175,16 @@ class Network:
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
-            for lane in self._lanes_of(client):
+            for lane in self._lanes.of(client):
                 for passage in list(lane.passages):
                     self._cut(passage)
             if self._connections:
                 self._connections.close(client)
 
     def _on_rates(self, client: int) -> None:
-        for lane in self._lanes_of(client):
+        self._fabric.refresh(client)
+        for lane in self._lanes.of(client):
             lane.refresh()
-
-    def _lanes_of(self, client: int) -> list[Lane[Passage]]:
-        return [lane for up in (False, True) if (lane := self._lanes.get((client, up)))]
 
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)
@@ -218,9 +201,7 @@ class Network:
             self._lose(passage.transfer.start, message, delivery, moved)
 
     def _remove(self, passage: Passage) -> tuple[Message, Delivery, Connection | None]:
-        transfer = passage.transfer
-        if not passage.lane.passages:  # an idle client is a row and nothing else
-            self._lanes.pop((transfer.client, transfer.upload))
+        self._lanes.release(passage.transfer.src, passage.transfer.dst, passage.lane)
         return self._under_way.pop(passage)
 
     def _lose(self, sent: float, message: Message, delivery: Delivery, moved: float) -> None:
@@ -231,7 +212,3 @@ class Network:
     def _add_row(self, sent: float, message: Message, moved: int, fate: str) -> None:
         ends = message.src, message.dst, message.kind, message.version
         self._record(record.Transfer(sent, self.env.now, *ends, message.nbytes, moved, fate))
-
-
-def _bytes_a_second(rate: float | None) -> float:
-    return math.inf if rate is None else rate / BITS

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 import simpy
 
-from fedsim.net.lane import Lane
+from fedsim.net.lane import Lane, Track
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
 
@@ -27,19 +27,20 @@ class Phase(Enum):
 
 
 class Passage:
-    """One transfer under way in its lane; `arrived` is called when it ends by itself, not when it is cut."""
+    """A transfer under way in a lane, over a track; `arrived` is called when it ends by itself, not when it is cut."""
 
     def __init__(
         self,
         env: simpy.Environment,
         transfer: Transfer,
         lane: "Lane[Passage]",
+        track: Track,
         model: Model,
         arrived: Callable[["Passage"], None],
     ) -> None:
         """Make it ready; `begin` sets it off."""
         self.transfer = transfer
-        self.lane = lane
+        self.lane, self.track = lane, track
         self.size = model.size(transfer)
         self.paused = False  # whether a loss has made it pause
         self.moved = 0.0  # wire bytes that are through
@@ -82,8 +83,8 @@ class Passage:
 
     def _start(self) -> None:
         nbytes = min(self._pause_at, self.size)
-        credit = self.lane.credit(self, min(nbytes, self._burst))
-        self._count(credit)
+        if credit := self.lane.credit(self, min(nbytes, self._burst)):
+            self._count(credit)
         self._enter(nbytes - credit)
 
     def _recovered(self) -> None:

@@ -57,7 +57,7 @@ class Pipe:
         """Start idle; see `Mesh.pipe`."""
         if not (burst >= 0 and (buffer is None or buffer >= 0)):
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
-        self._capacity = checked_capacity(capacity)
+        self.capacity = checked_capacity(capacity)
         self._mesh, self._number, self._buffer, self.burst = mesh, number, buffer, burst
         self._full = Spell()
         self._rested = -math.inf  # when the last flow left
@@ -65,16 +65,11 @@ class Pipe:
         self.bundles: dict[Bundle, None] = {}  # those that have flows moving, in the order in which they began to
         self.may_bind = False  # whether the last settling had to reckon with it
 
-    @property
-    def capacity(self) -> float:
-        """The capacity in bytes/s."""
-        return self._capacity
-
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity (bytes/s) from now on; ValueError if it is negative."""
         checked_capacity(capacity)
         self._mesh.touch_all(self)
-        self._capacity = capacity
+        self.capacity = capacity
 
     @property
     def load(self) -> float:
@@ -85,7 +80,7 @@ class Pipe:
     @property
     def buffer(self) -> float:
         """The bytes that can wait before it."""
-        return default_buffer(self._capacity) if self._buffer is None else self._buffer
+        return default_buffer(self.capacity) if self._buffer is None else self._buffer
 
     @property
     def full_since(self) -> float:
@@ -95,7 +90,7 @@ class Pipe:
     @property
     def tokens(self) -> float:
         """The bytes that would pass at once now: none while a flow is here."""
-        return 0.0 if self.flows else tokens(self.burst, self._capacity, self._mesh.env.now - self._rested)
+        return 0.0 if self.flows else tokens(self.burst, self.capacity, self._mesh.env.now - self._rested)
 
     def part(self, now: float) -> None:
         """Count a flow as gone; the bucket fills again once there is none."""
@@ -109,13 +104,13 @@ class Pipe:
 
     def before(self, other: "Pipe") -> bool:
         """Tell whether it is the narrower of the two (of equals, one is), which bounds what comes to the other."""
-        return (self._capacity, self._number) < (other._capacity, other._number)
+        return (self.capacity, self._number) < (other.capacity, other._number)
 
     def could_bind(self) -> bool:
         """Tell whether more than its capacity could come through the narrower pipes of its flows."""
-        if self._capacity == math.inf:
+        if self.capacity == math.inf:
             return False
-        return sum(bundle.most_through(self) for bundle in self.bundles) > self._capacity
+        return sum(bundle.most_through(self) for bundle in self.bundles) > self.capacity
 
     def level_with(self, weight: float) -> float:
         """Return at most the level that one more flow of this weight would come to, if no other pipe were narrower.
@@ -123,18 +118,18 @@ class Pipe:
         Nobody takes more than its bundle could send, nor more than it takes at that level in the places that the
         flows have now, or with all of them at the level: whichever of the two leaves more room.
         """
-        if self._capacity == math.inf:
+        if self.capacity == math.inf:
             return math.inf
         now = [(bundle.capped_rate, bundle.free_weight, bundle.most_through(self)) for bundle in self.bundles]
         alike = [(0.0, bundle.weight, bundle.most_through(self)) for bundle in self.bundles]
-        return max(_level(self._capacity, now, weight), _level(self._capacity, alike, weight))
+        return max(_level(self.capacity, now, weight), _level(self.capacity, alike, weight))
 
     def check(self, now: float) -> None:
         """Note since when it has been full; Breach where more goes through than it can carry."""
         load = self.present_load()
-        if load > self._capacity * (1 + EXACT) + SLACK:
-            raise Breach(f"at {now} s a link of {self._capacity} bytes/s carries {load}")
-        self._full.note(0 < self._capacity * (1 - EXACT) <= load, now)
+        if load > self.capacity * (1 + EXACT) + SLACK:
+            raise Breach(f"at {now} s a link of {self.capacity} bytes/s carries {load}")
+        self._full.note(0 < self.capacity * (1 - EXACT) <= load, now)
 
 
 def _level(room: float, parts: list[tuple[float, float, float]], weight: float) -> float:

@@ -68,7 +68,7 @@ def read(path: Path, window: float = 0.5) -> Trace:
         return _packets(path, lines, window)
     if len(lines[0][1]) == 2 and "," not in text:
         return _samples(path, lines)
-    table = " (a table with commas is an option 'rates')" if "," in text else ""
+    table = " (a table with commas belongs to the option 'rates')" if "," in text else ""
     raise fault(path, lines[0][0], f"a line is either one millisecond or seconds and Mbit/s{table}")
 
 

@@ -13,18 +13,22 @@ from fedsim.net.message import Message
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """`nbytes` from `src` to `dst`, one of which is the server and the other `client`; losses are those of a packet."""
+    """`nbytes` from `src` to `dst`; losses are those of a packet.
+
+    `client` is the one at the end that is a client: the sender between two peers, and the edge aggregator's node where
+    no end is a client.
+    """
 
     src: int
     dst: int
     client: int
-    upload: bool  # from the client to the server
+    upload: bool  # from `client` on
     nbytes: int
     start: float  # seconds
     rtt: float  # seconds there and back
     jitter: float = 0.0  # longest extra delay of a packet, each way
-    loss_up: float = 0.0  # from client to server
-    loss_down: float = 0.0
+    loss_up: float = 0.0  # of what `client` sends
+    loss_down: float = 0.0  # of what it receives
     handshake_draw: float = 0.0  # in [0, 1): how many handshakes are lost
     loss_draw: float = 0.0  # in [0, 1): when the first packet is lost
     queue: float = 0.0  # seconds that packets wait where others keep a link full; the network sets it as it goes

@@ -1,11 +1,12 @@
 """Asynchronous updates from a buffer (FedBuff: Nguyen et al., AISTATS 2022; with a buffer of 1, FedAsync).
 
-So many clients are at work at any time: whenever one has replied or is lost, another is asked.  Replies wait in the
-buffer until there are `buffer` of them, which the server then folds, one update after another; meanwhile replies go on
-coming and clients go on being asked.  A reply whose client had downloaded the model tau updates before it is folded
-weighs rate * s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = b and from there on
-1 / (a (tau - b) + 1) (hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before
-the last update the server stops asking, and whoever is still at work is late.
+So many clients are at work at any time: whenever one has replied or is lost, another is asked at once, with the model
+as it then is: the reply that has just come is not in it, for folding takes time.  Replies wait in the buffer until
+there are `buffer` of them, which the server then folds, one update after another; meanwhile replies go on coming and
+clients go on being asked.  A reply whose client had downloaded the model tau updates before it is folded weighs rate *
+s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = b and from there on 1 / (a (tau - b) +
+1) (hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before the last update
+the server stops asking, and whoever is still at work is late.
 
 Not modelled: FedAsync's proximal term (which is the algorithm's), FedBuff's clipping and noise.
 """

@@ -29,5 +29,5 @@ class Availability(Sampler):
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""
         sign = 1.0 if self.prefer == "often" else -1.0
-        with np.errstate(divide="ignore"):  # who has come online this instant for the first time has a share of 0
+        with np.errstate(divide="ignore", over="ignore"):  # who has only just come for the first time has a share of 0
             return draw(free, count, rows.availability()[free] ** (sign * self.exponent), rng)

@@ -52,6 +52,16 @@ class World:
     network: Network
     rows: list = field(default_factory=list)
 
+    def lane(self, client, upload):
+        """What a client has under way in one direction; None where it is idle."""
+        found = (lane for lane in self.network._lanes.of(client) if lane.upload is upload)
+        return next(found, None)
+
+    def flows(self, client, upload):
+        """Those of a client that move now."""
+        lane = self.lane(client, upload)
+        return list(lane._flows.values()) if lane else []
+
     def at(self, time, call, *args):
         """Have something done at that time."""
         simpy.Timeout(self.env, time - self.env.now).callbacks.append(lambda _: call(*args))
@@ -76,7 +86,7 @@ def fluid(**constants):
 
 
 def fill(ceilings, capacity, weights=None):
-    """Max–min rates: raise all flows alike (or by weight), freeze those that reach their ceiling, go on with the rest."""
+    """Max–min rates: raise all flows alike, or by weight, freeze those that reach their ceiling, raise the rest."""
     ceilings = np.asarray(ceilings, float)
     weights = np.ones(len(ceilings)) if weights is None else np.asarray(weights, float)
     rates, rising = np.zeros(len(ceilings)), np.ones(len(ceilings), bool)

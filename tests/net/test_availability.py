@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import down, world
 
@@ -52,6 +52,7 @@ def test_the_end_of_a_stretch_cuts(tmp_path):
     assert [(row.fate, row.arrived) for row in here.rows] == [("cut", 5.0)]
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1, 6)), min_size=1, max_size=12))
 def test_a_table_of_sound_stretches_is_followed_and_any_other_refused(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("churn") / "online.csv"

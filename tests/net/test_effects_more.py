@@ -96,6 +96,14 @@ def test_an_outage_of_a_link_stops_all_flows_on_it(direction):
     assert here.network.shared[direction].capacity == 1e6
 
 
+def test_what_is_sent_in_an_outage_of_the_link_waits_for_its_end():
+    outage = Outage(every=1.0, length=3.0, times="fixed", link="ingress")
+    here = world(latency=0.0, uplink=80e6, server=access(8e6), effects=[outage])
+    here.at(2.0, here.network.send, up(0, 500_000))
+    here.env.run(until=6)
+    assert [(row.fate, row.arrived) for row in here.rows] == [("delivered", pytest.approx(4.518, abs=0.001))]
+
+
 def test_a_share_of_the_clients_is_slow_for_good():
     here, moves, _ = watched([Straggler(factor=5.0, share=0.2, links=True)], clients=50)
     slow = here.nodes.slowdown == 5.0
@@ -235,10 +243,10 @@ def test_the_same_seed_gives_the_same_run(effect):
     assert told(0) != told(1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
-    st.sampled_from([0.3, 1.0, 2.0]),
-    st.sampled_from([0.3, 1.0, 2.0]),
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.sampled_from([0.5, 1.0, 2.0]),
     st.lists(st.tuples(st.integers(0, 3), st.floats(0, 5), st.integers(0, 2_000_000)), min_size=1, max_size=6),
 )
 def test_no_bytes_come_or_go_however_often_rates_change(every, length, sends):
@@ -247,7 +255,7 @@ def test_no_bytes_come_or_go_however_often_rates_change(every, length, sends):
     here = world(clients=4, server=access(20e6), effects=[*effects, Congestion(0.3, on=every, off=length)])
     for client, time, nbytes in sends:
         here.at(time, here.network.send, up(client, nbytes))
-    here.env.run(until=400)
+    here.env.run(until=150)
     assert sorted(row.nbytes for row in here.rows) == sorted(nbytes for _, _, nbytes in sends)
     assert {row.fate for row in here.rows} == {"delivered"}
     assert all(row.arrived - row.sent >= row.nbytes / 1e6 for row in here.rows)

@@ -197,6 +197,16 @@ def test_an_outage_parks_a_flow_and_its_bytes_wait():
     assert close(traffic.run(), [5.5, 1.5])
 
 
+@pytest.mark.parametrize("ceiling", [5e-324, 2.2e-308, 1e-12])
+def test_a_ceiling_next_to_nothing_is_an_outage(ceiling):
+    """No flow ends at such a rate, and the date on which it would is no number to reckon with."""
+    traffic = Traffic([(0.0, 1e6, ceiling), (0.0, 1e6, 1e6)], 1e6)
+    traffic.at(2.0, lambda: traffic.link.set_ceiling(traffic.active[0], 1e6))
+    traffic.at(2.5, lambda: traffic.link.set_ceiling(traffic.active[0], ceiling))
+    traffic.at(3.5, lambda: traffic.link.set_ceiling(traffic.active[0], 1e6))
+    assert close(traffic.run(), [4.0, 1.0])
+
+
 def test_a_flow_that_joins_parked_moves_once_its_ceiling_rises():
     traffic = Traffic([(0.0, 1e6, 0.0)], 1e6)
     traffic.at(3.0, lambda: traffic.link.set_ceiling(traffic.active[0], 5e5))

@@ -163,6 +163,45 @@ def test_a_cut_in_any_phase(how, phase):
     assert len(here.rows) == 1
 
 
+@pytest.mark.parametrize("how", ["abort", "sleep", "leave", "close"])
+def test_a_cut_in_the_pause_after_a_loss(how):
+    """Nothing moves in it: what had gone before the loss is what is told."""
+    model = fluid(deterministic=True)
+    here = world(0.1, 8e6, model=model, columns={"loss_up": 0.01})
+    delivery = here.network.send(up(0, 1_448_000))
+    calls = {
+        "abort": delivery.abort,
+        "sleep": lambda: here.nodes.sleep(0),
+        "leave": lambda: here.nodes.leave(0),
+        "close": here.network.close,
+    }
+    size, wait = tcp.wire_size(MODEL, 1_448_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
+    lost = tcp.first_loss(model.constants, 1000, 0.01, 0.0) * 1500
+    pause = 0.2 + wait + tcp.stall(MODEL, size, 0.2, 1e6) + lost / 1e6
+    here.env.run(until=pause + 0.1)
+    assert here.network.ingress.load == 0
+    calls[how]()
+    here.env.run()
+    assert [(row.fate, row.wire_bytes) for row in here.rows] == [("cut", math.floor(lost))]
+    assert here.network.metered(0, True) == pytest.approx(lost)
+
+
+def test_all_flows_of_a_client_get_their_part_whenever_one_comes_or_goes():
+    """Four uploads that begin and end at different times: at any time each of k has a k-th, and they fill the link."""
+    here = world(0.0, 8e6)
+    for number in range(4):
+        here.at(0.1 * number, here.network.send, up(0, 1_448_000 - 100_000 * number))
+    seen = set()
+    for tick in range(600):
+        here.env.run(until=0.01 * tick + 0.005)
+        if flows := here.flows(0, True):
+            rates = [here.network.ingress.rate(flow) for flow in flows]
+            assert rates == pytest.approx([1e6 / len(rates)] * len(rates))
+            seen.add(len(rates))
+    assert seen == {1, 2, 3, 4}
+    assert len(here.rows) == 4
+
+
 def test_a_cut_flow_gives_its_share_to_the_others():
     here = world(latency=0.0, uplink=8e6, clients=2, server=access(8e6))
     here.network.send(up(0, 1_448_000))

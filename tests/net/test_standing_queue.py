@@ -124,7 +124,7 @@ def test_flows_that_come_and_go_keep_an_access_link_full():
         here.network.send(up(0, nbytes))
     cut = here.network.send(up(0, 10**7))
     here.at(0.5, cut.abort)
-    lane = here.network._lanes[0, True]
+    lane = here.lane(0, True)
     here.env.run(until=0.1)
     began = lane.full_since
     assert 0.02 < began < 0.1
@@ -139,7 +139,7 @@ def test_flows_that_come_and_go_keep_an_access_link_full():
 def test_a_flow_below_its_ceiling_ends_the_spell_of_its_access_link():
     here = world(0.0, [8e6, 8e6], 8e6, 2, server=access(12e6))
     here.network.send(up(0, BULK))
-    lane = here.network._lanes[0, True]
+    lane = here.lane(0, True)
     here.at(1.0, here.network.send, up(1, 10**6))
     here.env.run(until=0.5)
     assert (lane.full_since, here.network.ingress.full_since) == (0.0, math.inf)
@@ -154,7 +154,7 @@ def test_a_lower_rate_that_flows_then_fill_is_full_from_then_on():
     """Acknowledgements hold the upload at 577 kB/s of 1 MB/s until the uplink is no faster than that."""
     here = world(0.0, 8e6, 80e3)
     here.network.send(up(0, BULK))
-    lane = here.network._lanes[0, True]
+    lane = here.lane(0, True)
     here.at(1.0, lambda: here.nodes.set_rate(0, uplink=4e6))
     here.env.run(until=0.9)
     assert lane.full_since == math.inf
@@ -195,10 +195,7 @@ def test_a_link_tells_since_when_its_load_has_been_its_capacity(changes):
     for wait, ceiling in changes:
         env.run(until=env.now + wait)
         link.set_ceiling(flow, ceiling)
-        if link.load < link.capacity * (1 - 1e-9):
-            since = math.inf
-        else:
-            since = min(since, env.now)
+        since = math.inf if link.load < link.capacity * (1 - 1e-9) else min(since, env.now)
         assert link.full_since == since
 
 

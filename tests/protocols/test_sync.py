@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from fake_world import Number, Silent, check_books, lab, trip
+from fake_world import Number, Period, Silent, check_books, lab, trip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +76,16 @@ def test_when_all_are_offline_the_round_begins_as_soon_as_one_wakes():
     assert here.world.server.state["clients"] == ((1,),)
     assert here.updates[0].time == pytest.approx(5.0 + trip(Number()))
     assert [(row.client, row.start, row.end) for row in here.spans if row.what == "offline"] == [(1, 0, 5), (0, 0, 6)]
+
+
+def test_when_nobody_holds_data_the_round_begins_as_soon_as_some_arrive():
+    here = lab(clients=2)
+    here.world.clients.holding[:] = False
+    here.at(3.0, here.world.deliver, 1, Period())
+    here.at(9.0, here.world.deliver, 0, Period())
+    assert here.run(Sync(rounds=1, clients=2))
+    assert here.world.server.state["clients"] == ((1,),)
+    assert here.updates[0].time == pytest.approx(3.0 + trip(Number()))
 
 
 def test_when_nobody_ever_comes_back_the_clock_stands_still():

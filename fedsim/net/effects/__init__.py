@@ -1,1 +1,1 @@
-"""Effects: jitter, loss, churn, dropout, one file each."""
+"""Effects: what disturbs transfers, links and clients, one file each."""

@@ -1,0 +1,75 @@
+"""A hundred thousand clients of which a thousand are asked: seconds, memory and SimPy events a transfer.
+
+    python benchmarks/crowd.py
+
+Runs the first point of scenarios/hundred_thousand.yaml (20 rounds, timing only, with churn) in this process, and once
+more without churn, so that the events of clients coming and going can be told from those of transfers.  The named
+alternative is a process and an object a client that waits to be asked: what it costs to have that many, before any
+message is sent.
+"""
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+import simpy
+
+from fedsim import scenario_file
+from fedsim.record import Recorder, Transfer
+from fedsim.run import build
+
+SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
+
+
+class Counted(Recorder):
+    """Counts transfers as they are recorded."""
+
+    transfers = 0
+
+    def add(self, row):
+        self.transfers += isinstance(row, Transfer)
+        super().add(row)
+
+
+def rounds(*flags):
+    """Run the first point; return wall seconds, simulated seconds, transfers and scheduled events."""
+    scenario, _ = scenario_file.load(SCENARIO, flags)
+    point = next(iter(scenario.points()))
+    recorder = Counted()
+    began = time.perf_counter()
+    world, _, done = build(point.scenario, Path(), recorder)
+    world.env.run(until=done)
+    world.end()
+    world.ledger.close()
+    events = next(world.env._eid)  # SimPy numbers every event that it schedules
+    return time.perf_counter() - began, world.env.now, recorder.transfers, events
+
+
+def waiting_processes(count):
+    """Return the seconds that as many waiting processes take to set up: an idle client as a process."""
+
+    def idle(env):
+        yield env.event()
+
+    began, env = time.perf_counter(), simpy.Environment()
+    for _ in range(count):
+        env.process(idle(env))
+    env.run()
+    return time.perf_counter() - began
+
+
+def main():
+    seconds, simulated, transfers, events = rounds()
+    _, _, calm_transfers, calm_events = rounds("network.effects=[]")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
+    print(f"20 rounds of 1,000 out of 100,000 clients, with churn: {seconds:.1f} s, {simulated:,.0f} s simulated")
+    print(f"  {transfers:,} transfers, {events:,} events in all")
+    # An ask takes four events of its own for its two transfers: its process begins, its work ends, it ends, it is over.
+    print(f"  without churn: {calm_transfers:,} transfers, {calm_events / calm_transfers - 2:.2f} events each, and 2 for asks")
+    print(f"  memory at most {memory:,.0f} MB")
+    print(f"  100,000 waiting processes alone: {waiting_processes(100_000):.1f} s before the first message")
+
+
+if __name__ == "__main__":
+    main()

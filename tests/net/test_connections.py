@@ -1,0 +1,106 @@
+"""Connections that stay open: no handshake, and no slow start while the window is open."""
+
+import pytest
+from netlab import down, fluid, up, world
+
+from fedsim.net import tcp
+from fedsim.net.tcp import TransferModel
+
+MODEL = TransferModel()
+NBYTES = 1_448_000
+STALL = tcp.stall(MODEL, 1_500_000, 0.1, 1e6)
+UP, DOWN = 0.05 + 1.5, 0.05 + 0.05 + 1.5  # without handshake and slow start
+
+
+def times(*sends, clients=1, reuse=True, **options):
+    """Seconds that each message took, in the order of sending."""
+    here = world(0.05, clients=clients, reuse=reuse, **options)
+    for number, (at, message) in enumerate(sends):
+        message.version = number
+        here.at(at, here.network.send, message)
+    here.env.run()
+    return [row.arrived - row.sent for row in sorted(here.rows, key=lambda row: row.version)], here
+
+
+def test_without_reuse_every_message_opens_its_own():
+    took, _ = times((0, up(0, NBYTES)), (3, up(0, NBYTES)), reuse=False)
+    assert took == pytest.approx([0.1 + STALL + UP] * 2)
+
+
+@pytest.mark.parametrize(("direction", "warm"), [(up, UP), (down, DOWN)])
+def test_the_next_message_needs_no_handshake_and_soon_no_slow_start(direction, warm):
+    """The first arrives by 1.95 s; the time-out is 0.2 s, twice the round trip."""
+    first, _ = times((0, direction(0, NBYTES)))
+    assert first == pytest.approx([0.1 + STALL + warm])
+    end = first[0]
+    took, _ = times((0, direction(0, NBYTES)), (end + 0.19, direction(0, NBYTES)))
+    assert took[1] == pytest.approx(warm)
+    took, _ = times((0, direction(0, NBYTES)), (end + 0.21, direction(0, NBYTES)))
+    assert took[1] == pytest.approx(STALL + warm)
+
+
+def test_each_sender_has_a_window_of_its_own():
+    """After an upload a download needs no handshake, but its sender has to start slowly; then both are warm."""
+    took, _ = times((0, up(0, NBYTES)), (2.0, down(0, NBYTES)), (4.0, up(0, NBYTES)), (5.85, down(0, NBYTES)))
+    assert took == pytest.approx([0.1 + STALL + UP, STALL + DOWN, UP + STALL, DOWN])
+
+
+def test_the_time_out_is_never_below_its_least():
+    first, _ = times((0, up(0, NBYTES)), model=fluid(rto_min=1.0))
+    took, _ = times((0, up(0, NBYTES)), (first[0] + 0.9, up(0, NBYTES)), model=fluid(rto_min=1.0))
+    assert took[1] == pytest.approx(UP)
+
+
+def test_tls_is_not_repeated():
+    took, _ = times((0, up(0, 0)), (5, up(0, 0)), (9, down(0, 0)), model=fluid(tls_rtts=2))
+    assert took == pytest.approx([0.3 + 0.05, 0.05, 0.1])
+
+
+def test_who_comes_while_none_is_free_opens_another():
+    took, _ = times((0, up(0, 0)), (0, up(0, 0)), (5, up(0, 0)), (5, up(0, 0)), (5, up(0, 0)))
+    assert took == pytest.approx([0.15, 0.15, 0.05, 0.05, 0.15])
+
+
+def test_connections_are_between_two():
+    took, _ = times((0, up(0, 0)), (5, up(1, 0)), (5, up(0, 0)), clients=2)
+    assert took == pytest.approx([0.15, 0.15, 0.05])
+
+
+@pytest.mark.parametrize("how", ["sleep", "leave"])
+def test_who_goes_closes_all_it_has(how):
+    here = world(0.05, reuse=True, clients=2)
+    for client in (0, 1):
+        here.network.send(up(client, 0))
+    here.at(1.0, lambda: getattr(here.nodes, how)(0))
+    here.at(2.0, lambda: here.nodes.wake(0))
+    for client in (0, 1):
+        here.at(3.0, here.network.send, up(client, 0))
+    here.env.run()
+    assert [row.arrived - row.sent for row in here.rows] == pytest.approx([0.15, 0.15, 0.05, 0.15])
+
+
+def test_a_message_that_is_cut_takes_its_connection_with_it_and_no_other():
+    here = world(0.05, reuse=True)
+    here.network.send(up(0, 0))
+    here.network.send(up(0, 0))
+    here.at(1.0, lambda: here.at(1.5, here.network.send(up(0, NBYTES)).abort))
+    for _ in range(2):
+        here.at(3.0, here.network.send, up(0, 0))
+    here.env.run()
+    assert [row.fate for row in here.rows] == ["delivered", "delivered", "cut", "delivered", "delivered"]
+    assert [row.arrived - row.sent for row in here.rows[3:]] == pytest.approx([0.05, 0.15])
+
+
+def test_no_handshake_is_lost_where_there_is_none():
+    """Nine of ten handshakes are lost on average; the first waits for them, the second does not."""
+    columns = {"loss_down": 0.9}
+    took, _ = times((0, up(0, 0)), (5000, up(0, 0)), columns=columns, model=fluid(deterministic=True))
+    assert took[0] > 10
+    assert took[1] == pytest.approx(0.05)
+
+
+def test_the_same_seed_gives_the_same_rows():
+    sends = [(0.3 * i, (up if i % 3 else down)(i % 2, 10_000 * i)) for i in range(30)]
+    columns = {"loss_up": [0.02, 0.0], "jitter": 0.01}
+    first, second = (times(*sends, clients=2, columns=columns)[1].rows for _ in range(2))
+    assert first == second
