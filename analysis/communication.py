@@ -16,8 +16,15 @@ SERVER = -1  # the server's number in `src` and `dst`
 
 
 def directions(transfers: pd.DataFrame) -> pd.Series:
-    """Return of each transfer its direction: up (to the server), down (from it) or peer (client to client)."""
-    names = np.select([transfers["dst"] == SERVER, transfers["src"] == SERVER], ["up", "down"], "peer")
+    """Return of each transfer its direction: up (towards the server), down (away from it) or peer (client to client).
+
+    Edge aggregators, which have the numbers below the server's, stand between it and the clients, so that each hop of
+    an aggregated upload is one up.
+    """
+    source, target = (
+        np.select([transfers[end] == SERVER, transfers[end] < SERVER], [2, 1], 0) for end in ("src", "dst")
+    )
+    names = np.select([target > source, target < source], ["up", "down"], "peer")
     return pd.Series(names, index=transfers.index, dtype="str")
 
 
@@ -74,9 +81,10 @@ def wasted_parts(transfers: pd.DataFrame) -> dict[str, int]:
 def by_client(transfers: pd.DataFrame) -> pd.DataFrame:
     """Return bytes by client and direction: columns client, direction, transfers, payload, wire, wasted.
 
-    A transfer between peers is booked once, with the client that sent it.
+    A transfer between peers is booked once, with the client that sent it; one between the server and an edge
+    aggregator with the aggregator, whose number is negative.
     """
-    client = transfers["src"].where(transfers["src"] != SERVER, transfers["dst"])
+    client = transfers["src"].where((transfers["src"] >= 0) | (transfers["dst"] == SERVER), transfers["dst"])
     return split_bytes(transfers.assign(client=client, direction=directions(transfers)), ["client", "direction"])
 
 

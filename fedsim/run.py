@@ -66,7 +66,8 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
         tables["transfers"], tables["updates"], tables["scores"], **headline, target=scenario.measure.target, split=scenario.measure.splits[0],
         arrivals=tables["arrivals"],
     )  # fmt: skip
-    row["updates"] = world.server.version
+    row["updates"] = world.server.version if row["asked"] is not None else None
+    row["metric"] = row["metric"] if evaluator else None
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 

@@ -97,3 +97,16 @@ def test_every_view_adds_up_to_what_moved(rows):
     assert sum(c.wasted_parts(frame).values()) == c.totals(frame)["bytes_wasted"]
     assert c.moved_by(frame, [100.0]) == moved
     assert sum(c.moved_by(frame, [50.0], way)[0] for way in ("up", "down", "peer")) == c.moved_by(frame, [50.0])[0]
+
+
+def test_an_edge_aggregator_stands_between_the_clients_and_the_server():
+    hops = [(-1, -2), (-2, 3), (3, -2), (-2, -1), (-1, 3), (3, -1), (3, 4)]
+    moved = pd.DataFrame([(src, dst, "delivered", 10, 12) for src, dst in hops])
+    moved.columns = ["src", "dst", "fate", "nbytes", "wire_bytes"]
+    assert c.directions(moved).tolist() == ["down", "down", "up", "up", "down", "up", "peer"]
+    sent = c.totals(moved)
+    assert (sent["bytes_up"], sent["bytes_down"], sent["bytes_wasted"]) == (30, 30, 14)
+    booked = c.by_client(moved)
+    assert {(row.client, row.direction): row.payload for row in booked.itertuples()} == {
+        (-2, "down"): 10, (-2, "up"): 10, (3, "down"): 20, (3, "up"): 20, (3, "peer"): 10,
+    }  # fmt: skip

@@ -156,7 +156,8 @@ def test_either_end_of_a_message_between_peers_can_cut_it(who, how):
     here.env.run(until=100)
     row = next(row for row in here.rows if row.src == 0)
     both = round(tcp.wire_size(MODEL, 10**5, 0.0))  # of the other message, which has shared the downlink of client 1
-    assert (row.fate, row.arrived, row.wire_bytes) == ("cut", 0.5, 500_000 - (both if who == 0 else 0))
+    assert (row.fate, row.arrived) == ("cut", 0.5)
+    assert row.wire_bytes == pytest.approx(500_000 - (both if who == 0 else 0), abs=1)
     assert isinstance(delivery.value, Lost)
     assert other.ok
     told = [here.network.metered(0, True), here.network.metered(1, False)]
