@@ -116,7 +116,7 @@ def _world(
     worlds: list[World] = []
     links = Network(
         env, nodes, rng=partial(seeds.generator, scenario.seed), record=lambda row: worlds[0].moved(row),
-        server=ServerAccess(**network.server.model_dump()),
+        server=ServerAccess(**network.server.model_dump()), topology=topology,
         effects=[find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)],
         model=model_named(network.model, fleet.transfer_model(scenario)), reuse=network.reuse,
     )  # fmt: skip
@@ -135,7 +135,7 @@ def _world(
             env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"]
         )
 
-    server, edges = host(SERVER), [host(-2 - edge) for edge in range(0)]
+    server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     sampler = find.build("sampler", scenario.clients.sampler)
     worlds.append(World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledgers[0]))
     return worlds[0]

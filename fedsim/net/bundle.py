@@ -15,6 +15,7 @@ class Bundle(Pool):
         super().__init__(env)
         self.pipes = pipes
         self.stamp = 0
+        self.stirred = False  # whether its next end has to be found again
         self._wanted = self._peak = 0.0  # sum of ceilings, and the most it has been since nobody moved
 
     @property
@@ -30,9 +31,16 @@ class Bundle(Pool):
                 most = other.capacity
         return most
 
-    def advance(self) -> None:
-        """Bring it to the present, before anything changes."""
+    def stir(self) -> None:
+        """Bring it to the present, for something changes."""
         self._advance()
+        self.stirred = True
+
+    def set_level(self, level: float) -> None:
+        """Let its flows go on at this level."""
+        if level != self.level:
+            self.stir()
+            self.level = level
 
     def join(self, flow: Flow, nbytes: float) -> None:
         """Take a new flow in."""
@@ -70,20 +78,23 @@ class Bundle(Pool):
 
     def highest(self) -> float:
         """Return the highest level at which a CAPPED flow would still be one; 0 if there is none."""
-        top = self._highest.top()
+        top = self._highest.top() if self._capped else None
         return -top[0] if top else 0.0
 
     def free_highest(self) -> None:
         """Make the CAPPED flow of the highest level a FREE one."""
         if top := self._highest.top():
+            self.stir()
             self._to_free(top[1], self._exit(top[1]))
 
     def cap(self, level: float) -> bool:
         """Make all FREE flows that reach their ceilings at this level CAPPED ones; tell whether there were any."""
-        before = self._capped
+        if not self._free or not (top := self._lowest.top()) or top[0] > level:
+            return False
+        self.stir()
         while (top := self._lowest.top()) and top[0] <= level:
             self._to_capped(top[1], self._exit(top[1]))
-        return self._capped > before
+        return True
 
     def _take_in(self, flow: Flow, nbytes: float) -> None:
         self._enter(flow, nbytes)

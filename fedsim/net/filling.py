@@ -68,8 +68,8 @@ def fill(bundles: Iterable[Bundle], pipes: Iterable[Pipe]) -> None:
         else:
             _stop(place, level, rising, open_, heap)
     for bundle in open_:
-        bundle.level = math.inf
         bundle.cap(math.inf)
+        bundle.set_level(math.inf)
 
 
 def _stop(
@@ -82,7 +82,7 @@ def _stop(
     """Leave the bundles of a full pipe at this level; the other pipes have the less room."""
     touched = dict[_Rising, None]()
     for bundle in full.live:
-        bundle.level = level
+        bundle.set_level(level)
         del open_[bundle]
         for pipe in bundle.pipes:
             if (place := rising.get(pipe)) and place is not full:

@@ -56,7 +56,7 @@ class Mesh:
 
     def touch(self, bundle: Bundle) -> None:
         """Bring a bundle to the present, before it changes, and see to it that it is settled before time goes on."""
-        bundle.advance()
+        bundle.stir()
         self._changed[bundle] = None
         if not self._batch:
             self._batch = True
@@ -74,12 +74,13 @@ class Mesh:
         bundles, pipes = self._reached()
         self._changed = {}
         now = self.env.now
-        for bundle in bundles:
-            bundle.advance()
         fill(bundles, [pipe for pipe in pipes if pipe.may_bind])
         for pipe in pipes:
             pipe.check(now)
         for bundle in bundles:
+            if not bundle.stirred:
+                continue
+            bundle.stirred = False
             bundle.stamp += 1
             if (at := bundle.next_end()) < math.inf:
                 self._ends.push(at, bundle, len(self._bundles))

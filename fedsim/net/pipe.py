@@ -108,9 +108,12 @@ class Pipe:
 
     def could_bind(self) -> bool:
         """Tell whether more than its capacity could come through the narrower pipes of its flows."""
-        if self.capacity == math.inf:
-            return False
-        return sum(bundle.most_through(self) for bundle in self.bundles) > self.capacity
+        room = self.capacity
+        for bundle in self.bundles:
+            room -= bundle.most_through(self)
+            if room < 0:
+                return True
+        return False
 
     def level_with(self, weight: float) -> float:
         """Return at most the level that one more flow of this weight would come to, if no other pipe were narrower.

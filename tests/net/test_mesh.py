@@ -223,6 +223,56 @@ def test_a_mesh_of_one_pipe_is_a_link(seed):
         assert mesh.left[number] == pytest.approx(left, rel=1e-9, abs=1e-2)
 
 
+@settings(max_examples=60)
+@given(seeds, st.lists(st.floats(1e-3, 30), min_size=1, max_size=6))
+def test_such_a_mesh_tells_of_its_pipe_what_a_link_tells(seed, instants):
+    flows, capacities, _ = random_case(seed)
+    crosses, changes = np.ones((len(flows), 1), int), random_changes(seed, len(flows), 1)
+    mesh, star = (Traffic(flows, capacities[:1], crosses, changes) for _ in range(2))
+    link = Link(star.env, capacities[0], None, 2e5)
+    star.pipes, star.paths = [link], [link] * len(flows)
+    pipe = mesh.mesh.pipe(capacities[0], None, 2e5)
+    mesh.pipes, mesh.paths = [pipe], [mesh.mesh.path([pipe])] * len(flows)
+    for instant in sorted(set(instants)):
+        told = []
+        for traffic, line in ((mesh, pipe), (star, link)):
+            traffic.env.run(until=instant)
+            since = [traffic.paths[i].at_ceiling_since(flow) for i, flow in traffic.active.items()]
+            told.append([line.load, line.buffer, line.tokens, line.full_since, line.capacity, *since])
+        assert told[0] == pytest.approx(told[1], rel=1e-6, abs=1e-2)
+
+
+def test_a_break_that_takes_no_time_is_none():
+    env = simpy.Environment()
+    mesh = Mesh(env)
+    pipe = mesh.pipe(1e6)
+    path = mesh.path([pipe])
+    first = path.join(1e9, 2e6, lambda flow: None)
+    env.run(until=5.0)
+    path.leave(first)
+    assert (pipe.load, pipe.full_since) == (0.0, math.inf)
+    path.join(1e9, 2e6, lambda flow: None)
+    assert (pipe.load, pipe.full_since) == (1e6, 0.0)
+
+
+def test_a_pipe_holds_tokens_while_nobody_is_there_and_waits_in_a_buffer():
+    env = simpy.Environment()
+    mesh = Mesh(env)
+    pipe, wide = mesh.pipe(1e6, None, 3e5), mesh.pipe(1e7, 5e4)
+    path = mesh.path([pipe, wide])
+    assert (pipe.buffer, wide.buffer, pipe.tokens, wide.tokens) == (1e5, 5e4, 3e5, 0.0)
+    flow = path.join(1e9, 0.0, lambda flow: None)  # parked, and there all the same
+    env.run(until=1.0)
+    assert pipe.tokens == 0.0
+    path.leave(flow)
+    path.join(1e6, 1e6, lambda flow: None)
+    env.run(until=2.1)
+    assert pipe.tokens == pytest.approx(1e5)
+    for numbers in ((1e6, -1.0, 0.0), (1e6, None, -1.0)):
+        with pytest.raises(ValueError, match="negative"):
+            mesh.pipe(*numbers)
+
+
 @given(seeds)
 @settings(max_examples=20)
 def test_the_same_flows_end_at_the_same_times_bit_for_bit(seed):

@@ -1,10 +1,10 @@
 """Peers without a server: when they work, what they send, and what they make of what they receive."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
 from fake_links import Links, complete, ring
+from fake_pull import Long, Pull
 from fake_world import Number, Period, Silent, check_books, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,30 +15,9 @@ from fedsim.net.effects.dropout import Dropout
 from fedsim.net.message import Message
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.net.wire import Spec
 from fedsim.protocols.gossip import Gossip
 from fedsim.protocols.sync import Sync
 from fedsim.scenario import Part
-
-
-@dataclass(frozen=True, eq=False)
-class Pull(Number):
-    """Each client pulls the model halfway to its own number plus 1; an update is the mean pull."""
-
-    def work(self, job):
-        job.memory["jobs"] = job.memory.get("jobs", 0) + 1
-        return {"update": (job.client + 1 - job.download["model"]) / 2, "ballast": Spec((self.up,), "uint8")}
-
-    def update(self, state, replies, step):
-        return {**state, "model": state["model"] + sum(reply.upload["update"] for reply in replies) / len(replies)}
-
-
-@dataclass(frozen=True, eq=False)
-class Long(Pull):
-    """The same; a share carries ballast."""
-
-    def share(self, state):
-        return {**super().share(state), "ballast": Spec((self.up,), "uint8")}
 
 
 def models(here):

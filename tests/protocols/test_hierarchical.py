@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 from fake_links import BACKBONE, HOP, tree
+from fake_pull import Long, Pull
 from fake_world import Number, Period, Silent, check_books, download_bytes, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,27 +23,8 @@ from fedsim.scenario import Part
 EDGES = [SERVER - 1, SERVER - 2, SERVER - 3]  # their node numbers
 
 
-@dataclass(frozen=True, eq=False)
-class Pull(Number):
-    """Each client pulls the model halfway to its own number plus 1; updates are weighted means by its examples.
-
-    Client k has k + 1 examples, which is what its reply weighs.
-    """
-
-    def work(self, job):
-        pull = (job.client + 1 - job.download["model"]) / 2
-        return {"update": pull, "samples": job.client + 1, "ballast": job.download["ballast"]}
-
-    def mass(self, reply):
-        return reply.upload["samples"]
-
-    def update(self, state, replies, step):
-        total = sum(map(self.mass, replies))
-        return {**state, "model": state["model"] + sum(r.upload["update"] * self.mass(r) for r in replies) / total}
-
-
 def world(edge_of, **options):
-    options.setdefault("algorithm", Pull())
+    options.setdefault("algorithm", Pull(by_examples=True))
     return lab(clients=len(edge_of), links=tree(edge_of), edges=max(edge_of) + 1, **options)
 
 
@@ -60,7 +42,7 @@ def trip(speed=1e6):
 
 @pytest.mark.parametrize("edge_of", [[0, 0, 1, 1], [0, 1, 1, 1], [1, 0, 2, 1], [0, 0, 0, 0]])
 def test_with_one_edge_round_and_everybody_it_is_plain_averaging(edge_of):
-    here, flat = world(edge_of), lab(clients=4, algorithm=Pull())
+    here, flat = world(edge_of), lab(clients=4, algorithm=Pull(by_examples=True))
     assert here.run(Hierarchical(rounds=3, participation=1.0))
     assert flat.run(Sync(rounds=3, participation=1.0))
     assert here.world.server.state["model"] == pytest.approx(flat.world.server.state["model"], rel=1e-12)
@@ -104,12 +86,7 @@ def test_each_edge_asks_a_share_of_its_own_clients_and_one_at_least():
 
 
 def test_the_cloud_takes_its_time_to_merge():
-    @dataclass(frozen=True, eq=False)
-    class Wide(Pull):
-        def share(self, state):
-            return {**super().share(state), "ballast": self.download(state, 0, "")["ballast"]}
-
-    here, plain = world([0, 1], algorithm=Wide(down=8000)), world([0, 1], algorithm=Pull(down=8000))
+    here, plain = world([0, 1], algorithm=Long(up=8000)), world([0, 1], algorithm=Pull(up=8000))
     for one in (here, plain):
         one.run(Hierarchical(rounds=1, participation=1.0))
     longer = 2 * 8 * (here.transfers[0].nbytes - plain.transfers[0].nbytes) / BACKBONE
@@ -178,7 +155,7 @@ def test_an_edge_that_is_late_on_its_way_up_has_folded_in_vain():
 
 
 def test_an_edge_that_is_folding_when_the_time_is_up_keeps_its_state():
-    here = world([0, 1], speed=[1e6, 4e6], algorithm=Pull(server_work=2e8))
+    here = world([0, 1], speed=[1e6, 4e6], algorithm=Pull(server_work=2e8, by_examples=True))
     here.env.process(Hierarchical(rounds=2, participation=1.0, wait=hop() + trip() + 0.1).run(here.world))
     here.run()
     assert [(row.asked, row.folded, row.late) for row in here.updates] == [(2, 1, 1)] * 2
@@ -233,7 +210,7 @@ def test_whatever_happens_asks_and_bytes_are_accounted_for(disturbances, share, 
             latency=[0, 0.1, 0.1, 0.4, 0.2],
             speed=[1e6, 1e7, 4e5, 1e6, 1e6],
             effects=[Dropout(0.1)],
-            algorithm=Pull(server_work=server_work),
+            algorithm=Pull(server_work=server_work, by_examples=True),
         )
         for client in here.world.clients:
             here.world.clients.arrive(client, Period(1))

@@ -3,11 +3,10 @@
 from functools import partial
 
 import pytest
+from fake_pull import Long, Pull
 from fake_world import check_books, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_gossip import Long, models
-from test_hierarchical import Pull
 
 from fedsim.ledger import Ledger
 from fedsim.net.effects.churn import Churn
@@ -23,7 +22,12 @@ from fedsim.protocols.sync import Sync
 TREE = partial(Network, topology=Tree(edges=3, uplink=1e6, downlink=2e6, latency=0.02))
 RING = partial(Network, topology=Peers(graph="ring", degree=4))
 ALL = partial(Network, topology=Peers(graph="erdos_renyi", p=1.0))
+EXAMPLES = Pull(by_examples=True)
 EFFECTS = [Churn(6.0, 3.0), Dropout(0.05)]
+
+
+def models(here):
+    return [host.state["model"] for host in here.world.clients.values()]
 
 
 def balanced(here):
@@ -36,7 +40,7 @@ def balanced(here):
 
 
 def test_two_tiers_with_everybody_are_plain_averaging():
-    here, flat = lab(7, links=TREE, edges=3, algorithm=Pull()), lab(7, algorithm=Pull())
+    here, flat = lab(7, links=TREE, edges=3, algorithm=EXAMPLES), lab(7, algorithm=EXAMPLES)
     assert here.run(Hierarchical(rounds=3, participation=1.0))
     assert flat.run(Sync(rounds=3, participation=1.0))
     assert here.world.server.state["model"] == pytest.approx(flat.world.server.state["model"], rel=1e-12)
