@@ -164,9 +164,7 @@ def test_a_run_in_which_nobody_ever_comes_back_is_stalled(every, tmp_path, monke
     assert 1.5 <= row["sim_seconds"] <= 10.0  # what was begun may still have been due, and the observer looks once more
     spans = [r for r in small_points.table(tmp_path / "run", "spans") if r["what"] == "offline"]
     assert [(r["client"], r["start"], r["end"]) for r in spans] == [(c, 1.5, row["sim_seconds"]) for c in range(5)]
-    assert {r["version"] for r in scores_of(tmp_path / "run")} == (
-        {1, 2} if every == "1 updates" else {2}
-    )
+    assert {r["version"] for r in scores_of(tmp_path / "run")} == ({1, 2} if every == "1 updates" else {2})
 
 
 def test_progress_is_told_and_never_runs_backwards(tmp_path, monkeypatch):

@@ -52,8 +52,8 @@ class Effect:
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
         """Return a process that acts on the network's nodes or shared links as time goes by, or None.
 
-        It calls `nodes.sleep`, `wake`, `leave`, `scale`, `slow` or `set_rate`, or a link's `set_capacity`.  There is one
-        process beside all the nodes, not one a node, so that idle clients stay rows.
+        It calls `nodes.sleep`, `wake`, `leave`, `scale`, `slow` or `set_rate`, or a link's `set_capacity`.  There is
+        one process beside all the nodes, not one a node, so that idle clients stay rows.
         """
         return None
 

@@ -114,7 +114,7 @@ class Lane(ABC, Generic[Passage]):
 
     def start(self, passage: Passage) -> tuple[float, float]:
         """Return the seconds of slow start that leave the link idle, and the bytes that come after them."""
-        return self._model.start(passage.transfer, self.rate_if_joined(passage), self.shaped(passage))
+        return self._model.start(passage.transfer, self.rate_if_joined(passage))
 
     def credit(self, passage: Passage, nbytes: float) -> float:
         """Return how many of these bytes would cost no time if the passage joined with them now."""

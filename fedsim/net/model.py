@@ -45,10 +45,10 @@ class Model(ABC):
         """Return the seconds that packets wait now where others keep a link of the path full."""
 
     @abstractmethod
-    def start(self, transfer: Transfer, rate: float, shaped: Sequence[Line]) -> tuple[float, float]:
+    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
         """Return the further seconds in which a flow that would get `rate` bytes/s cannot use it, and the bytes after.
 
-        The bytes are those that come after the last gap; `shaped` is the path where a token bucket is on it.
+        The bytes are those that come after the last gap.
         """
 
     @abstractmethod
@@ -109,13 +109,12 @@ class Fluid(Model):
         """Return the standing queues of the path."""
         return line.standing_queue(self.constants, lines, transfer.rtt, now)
 
-    def start(self, transfer: Transfer, rate: float, shaped: Sequence[Line]) -> tuple[float, float]:
+    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
         """Return what slow start leaves idle, and the bytes of its last round; an open window has no such start."""
         size = self.size(transfer)
         if transfer.warm:
             return 0.0, size
-        first_packet = line.credit(self.constants.mtu, rate, shaped) if shaped else 0.0
-        return tcp.slow_start(self.constants, size, transfer.trip, rate, first_packet)
+        return tcp.slow_start(self.constants, size, transfer.trip, rate)
 
     def credit(self, nbytes: float, rate: float, lines: Sequence[Line]) -> float:
         """Return what the buckets of idle links let pass."""
@@ -167,7 +166,7 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def start(self, transfer: Transfer, rate: float, shaped: Sequence[Line]) -> tuple[float, float]:
+    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
         """Return 0 seconds, and all bytes."""
         return 0.0, transfer.nbytes
 

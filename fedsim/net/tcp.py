@@ -80,18 +80,17 @@ def syn_wait(constants: TransferModel, lost: float, draw: float) -> float:
     return first * ((1 << min(times, doublings)) - 1) + longest * max(0, times - doublings)
 
 
-def slow_start(
-    constants: TransferModel, size: float, trip: float, rate: float, burst: float = 0.0
-) -> tuple[float, float]:
+def slow_start(constants: TransferModel, size: float, trip: float, rate: float) -> tuple[float, float]:
     """Return the seconds in which slow start leaves the link idle, and the bytes that come after the last such gap.
 
-    The flow has `size` wire bytes and `rate` once it is through; `burst` bytes of each round pass at once.  A rate of
-    0 makes no stall: the flow waits for its rate instead.
+    The flow has `size` wire bytes and `rate` once it is through.  A round's first packet takes its time also where a
+    token bucket would let it pass, since its acknowledgement waits for the next.  A rate of 0 makes no stall: the flow
+    waits for its rate instead.
     """
     idle, window, sent = 0.0, constants.initial_window, 0
     while rate > 0:
         flight = window * constants.mtu
-        gap = trip + (max(0.0, constants.mtu - burst) - flight) / rate
+        gap = trip + (constants.mtu - flight) / rate
         if sent + flight >= size or gap <= 0:
             break
         sent += flight
@@ -101,7 +100,7 @@ def slow_start(
 
 
 def stall(constants: TransferModel, size: float, trip: float, rate: float) -> float:
-    """Return the seconds in which slow start leaves a link without a burst idle; see `slow_start`."""
+    """Return the seconds in which slow start leaves the link idle; see `slow_start`."""
     return slow_start(constants, size, trip, rate)[0]
 
 

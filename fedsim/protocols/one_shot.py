@@ -70,7 +70,8 @@ class OneShot(Cohorts):
         env, server, ended = world.env, world.server, simpy.Store(world.env)
         unasked = np.zeros(len(world.clients), dtype=bool)
         unasked[list(cohort)] = True
-        missing, want = len(cohort), math.ceil(self.enough * len(cohort) - 1e-9)
+        missing = len(cohort)
+        want = min(missing, max(1, math.ceil(self.enough * missing - 1e-9)))
         under_way: dict[int, Ask] = {}
         replies: list[Reply] = []
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 
@@ -42,14 +42,14 @@ def test_a_lone_flow_over_two_buckets_is_as_fast_as_their_curves(direction, nbyt
 
 
 def windows_through_a_bucket(size, r, rtt, burst):
-    """Seconds until windows have left a bucket, each twice the last and sent once that one's first packet is told."""
+    """Seconds until windows have left a bucket, each twice the last, sent a packet's time and a trip after it."""
     sent_at, free, held, flight, left = 0.0, 0.0, burst, 15_000.0, size
     while True:
         flight = min(flight, left)
         start = max(sent_at, free)
         held = min(burst, held + r * (start - free))
         free = start + max(0.0, flight - held) / r
-        sent_at = start + max(0.0, 1500 - held) / r + rtt
+        sent_at = start + 1500 / r + rtt
         held, left = max(0.0, held - flight), left - flight
         if left <= 0:
             return free
@@ -60,26 +60,28 @@ def windows_through_a_bucket(size, r, rtt, burst):
     st.integers(1, 10**7), rates, st.floats(1e-3, 0.5), st.floats(0, 15_000) | st.sampled_from([0.0, 1500.0, 4600.0])
 )
 def test_a_lone_flow_starts_as_windows_leave_a_bucket(nbytes, rate, rtt, burst):
-    """For bursts up to a window: one beyond what a round trip carries would need more rounds than slow start has."""
+    """But where the bucket alone opens a gap behind the last full window: the model lets the link be busy there."""
+    gaps = [rtt + (1500 - 15_000 * 2**number) * 8 / rate for number in range(30)]
+    assume(not any(-8 * burst / rate <= gap <= 0 for gap in gaps))
     seconds = arrival(up, nbytes, burst, latency=rtt / 2, uplink=rate, downlink=rate)
     expected = 1.5 * rtt + windows_through_a_bucket(tcp.wire_size(MODEL, nbytes, 0.0), rate / 8, rtt, burst)
     assert seconds == pytest.approx(expected, rel=2e-9, abs=2e-9)
 
 
 def test_by_hand():
-    """100 kB at 10 Mbit/s and 20 ms with 4600 bytes: one gap of 8 ms, then all bytes but the burst."""
+    """100 kB at 10 Mbit/s and 20 ms with 4600 bytes: one gap of 9.2 ms, then all bytes but the burst."""
     seconds = arrival(up, 100_000, 4600, latency=0.01, uplink=10e6)
-    assert seconds == pytest.approx(0.03 + 0.008 + (103_640 - 4600) / 1.25e6)
+    assert seconds == pytest.approx(0.03 + 0.0092 + (103_640 - 4600) / 1.25e6)
     serial = arrival(up, 100_000, 0.0, latency=0.01, uplink=10e6)
     assert serial == pytest.approx(0.03 + 0.0092 + 103_640 / 1.25e6)
     thin = arrival(up, 100_000, 500.0, latency=0.01, uplink=10e6)
-    assert thin == pytest.approx(0.03 + 0.0088 + (103_640 - 500) / 1.25e6)
+    assert thin == pytest.approx(0.03 + 0.0092 + (103_640 - 500) / 1.25e6)
 
 
 def test_the_last_round_is_all_that_a_burst_can_spare():
     """10 packets and 3 more: the gap stays, and the three cost nothing."""
     here = arrival(up, 13 * 1448, 10_000, latency=0.05, uplink=10e6)
-    assert here == pytest.approx(0.15 + (0.1 - 0.012) + 15_000 / 1.25e6)
+    assert here == pytest.approx(0.15 + (0.1 - 0.0108) + 15_000 / 1.25e6)
 
 
 def test_a_link_fills_its_bucket_while_it_rests():

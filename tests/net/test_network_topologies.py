@@ -55,7 +55,7 @@ def arrival(message, topology, **options):
 def lone(nbytes, trip, rate):
     """Seconds of a lone message, for whoever is the client of it: 2R + stall + W/r."""
     size = tcp.wire_size(MODEL, nbytes, 0.0)
-    return 2 * trip + tcp.slow_start(MODEL, size, trip, rate / 8, 0.0)[0] + 8 * size / rate
+    return 2 * trip + tcp.stall(MODEL, size, trip, rate / 8) + 8 * size / rate
 
 
 rates = st.floats(1e5, 1e9)
@@ -192,6 +192,14 @@ def test_a_change_of_a_peers_rate_reaches_what_it_sends_and_receives():
     here.at(1.5, lambda: here.nodes.set_rate(1, downlink=8e6))
     times = ends(here, Sized(0, 1, 10**6), Sized(1, 2, 10**6))
     assert times == pytest.approx({(0, 1): 1.5 + (size - 0.6e6) / 1e6, (1, 2): size / 1e6}, rel=1e-9)
+
+
+def test_those_that_share_a_peers_link_share_what_becomes_of_it():
+    size = tcp.wire_size(MODEL, 10**6, 0.0)
+    here = world(RING, 0.0, 80e6)
+    here.at(1.0, lambda: here.nodes.set_rate(1, downlink=4e6))
+    times = ends(here, Sized(0, 1, 10**6), Sized(2, 1, 10**6))
+    assert times == pytest.approx(dict.fromkeys(times, 1.0 + (2 * size - 1e6) / 0.5e6), rel=1e-9)
 
 
 def test_losses_of_both_ends_strike_independently():

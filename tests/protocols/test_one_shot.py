@@ -45,6 +45,12 @@ def test_it_waits_for_as_many_as_are_enough():
     check_books(here)
 
 
+def test_however_few_are_enough_one_is_waited_for():
+    here = lab(clients=3, speed=[1e6, 2e6, 1e5])
+    here.run(OneShot(enough=1e-12))
+    assert [(row.asked, row.folded) for row in here.updates] == [(3, 1)]
+
+
 def test_it_waits_as_long_as_it_is_told():
     here = lab(clients=3, speed=[1e6, 1e6, 1e5])
     here.nodes.sleep(0)
