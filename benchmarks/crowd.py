@@ -28,6 +28,7 @@ class Counted(Recorder):
     transfers = 0
 
     def add(self, row):
+        """Record a row."""
         self.transfers += isinstance(row, Transfer)
         super().add(row)
 
@@ -65,8 +66,9 @@ def main():
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
     print(f"20 rounds of 1,000 out of 100,000 clients, with churn: {seconds:.1f} s, {simulated:,.0f} s simulated")
     print(f"  {transfers:,} transfers, {events:,} events in all")
-    # An ask takes four events of its own for its two transfers: its process begins, its work ends, it ends, it is over.
-    print(f"  without churn: {calm_transfers:,} transfers, {calm_events / calm_transfers - 2:.2f} events each, and 2 for asks")
+    # An ask takes four events of its own for its two transfers: its process begins and ends, its work ends, it ends.
+    each = calm_events / calm_transfers - 2
+    print(f"  without churn: {calm_transfers:,} transfers, {each:.2f} events each, and 2 more for the asks")
     print(f"  memory at most {memory:,.0f} MB")
     print(f"  100,000 waiting processes alone: {waiting_processes(100_000):.1f} s before the first message")
 

@@ -59,6 +59,10 @@ def _fit_problems(scenario: Scenario) -> list[Problem]:
         told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
         return [Problem("algorithm", told)] if protocol.asks else []
     algorithm = find.build("algorithm", scenario.algorithm)
+    try:
+        fleet.codecs(scenario, protocol.shares_only)
+    except ScenarioError as error:
+        return [*error.problems]
     found = [
         Problem(key, f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}")
         for key in LEARNS

@@ -112,8 +112,11 @@ def transfer_model(scenario: Scenario) -> TransferModel:
         raise ScenarioError(wording.problems(error.errors(include_url=False), ("network.tcp",))) from None
 
 
-def codecs(scenario: Scenario) -> dict[str, Codec | None]:
-    """Return the codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way."""
+def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | None]:
+    """Return the codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way.
+
+    `shares_only` tells that whole shares of peers are all that travels.
+    """
     given = {"up": scenario.network.codec.up, "down": scenario.network.codec.down}
     built: dict[str, Codec | None] = {
         way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
@@ -121,6 +124,11 @@ def codecs(scenario: Scenario) -> dict[str, Codec | None]:
     if given["down"] and (down := built["down"]) and not down.downwards:
         told = f"{given['down'].name!r} keeps a few numbers of a difference, and a download is a whole model; "
         raise ScenarioError([Problem("network.codec.down", f"{told}take half, bfloat16 or int8")])
+    if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
+        told = f"{given['up'].name!r} keeps a few numbers of a difference, and peers send whole models; "
+        raise ScenarioError([Problem("network.codec.up", f"{told}take half, bfloat16 or int8")])
+    if shares_only and given["down"]:
+        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; name it as network.codec.up")])
     return built
 
 

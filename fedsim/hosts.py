@@ -193,6 +193,13 @@ class ServerHost:
         host.finished(squeezed)  # whoever reads the client's memory has its uploads squeezed first, in their order
         return squeezed, squeezed.parcel
 
+    def squeezed_share(self, share: Tree, sender: int) -> tuple[Tree, Tree]:
+        """Return what travels for a peer's share, and what those who receive it have."""
+        if self.up is None:
+            return share, share
+        encoded, received, _ = squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
+        return encoded, received
+
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
         """Work that needs no network: nothing is sent either way."""
         version = self.version

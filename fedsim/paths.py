@@ -16,7 +16,7 @@ NOT_FILES = ("name", "description")
 
 
 def made_absolute(value: Any, folder: Path) -> Any:
-    """Return plain data with the names of files and folders, seen from `folder` or else from here, as absolute paths."""
+    """Return plain data with the names of files and folders, seen from `folder` or from here, as absolute paths."""
     if isinstance(value, dict):
         return {key: v if key in NOT_FILES else made_absolute(v, folder) for key, v in value.items()}
     if isinstance(value, list):

@@ -24,6 +24,7 @@ class Protocol(ABC):
     """A process that asks clients and has the server fold what they reply."""
 
     asks: ClassVar[bool] = True  # False where it only moves bytes and needs no algorithm
+    shares_only: ClassVar[bool] = False  # True where all that travels are peers' whole shares
 
     @abstractmethod
     def run(self, world: World) -> Steps:

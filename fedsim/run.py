@@ -61,10 +61,10 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     _close(world)
     tables = recorder.close(folder)
     (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8")
-    headline = {"model": scenario.measure.models[0], "metric": scenario.measure.metrics[0]}
+    measure = scenario.measure
     row = summarise(
-        tables["transfers"], tables["updates"], tables["scores"], **headline, target=scenario.measure.target, split=scenario.measure.splits[0],
-        arrivals=tables["arrivals"],
+        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], target=measure.target,
+        model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
@@ -128,7 +128,7 @@ def _world(
     speeds = columns.get("speed", nodes.uplink)  # nobody computes where nobody is asked
     clients = Clients(env, links, backend, speeds, seed_of, rng, write)
     computer = scenario.server
-    codec = fleet.codecs(scenario)
+    codec = fleet.codecs(scenario, protocol.shares_only)
 
     def host(node: int) -> ServerHost:
         return ServerHost(

@@ -133,8 +133,8 @@ class Clients(Section):
     speed: FlopsDraw | None = Field(default=None, description="Floating-point operations a second.")
     table: File | None = Field(
         default=None,
-        description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, gflops, "
-        "up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; a missing column comes from the draws.",
+        description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
+        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; what it lacks is drawn.",
     )
     sampler: Part = Part(name="uniform")
 

@@ -79,7 +79,7 @@ def test_constants_of_the_transfer_model_can_be_set(load):
 
 
 BAD = [
-    ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {initial_windw: 4}}", "network.tcp.initial_windw", "did you mean"),
+    ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {initial_windw: 4}}", "network.tcp.initial_windw", "mean"),
     ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {mtu: big}}", "network.tcp.mtu", "must be a whole number"),
     ("client,uplink_mbps\n0,1\n", "{profile: ltee}", "network.profile", "ltee"),
     ("client,uplink_mbps\n0,1\n", "{uplink: 1 Mbit/s, latency: 1 ms}", "network.downlink", "'downlink_mbps'"),

@@ -5,9 +5,8 @@ import small_points
 import torch
 from small_points import EFFECTS, SYNC
 
-from fedsim import learning
+from fedsim import learning, scenario_file
 from fedsim import run as running
-from fedsim import scenario_file
 from fedsim.errors import ScenarioError, UserError
 from fedsim.net.effects.churn import Churn
 from fedsim.record import Recorder

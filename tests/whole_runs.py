@@ -75,7 +75,10 @@ ON_LINKS: list[dict[str, Any]] = [
     {"name": "congestion", "link": "egress", "load": 0.5},
     {"name": "outage", "link": "ingress", "every": "4 s", "length": "1 s"},
 ]
-CODECS = {"up": [None, None, "int8", {"name": "top_k", "share": 0.1}, "rand_k"], "down": [None, None, "half", "int8"]}
+CODECS = {
+    "up": [None, None, "int8", {"name": "top_k", "share": 0.1}, {"name": "rand_k", "share": 0.2}],
+    "down": [None, None, "half", "int8"],
+}
 
 
 @st.composite
@@ -87,9 +90,11 @@ def scenarios(draw: Callable[..., Any], protocols: tuple[str, ...] = ()) -> dict
 
     protocol = one([each for each in PROTOCOLS if not protocols or each["name"] in protocols])
     topology = one([each for name in LINKS.get(protocol["name"], ("star", "tree")) for each in TOPOLOGIES[name]])
+    peers = topology["name"] == "peers"  # who sends whole shares, and nothing down
+    codec = {"up": one([None, "half", "int8"])} if peers else {way: one(which) for way, which in CODECS.items()}
     naive = one([False] * 4 + [True])
     rates = {"ingress": one(["3 Mbit/s", "12 Mbit/s"]), "egress": one(["5 Mbit/s", "30 Mbit/s"])}
-    shared = not naive and topology["name"] != "peers"
+    shared = not naive and not peers
     effects = draw(st.lists(st.sampled_from(EFFECTS + ON_LINKS * shared), max_size=3, unique_by=repr))
     on_links = any(effect in ON_LINKS for effect in effects)
     limited = {name: rate for name, rate in rates.items() if on_links or one([True, True, False])}
@@ -107,7 +112,7 @@ def scenarios(draw: Callable[..., Any], protocols: tuple[str, ...] = ()) -> dict
             "model": "naive" if naive else "fluid", "topology": topology, "latency": "lognormal(30 ms, 0.6)",
             "uplink": "lognormal(4 Mbit/s, 0.8)", "downlink": "lognormal(12 Mbit/s, 0.8)",
             "server": limited | ({"ingress_burst": "50 kB"} if many else {}), "effects": effects,
-            "codec": {way: one(which) for way, which in CODECS.items()}, "reuse": one([False, True]),
+            "codec": codec, "reuse": one([False, True]),
             "congestion_control": one(["cubic", "bbr"]), "tls_rtts": one([0, 1]),
             "tcp": one([{}, {"deterministic": True}]),
         },

@@ -11,13 +11,16 @@ or leaves before its state is updated has lost the round; after that, it merely 
 rounds the senders of the shares mixed had been behind the peer on average, those ahead of it counted as 0.  A share
 that nobody mixes any more has been delivered all the same.
 
+The codec `up` squeezes what a peer sends, once for all its neighbours.
+
 Not modelled: rounds in step with the neighbours, and shares that are sent on.
 """
 
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -36,6 +39,8 @@ from fedsim.world import World
 @dataclass(frozen=True, kw_only=True)
 class Gossip(Protocol):
     """Ends when every peer has begun and finished its rounds."""
+
+    shares_only: ClassVar[bool] = True
 
     rounds: Count  # of each peer
     weights: Literal["equal", "metropolis"] = "equal"  # of own and received shares, in mixing
@@ -115,21 +120,22 @@ class _Peers:
         """Send the peer's share to its neighbours, and wait until all of it has arrived or is lost."""
         state, number = self.world.clients[client].state, int(self.through[client])
         assert state is not None
-        share, network = self.world.algorithm.share(state), self.world.network
+        sent_share, share = self.world.server.squeezed_share(self.world.algorithm.share(state), client)
+        network = self.world.network
         sent: list[Delivery] = []
         for neighbour in network.neighbours(client):
-            delivery = network.send(Message(client, neighbour, "share", share, number))
-            delivery.callbacks.append(self._received)
+            delivery = network.send(Message(client, neighbour, "share", sent_share, number))
+            delivery.callbacks.append(partial(self._received, share))
             sent.append(delivery)
         for delivery in sent:
             with suppress(Lost):
                 yield delivery
         yield self.world.env.timeout(0)  # what arrives in the same instant is there
 
-    def _received(self, delivery: simpy.Event) -> None:
+    def _received(self, share: Tree, delivery: simpy.Event) -> None:
         if delivery.ok:
             message: Any = delivery.value
-            self.inboxes[message.dst][message.src] = message.version, message.payload
+            self.inboxes[message.dst][message.src] = message.version, share
 
     def _mix(self, client: int) -> Generator[simpy.Event, Any, float]:
         """Merge what has come with the peer's own; return by how many rounds it was behind on average."""
