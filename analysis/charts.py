@@ -109,7 +109,7 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     across: dict[str, Any] = {
         "title": f"{name} to {_goal(target)} ({unit})",
         "scale": axis,
-        "axis": alt.Axis(tickCount=5, format="~g"),
+        "axis": alt.Axis(tickCount=5, format="~r"),
     }
     down = alt.Y("algorithm:N", title=None, sort=algorithms, scale=alt.Scale(domain=algorithms))
     tint = colour(algorithms, explained=False)

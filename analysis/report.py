@@ -46,11 +46,15 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     shown = {name: part for name, part in parts.items() if part}
     report.save("points", found.points)
     report.save("summary", report.means)
-    lead = f"{len(report.points)} points, {report.points['algorithm'].nunique()} algorithms"
+    lead = f"{_count(len(report.points), 'point')}, {_count(report.points['algorithm'].nunique(), 'algorithm')}"
     lead += "" if report.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
     path.write_text(page(title, lead, shown), "utf-8")
     return path
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class _Report:

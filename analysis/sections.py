@@ -43,7 +43,8 @@ TERMS = {
     "trained on it: pooled over clients, mean over periods; what arrived at second 0 is left out",
     "updates a period": "the server's updates from a client's arrival of a period to its next, or to the end of the "
     "run: mean over all arrivals",
-    "staleness": "by how many versions the folded replies were behind the server's, mean over replies",
+    "staleness": "by how many versions the folded replies were behind the server's, mean over replies; among peers, by "
+    "how many rounds a share was behind its receiver, negative where the senders were ahead",
     "target": "the score at which time and bytes are read off: the first time it is met, even if lost again later",
     "participation": "the share of clients that take part in an update",
     "robustness": "score as a share of that under the easiest value of an axis; the area is 100 % if nothing is lost",
@@ -119,7 +120,13 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
     note = "Mean ± one standard deviation over seeds. AM and FM in percentage points. Click a heading to sort."
-    return section("summary", "Summary", table(heads, rows), paragraph(note, "note"))
+    return section("summary", "Summary", table(*_told(heads, rows, len(axes) + 2)), paragraph(note, "note"))
+
+
+def _told(heads: list[str], rows: list[list[Cell]], first: int) -> tuple[list[str], list[list[Cell]]]:
+    """Return the table without the columns, from the `first` on, that have nothing to tell of any row."""
+    kept = [i for i in range(len(heads)) if i < first or any(row[i].shown != MISSING for row in rows)]
+    return [heads[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
 def losses(means: pd.DataFrame, axes: list[str]) -> str:

@@ -58,13 +58,19 @@ class Display:
         self._live.update(self._bars[point.id], completed=progress.share, state=state)
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Show in a line that a point has ended; a failure is shown on terminals too."""
+        """Show in a line that a point has ended; one that failed or stalled is shown on terminals too."""
         self.done += 1
         if point.id in self._bars:
             self._live.remove_task(self._bars.pop(point.id))
         self._live.update(self._whole, completed=self.done, state=f"{self.done}/{self.points}")
         if message:
             self.note(f"{self.done}/{self.points} {point.id} {name(point.axes)}: failed: {message}")
+        elif row["status"] == "stalled":
+            told = "nothing more could happen, for nobody who is waited for comes online, or no byte gets through"
+            self.note(
+                f"{self.done}/{self.points} {point.id} {name(point.axes)}: stalled after "
+                f"{duration(row.get('sim_seconds'))} simulated: {told}"
+            )
         elif not self.console.is_terminal:
             score = f"score {number(row.get('score'))}, {duration(row.get('sim_seconds'))} simulated"
             self.note(f"{self.done}/{self.points} {point.id} {name(point.axes)}: {row['status']}, {score}")

@@ -41,10 +41,11 @@ ROWS = {
 }
 DRAWN = ("latency", "uplink", "downlink")
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
+LEAST = {"uplink_mbps": 1e-6, "downlink_mbps": 1e-6, "gflops": 1e-9}  # a bit, an operation a second: never nothing
 COLUMNS = [
     Column("client", whole=True, low=0),
     *(
-        Column(name, required=False, low=0.0, high=BELOW_ONE if name.startswith("loss") else np.inf)
+        Column(name, required=False, low=LEAST.get(name, 0.0), high=BELOW_ONE if name.startswith("loss") else np.inf)
         for name in ROWS
     ),
 ]  # fmt: skip
@@ -86,6 +87,9 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
         raise ScenarioError(
             [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
         )
+    if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
+        told = f"is missing, and the column 'gflops' of clients.table does not tell that of client {slow[0]}; give one"
+        raise ScenarioError([Problem("clients.speed", told)])
     return found
 
 

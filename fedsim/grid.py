@@ -7,6 +7,7 @@ takes from that class.  No axes that vary together (zipped), no conditions betwe
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -133,7 +134,23 @@ def blame(key: str, axes: Mapping[str, Any], choice: Sequence[int]) -> str:
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
-    """Return the values of an axis as tables show them: parts by their names, and by what else tells them apart."""
+    """Return the values of an axis as tables show them: parts by their names, and by what else tells them apart.
+
+    A file is shown without its folder, unless two of one name are told apart by it.
+    """
+    short = _labels(_bare([*values]))
+    return short if len({str(label) for label in short}) == len(values) else _labels(values)
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _bare(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_bare(inner) for inner in value]
+    return Path(value).name if isinstance(value, str) and value.startswith("/") and Path(value).exists() else value
+
+
+def _labels(values: Sequence[Any]) -> list[Any]:
     parts = [value for value in values if isinstance(value, dict) and "name" in value]
     if not parts:
         return [_compact(value) for value in values]
@@ -185,7 +202,7 @@ def _lost(scenario: BaseModel, key: str) -> str:
                 hint = wording.did_you_mean(step, names(type(here), ()), "There are")
                 return f"there is no key {key!r}{hint}"
             here = getattr(here, step)
-        elif isinstance(here, BaseModel):
+        elif isinstance(here, BaseModel | dict):
             return "" if step else f"{key!r} ends in a dot"
         else:
             return f"there is no key {key!r}: {before!r} has no keys of its own"
@@ -209,6 +226,8 @@ def _inner(model: Any, step: str) -> Any:
 def _default(model: Any, step: str) -> Any:
     field = model.model_fields.get(step) if _is_section(model) else None
     default = field.default if field else None
+    if isinstance(default, list):
+        return [*default]
     return default.model_dump(mode="json") if isinstance(default, BaseModel) else None
 
 

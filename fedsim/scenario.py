@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
@@ -42,10 +43,15 @@ class Part(BaseModel):
     def _flat(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"name": value}
-        if not isinstance(value, dict):
+        if isinstance(value, Part):
             return value
+        if not isinstance(value, dict):
+            shown = "nothing" if value is None else repr(value)
+            raise ValueError(f"{shown}: must be the name of a file, or {{name: ..., option: ...}}")
         if "name" not in value:
             raise ValueError("lacks the key 'name': write the name of a file, or {name: ..., option: ...}")
+        if odd := next((key for key, inner in value.items() if isinstance(inner, float) and not isfinite(inner)), None):
+            raise ValueError(f"option {odd!r} is {value[odd]}: a number must be finite; leave it out or give another")
         if set(value) == {"name", "options"} and isinstance(value["options"], dict):
             return value
         return {"name": value["name"], "options": {key: inner for key, inner in value.items() if key != "name"}}

@@ -148,7 +148,8 @@ def _entry(cell: str, column: Column) -> float | int | str:
     value = float(cell)
     if not column.low <= value <= column.high:
         least, most = column.low > -math.inf, column.high < math.inf
-        bounds = [f"at least {column.low:g}"] * least + [f"at most {column.high:g}"] * most
+        highest = f"at most {column.high:g}" if float(f"{column.high:g}") <= column.high else f"below {column.high:g}"
+        bounds = [f"at least {column.low:g}"] * least + [highest] * most
         raise ValueError(f"{cell.strip()} is out of range; it must be {' and '.join(bounds)}")
     if not column.whole:
         return value

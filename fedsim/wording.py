@@ -50,7 +50,9 @@ def problems(
         path = tuple(step for step in error["loc"] if not _invented(step))
         key = ".".join(map(str, (*where, *path)))
         found.setdefault(path, Problem(key, sentence(error, path, known)))
-    return list(found.values())
+    # Of a text or a mapping, what is wrong inside the mapping says more than that it is no text.
+    inside = {path[:depth] for path in found for depth in range(len(path))}
+    return [problem for path, problem in found.items() if path not in inside]
 
 
 def sentence(error: Any, path: tuple[Any, ...], known: Callable[[tuple[Any, ...]], Sequence[str]]) -> str:

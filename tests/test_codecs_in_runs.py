@@ -1,5 +1,7 @@
 """Codecs in whole runs: they change bytes, time and the values received, and nothing is told that was not received."""
 
+from itertools import pairwise
+
 import pytest
 import small_points
 import torch
@@ -14,7 +16,7 @@ PICKS = [{"name": "top_k", "share": 0.1}, {"name": "rand_k", "share": 0.1}]
 
 
 def in_order(*numbers):
-    return all(first > second for first, second in zip(numbers, numbers[1:], strict=False))
+    return all(first > second for first, second in pairwise(numbers))
 
 
 def test_less_travels_and_it_takes_less_time(tmp_path):

@@ -75,9 +75,10 @@ def test_a_byte_that_moved_and_stands_in_no_row_is_found():
 )
 def test_what_cannot_be_true_is_a_breach(rows, told):
     books = ledger()
+    for row in rows[:-1]:
+        books.see(row)
     with pytest.raises(Breach, match=told):
-        for row in rows:
-            books.see(row)
+        books.see(rows[-1])
 
 
 def test_rows_that_are_written_late_find_their_own_requests():

@@ -110,6 +110,45 @@ def test_a_key_that_the_grid_gives_may_be_missing_outside(load):
     assert len(load(text + "grid: {algorithm: [fedavg, fedprox], network.latency: [1 s]}\n")) == 2
 
 
+def test_files_on_an_axis_are_labelled_without_their_folders_where_that_tells_them_apart(load, tmp_path):
+    for name in ("one/fast.csv", "one/slow.csv", "two/fast.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"client,uplink_mbps\n0,{len(name) + (name[0] == 't')}\n")
+
+    def labels(key, *values):
+        return [point.axes[key] for point in load(f"{SMALL}grid: {{{key}: [{', '.join(values)}]}}\n")]
+
+    assert labels("clients.table", "one/fast.csv", "one/slow.csv") == ["fast.csv", "slow.csv"]
+    assert labels("clients.table", "one/fast.csv", "two/fast.csv") == [
+        str((tmp_path / folder / "fast.csv").resolve()) for folder in ("one", "two")
+    ]
+
+
+def test_constants_of_the_transfer_model_are_an_axis(load):
+    points = load(SMALL + "grid: {network.tcp.initial_window: [10, 20]}\n")
+    assert [point.scenario.network.tcp for point in points] == [{"initial_window": 10}, {"initial_window": 20}]
+    with pytest.raises(UserError, match=r"grid\.network\.tcp\.initial_windw\.0: .* did you mean 'initial_window'"):
+        load(SMALL + "grid: {network.tcp.initial_windw: [10, 20]}\n")
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_a_part_s_numbers_are_finite(load, number):
+    with pytest.raises(UserError, match="line 11: protocol: option 'over' is -?(nan|inf): a number must be finite"):
+        load(changed("{name: sync, rounds: 3, participation: 0.5}", f"{{name: deadline, over: {number}}}"))
+
+
+def test_a_share_that_is_wrong_is_not_told_as_a_text_as_well(load):
+    with pytest.raises(UserError) as caught:
+        load(changed("latency: 50 ms", "profile: {fibre: 2}"))
+    assert "network.profile.fibre: 2 is not a fraction" in str(caught.value)
+    assert "text" not in str(caught.value)
+
+
+def test_an_entry_of_an_empty_list_cannot_be_set(load):
+    with pytest.raises(UserError, match=r"--set network.effects.0.rate=5: .*'0' is not one of the 0 entries"):
+        load(SMALL.replace("  effects: [{name: loss, rate: 1 %}]\n", ""), "network.effects.0.rate=5")
+
+
 @pytest.mark.parametrize(
     ("values", "labels"),
     [
@@ -240,7 +279,7 @@ BAD = [
     ("dots", changed("name: small", "name: .."), "line 1: name: '..' cannot name a folder"),
     ("number as name", changed("name: small", "name: 5"), "line 1: name: 5: must be a text"),
     ("unnamed part", changed("{name: gcn, hidden: 8}", "{hidden: 8}"), "line 3: model: lacks the key 'name'"),
-    ("nothing", changed("protocol: {name: sync, rounds: 3, participation: 0.5}", "protocol:"), "line 11: protocol: nothing: must be a mapping"),
+    ("nothing", changed("protocol: {name: sync, rounds: 3, participation: 0.5}", "protocol:"), "line 11: protocol: nothing: must be the name of a file"),
     ("algorithm", changed("fedavg", "fedavgg"), "line 12: algorithm: 'fedavgg' is not an algorithm: there is no algorithms/fedavgg.py; did you mean 'fedavg'?"),
     ("effect", changed("name: loss", "name: los"), "line 10: network.effects.0: 'los' is not an effect: there is no fedsim/net/effects/los.py; did you mean 'loss'?"),
     ("option", changed("hidden: 8", "hiden: 8"), "line 3: model.hiden: 'gcn' has no option 'hiden' (fedsim/learn/models/gcn.py); did you mean 'hidden'?"),

@@ -352,6 +352,17 @@ def test_a_terminal_shows_running_points(make, tmp_path):
         assert "90.00 s simulated, update 7, score 0.250" in file.read()
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_stalled_point_is_told_with_its_reason(make, tmp_path, terminal):
+    with (tmp_path / "screen").open("w+") as file:
+        console = Console(file=file, force_terminal=terminal, markup=False, highlight=False, width=200)
+        with display.Display(console) as watcher:
+            watcher.begin(1, 0)
+            watcher.ended(make("stall").points[0], {"status": "stalled", "sim_seconds": 0.15}, "")
+        file.seek(0)
+        assert "stalled after 0.15 s simulated: nothing more could happen" in file.read()
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (2e9, "2.00 GB"), (None, "–")],

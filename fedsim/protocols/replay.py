@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import simpy
 
 from fedsim import table
@@ -37,6 +39,10 @@ class Replay(Protocol):
     asks: ClassVar[bool] = False
 
     transfers: File  # the table
+
+    def __post_init__(self) -> None:
+        """Read the table.  Raises UserError where it is not one."""
+        _table(self.transfers)
 
     def run(self, world: World) -> Steps:
         """Send each at its time, and wait until all have ended."""
@@ -67,10 +73,14 @@ def _over(delivery: Delivery) -> simpy.Event:
     return over
 
 
+def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:
+    return table.read_lines(path, COLUMNS)
+
+
 @lru_cache(maxsize=4)
 def _read(path: Path, clients: int) -> Sequence[Wanted]:
     """Return the transfers in the order of their starts; those of one instant as the table has them."""
-    columns, lines = table.read_lines(path, COLUMNS)
+    columns, lines = _table(path)
     for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
         if client >= clients:
             raise table.fault(path, line, f"client {client}: there are {clients} clients, numbered from 0")

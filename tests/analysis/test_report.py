@@ -221,6 +221,8 @@ def test_bytes_alone_make_a_report(tmp_path):
     assert set(page.ids) >= {"summary", "bytes", "run", "words"}
     assert not {"first", "curves", "periods", "robustness", "forgetting", "losses"} & set(page.ids)
     assert "Nothing was scored: this report is about traffic and time" in "".join(page.words)
+    assert ", 1 algorithm. Nothing" in "".join(page.words)
+    assert "prequential" not in "".join(page.words).split("Words")[1].split("Bytes")[0]  # it has no column
     assert all(link[1:] in page.ids for link in page.links)
 
 

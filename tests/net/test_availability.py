@@ -80,6 +80,11 @@ def test_wrong_tables_are_told_by_their_line(tmp_path):
         world(clients=5, effects=[Churn(table=path)])
 
 
+def test_a_day_on_which_nobody_comes_is_refused():
+    with pytest.raises(ValueError, match="diurnal: option 'peak' is 0: nobody would ever be online"):
+        Diurnal(peak=0.0, trough=0.0)
+
+
 HOURS = np.arange(1, 48, 3) * 3600.0
 
 

@@ -38,6 +38,8 @@ class Diurnal(Effect):
         for name, share in (("peak", self.peak), ("trough", self.trough)):
             if not 0 <= share <= 1:
                 raise ValueError(f"diurnal: option '{name}' is {share}; it must lie between 0 and 1")
+        if self.peak == 0:
+            raise ValueError("diurnal: option 'peak' is 0: nobody would ever be online; give a share above 0")
         if self.trough > self.peak:
             raise ValueError(f"diurnal: option 'trough' is {self.trough}, above the peak of {self.peak}; exchange them")
         for name, time in (("every", self.every), ("day", self.day)):
