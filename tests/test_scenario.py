@@ -111,9 +111,9 @@ def test_a_key_that_the_grid_gives_may_be_missing_outside(load):
 
 
 def test_files_on_an_axis_are_labelled_without_their_folders_where_that_tells_them_apart(load, tmp_path):
-    for name in ("one/fast.csv", "one/slow.csv", "two/fast.csv"):
+    for rate, name in enumerate(("one/fast.csv", "one/slow.csv", "two/fast.csv"), 1):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"client,uplink_mbps\n0,{len(name) + (name[0] == 't')}\n")
+        (tmp_path / name).write_text(f"client,uplink_mbps\n0,{rate}\n")
 
     def labels(key, *values):
         return [point.axes[key] for point in load(f"{SMALL}grid: {{{key}: [{', '.join(values)}]}}\n")]
@@ -133,7 +133,7 @@ def test_constants_of_the_transfer_model_are_an_axis(load):
 
 @pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
 def test_a_part_s_numbers_are_finite(load, number):
-    with pytest.raises(UserError, match="line 11: protocol: option 'over' is -?(nan|inf): a number must be finite"):
+    with pytest.raises(UserError, match=r"line 11: protocol: option 'over' is -?(nan|inf): a number must be finite"):
         load(changed("{name: sync, rounds: 3, participation: 0.5}", f"{{name: deadline, over: {number}}}"))
 
 
