@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim import find, seeds, table, wording
 from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.net import profiles
 from fedsim.net.codec import Codec
+from fedsim.net.inputs import profiles
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
 from fedsim.scenario import Scenario

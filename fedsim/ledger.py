@@ -4,7 +4,7 @@ Of each client and direction it holds that the bytes that went over its access l
 they move, are those of the transfers' rows: delivered, repeated (headers and repeats of what arrived), cut, late and
 discarded.  Beside that: time never runs backwards, nothing arrives before it was sent, no reply is sent before its
 request has arrived, no client does two jobs at once, and every ask is folded, lost or late.  That no link carries more
-than its capacity the links see to themselves (`net/link.py`, `net/mesh.py`).  It takes a constant time a row.
+than its capacity the links see to themselves (`net/sharing/`).  It takes a constant time a row.
 
 It cannot see whether an algorithm's arithmetic is right, nor bytes that no message carries (handshakes, background).
 """
@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import simpy
 
-from fedsim.net.breach import Breach
+from fedsim.net.sharing.breach import Breach
 from fedsim.record import Row, Span, Transfer, Update
 
 ONE_WAY = ("share", "replay")  # kinds of messages that answer nothing

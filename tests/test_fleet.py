@@ -5,7 +5,7 @@ import pytest
 
 from fedsim import check, fleet, scenario_file
 from fedsim.errors import UserError
-from fedsim.net import profiles
+from fedsim.net.inputs import profiles
 from fedsim.world import Streams
 
 HEAD = "client,uplink_mbps,downlink_mbps,rtt_ms,jitter_ms,loss_up,loss_down,gflops,up_burst_bytes,down_burst_bytes,"

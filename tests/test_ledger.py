@@ -6,7 +6,7 @@ import pytest
 import simpy
 
 from fedsim.ledger import Ledger
-from fedsim.net.breach import Breach
+from fedsim.net.sharing.breach import Breach
 from fedsim.record import SERVER, Span, Transfer, Update
 
 DOWN = Transfer(0.0, 1.0, SERVER, 0, "train", 0, 100, 110, "delivered")

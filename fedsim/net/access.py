@@ -9,11 +9,11 @@ import math
 
 import simpy
 
-from fedsim.net.bucket import Bucket
 from fedsim.net.lane import BITS, Lane, Passage
-from fedsim.net.line import EXACT, Line, default_buffer
 from fedsim.net.model import Access, Model
 from fedsim.net.node import Floats, Nodes
+from fedsim.net.sharing.bucket import Bucket
+from fedsim.net.sharing.line import EXACT, Line, default_buffer
 
 
 class AccessLane(Lane[Passage]):

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import simpy
 
 from fedsim.net.lane import BITS, Track
-from fedsim.net.link import Link
-from fedsim.net.mesh import Mesh
 from fedsim.net.model import Model
 from fedsim.net.node import Nodes
-from fedsim.net.pipe import Pipe
+from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.mesh import Mesh
+from fedsim.net.sharing.pipe import Pipe
 from fedsim.net.topology import Cable, Route
 
 

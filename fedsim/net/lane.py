@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import simpy
 
-from fedsim.net.line import Line
 from fedsim.net.model import Model
+from fedsim.net.sharing.line import Line
 from fedsim.net.transfer import Transfer
 
 BITS = 8

@@ -6,12 +6,12 @@ import numpy as np
 import simpy
 
 from fedsim.net.access import AccessLane
-from fedsim.net.bucket import Bucket
 from fedsim.net.fabric import Fabric
 from fedsim.net.lane import BITS, Lane, Track
 from fedsim.net.model import Model
 from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
+from fedsim.net.sharing.bucket import Bucket
 from fedsim.net.topology import Layout, Route
 from fedsim.net.trunk import Trunk
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fedsim.net import line, tcp
-from fedsim.net.line import Line
+from fedsim.net import tcp
+from fedsim.net.sharing import line
+from fedsim.net.sharing.line import Line
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
 

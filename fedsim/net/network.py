@@ -19,13 +19,13 @@ from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect
 from fedsim.net.fabric import Fabric
 from fedsim.net.lanes import Lanes
-from fedsim.net.link import Link
 from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
-from fedsim.net.pipe import Pipe
 from fedsim.net.shaping import shaped
+from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.pipe import Pipe
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import Cable, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer

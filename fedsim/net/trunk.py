@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from fedsim.net.lane import Lane, Passage
-from fedsim.net.line import Line
 from fedsim.net.model import Access, Model
 from fedsim.net.node import Floats
+from fedsim.net.sharing.line import Line
 
 FASTEST = 1e15  # bytes/s; a flow's ceiling must be finite, also where no link is limited
 

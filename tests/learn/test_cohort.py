@@ -7,8 +7,8 @@ import torch
 from learnlab import drawn, drawn_task, largest_gap
 
 from fedsim.algorithm import Algorithm, Fit, bind
-from fedsim.data.graph import Period
 from fedsim.clients import ClientHost
+from fedsim.data.graph import Period
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import Adam

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from netlab import down, world
 
 from fedsim.errors import UserError
-from fedsim.net import stretches
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.outage import Outage
+from fedsim.net.inputs import stretches
 
 
 def online_at(times, clients, *effects, seed=0):

@@ -5,8 +5,8 @@ import math
 import pytest
 import simpy
 
-from fedsim.net.breach import Breach
-from fedsim.net.link import Link
+from fedsim.net.sharing.breach import Breach
+from fedsim.net.sharing.link import Link
 
 
 def test_a_clock_that_goes_back():

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 
 from fedsim.net import tcp
-from fedsim.net.line import credit, tokens
-from fedsim.net.link import Link
 from fedsim.net.model import Naive
 from fedsim.net.network import ServerAccess
+from fedsim.net.sharing.line import credit, tokens
+from fedsim.net.sharing.link import Link
 from fedsim.net.tcp import TransferModel
 
 MODEL = TransferModel()

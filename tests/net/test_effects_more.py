@@ -17,8 +17,8 @@ from fedsim.net.effects.congestion import Congestion
 from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.straggler import Straggler
-from fedsim.net.link import Link
 from fedsim.net.model import Naive
+from fedsim.net.sharing.link import Link
 from fedsim.net.tcp import TransferModel
 from fedsim.net.throttle import Throttle
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from netlab import fill, fill_over_time
 
-from fedsim.net.heap import LazyHeap
-from fedsim.net.link import Link
+from fedsim.net.sharing.heap import LazyHeap
+from fedsim.net.sharing.link import Link
 
 rates = st.floats(1e4, 1e7) | st.sampled_from([1e4, 1e5, 2e5, 1e6])
 sizes = st.floats(1, 1e7) | st.sampled_from([1e5, 1e6])

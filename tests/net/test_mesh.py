@@ -7,10 +7,10 @@ import simpy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import fedsim.net.mesh as module
-from fedsim.net.breach import Breach
-from fedsim.net.link import Link
-from fedsim.net.mesh import Mesh
+import fedsim.net.sharing.mesh as module
+from fedsim.net.sharing.breach import Breach
+from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.mesh import Mesh
 
 
 def fill_paths(ceilings, weights, capacities, crosses):
@@ -341,7 +341,7 @@ def test_flows_far_from_a_change_keep_their_dates_and_are_not_looked_at(monkeypa
     flow = far.join(1e3, 5.0, lambda flow: None)
     assert far.rate(flow) == 1.0
     looked, plain = [], module.fill
-    monkeypatch.setattr("fedsim.net.mesh.fill", lambda *args: looked.extend(args[0]) or plain(*args))
+    monkeypatch.setattr("fedsim.net.sharing.mesh.fill", lambda *args: looked.extend(args[0]) or plain(*args))
     near.join(1e3, 5.0, lambda flow: None)
     mesh.settle()
     assert len(looked) == 1
@@ -349,7 +349,7 @@ def test_flows_far_from_a_change_keep_their_dates_and_are_not_looked_at(monkeypa
 
 def test_changes_of_one_instant_are_settled_once(monkeypatch):
     count, plain = [], module.fill
-    monkeypatch.setattr("fedsim.net.mesh.fill", lambda *args: count.append(1) or plain(*args))
+    monkeypatch.setattr("fedsim.net.sharing.mesh.fill", lambda *args: count.append(1) or plain(*args))
     traffic = Traffic([(1.0, 1e6, 1e6, 1.0)] * 50, [1e6], np.ones((50, 1), int))
     assert traffic.run() == pytest.approx([51.0] * 50)
     assert len(count) == 2  # all join; all end

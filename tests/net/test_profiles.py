@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.net import profiles
+from fedsim.net.inputs import profiles
 from fedsim.net.node import Nodes
 from fedsim.units import RATE, SECONDS
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from netlab import access, down, fluid, up, world
 
 from fedsim.net import tcp
-from fedsim.net.line import default_buffer, standing_queue
-from fedsim.net.link import Link
 from fedsim.net.model import Naive
 from fedsim.net.network import ServerAccess
+from fedsim.net.sharing.line import default_buffer, standing_queue
+from fedsim.net.sharing.link import Link
 from fedsim.net.tcp import TransferModel
 
 MODEL = TransferModel()

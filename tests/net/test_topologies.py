@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fedsim import find
 from fedsim.errors import ScenarioError, UserError
-from fedsim.net import graphs
+from fedsim.net.inputs import graphs
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree

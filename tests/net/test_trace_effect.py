@@ -12,9 +12,9 @@ from netlab import down, up, world
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import UserError
-from fedsim.net import traces
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.trace import Trace
+from fedsim.net.inputs import traces
 from fedsim.net.model import Naive
 
 

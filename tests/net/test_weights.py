@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from netlab import access, fill, fill_over_time, fluid, up, world
 
 from fedsim.net import tcp
-from fedsim.net.link import Link
+from fedsim.net.sharing.link import Link
 from fedsim.net.tcp import TransferModel
 
 trips = st.floats(1e-3, 0.5) | st.sampled_from([0.01, 0.1])

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import simpy
 
-from fedsim.net import stretches
 from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.inputs import stretches
+from fedsim.net.inputs.stretches import Stretch
 from fedsim.net.node import Nodes
-from fedsim.net.stretches import Stretch
 from fedsim.net.turns import turns
 from fedsim.table import File, fault
 from fedsim.units import Seconds

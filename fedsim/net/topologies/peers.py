@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.net import graphs
-from fedsim.net.graphs import Pairs
+from fedsim.net.inputs import graphs
+from fedsim.net.inputs.graphs import Pairs
 from fedsim.net.topology import Layout, Route, Topology
 from fedsim.units import Count, Fraction, nearest
 

@@ -2,9 +2,9 @@
 
 import simpy
 
-from fedsim.net.line import EXACT
-from fedsim.net.pipe import Pipe
-from fedsim.net.pool import Flow, Pool, Where
+from fedsim.net.sharing.line import EXACT
+from fedsim.net.sharing.pipe import Pipe
+from fedsim.net.sharing.pool import Flow, Pool, Where
 
 
 class Bundle(Pool):

@@ -10,9 +10,9 @@ moved to where they belong at it, until it holds.  As it only rises, none is fre
 import math
 from collections.abc import Iterable
 
-from fedsim.net.bundle import Bundle
-from fedsim.net.heap import LazyHeap
-from fedsim.net.pipe import Pipe
+from fedsim.net.sharing.bundle import Bundle
+from fedsim.net.sharing.heap import LazyHeap
+from fedsim.net.sharing.pipe import Pipe
 
 FITS = 1e-12  # relative; what rounding may make of a sum of ceilings that is just the capacity
 

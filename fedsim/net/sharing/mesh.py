@@ -13,11 +13,11 @@ from weakref import WeakValueDictionary
 
 import simpy
 
-from fedsim.net.bundle import Bundle
-from fedsim.net.filling import fill
-from fedsim.net.heap import LazyHeap
-from fedsim.net.pipe import Pipe
-from fedsim.net.pool import Flow, Where, checked_ceiling
+from fedsim.net.sharing.bundle import Bundle
+from fedsim.net.sharing.filling import fill
+from fedsim.net.sharing.heap import LazyHeap
+from fedsim.net.sharing.pipe import Pipe
+from fedsim.net.sharing.pool import Flow, Where, checked_ceiling
 
 
 class Mesh:

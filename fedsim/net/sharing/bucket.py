@@ -6,7 +6,7 @@ Not modelled: what a link that is used in part has to spare.
 
 import math
 
-from fedsim.net.line import tokens
+from fedsim.net.sharing.line import tokens
 
 
 class Bucket:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import simpy
 
-from fedsim.net.breach import Breach
-from fedsim.net.line import EXACT, default_buffer, tokens
-from fedsim.net.pool import SLACK, checked_capacity
+from fedsim.net.sharing.breach import Breach
+from fedsim.net.sharing.line import EXACT, default_buffer, tokens
+from fedsim.net.sharing.pool import SLACK, checked_capacity
 
 if TYPE_CHECKING:
-    from fedsim.net.bundle import Bundle
+    from fedsim.net.sharing.bundle import Bundle
 
 
 class Owner(Protocol):

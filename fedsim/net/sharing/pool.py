@@ -12,8 +12,8 @@ from enum import Enum, auto
 
 import simpy
 
-from fedsim.net.breach import Breach
-from fedsim.net.heap import LazyHeap
+from fedsim.net.sharing.breach import Breach
+from fedsim.net.sharing.heap import LazyHeap
 
 OUTAGE = 1e-9  # bytes/s; nothing ends at such a rate, and the date on which it would is no number
 SLACK = 1e-6  # bytes/s that rounding may put on a link beyond what it can carry, and beyond a relative error

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import simpy
 
-from fedsim.net.breach import Breach
-from fedsim.net.line import EXACT, default_buffer, tokens
-from fedsim.net.pool import SLACK, Flow, Pool, Where, checked_capacity, checked_ceiling
+from fedsim.net.sharing.breach import Breach
+from fedsim.net.sharing.line import EXACT, default_buffer, tokens
+from fedsim.net.sharing.pool import SLACK, Flow, Pool, Where, checked_capacity, checked_ceiling
 
 
 class Link(Pool):
