@@ -28,19 +28,29 @@ def directions(transfers: pd.DataFrame) -> pd.Series:
     return pd.Series(names, index=transfers.index, dtype="str")
 
 
-def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
-    """Return payload bytes delivered up and down, bytes wasted, and wire bytes: bytes_up, bytes_down, ..., bytes_moved.
+def durations(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return how long each delivered transfer took, under its index: columns direction (up, down, peer), seconds."""
+    came = transfers[transfers["fate"] == "delivered"]
+    return pd.DataFrame({"direction": directions(came), "seconds": came["arrived"] - came["sent"]})
 
-    Up and down are None where messages went from peer to peer only, and the server took no part.
+
+def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
+    """Return payload bytes delivered up, down and between peers, bytes wasted, and wire bytes: bytes_up, bytes_down,
+    bytes_peer, bytes_wasted, bytes_moved.
+
+    Up and down are None where messages went from peer to peer only, and the server took no part; bytes_peer is None
+    where none went so.
     """
     delivered = transfers["fate"] == "delivered"
     direction = directions(transfers)
     payload = transfers["nbytes"].where(delivered, 0)
-    serverless = len(transfers) > 0 and bool((direction == "peer").all())
+    peer = direction == "peer"
+    serverless = len(transfers) > 0 and bool(peer.all())
     moved = int(transfers["wire_bytes"].sum())
     return {
         "bytes_up": None if serverless else int(payload[direction == "up"].sum()),
         "bytes_down": None if serverless else int(payload[direction == "down"].sum()),
+        "bytes_peer": int(payload[peer].sum()) if peer.any() else None,
         "bytes_wasted": moved - int(payload.sum()),
         "bytes_moved": moved,
     }

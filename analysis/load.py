@@ -25,8 +25,8 @@ TABLES = {
     "scores": "time version client period seen model split metric value weight",
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
-BYTES = ["bytes_up", "bytes_down", "bytes_wasted", "bytes_to_target"]
-LATER = ["prequential", "updates_per_period", "staleness", "arrivals"]  # columns and a table that older runs lack
+BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
+LATER = ["bytes_peer", "prequential", "updates_per_period", "staleness", "arrivals"]  # columns and a table that older runs lack
 NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis

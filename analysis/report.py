@@ -37,6 +37,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Curves": report.scored and report.curves(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
+        "Transfer times": report.transfer_times(),
         "Robustness": report.scored and report.robustness(),
         "Forgetting": report.scored and report.forgetting(),
         "Losses": report.updated and sections.losses(report.means, report.axes),
@@ -120,6 +121,12 @@ class _Report:
         self.save("bytes_wasted", wasted)
         parts.append(sections.wasted(wasted, self.axes))
         return section("bytes", "Bytes", *parts)
+
+    def transfer_times(self) -> str:
+        """Return the section on how long messages took; "" where scores say more, and where none was delivered."""
+        times = tables.transfer_times(self.runs, self.points, self.by)
+        self.save("transfer_times", times)
+        return "" if self.scored or times.empty else sections.transfer_times(times, self.axes)
 
     def periods(self) -> str:
         """Return the section on what each period was given; "" where no run has a second one."""

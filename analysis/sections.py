@@ -16,6 +16,7 @@ COLUMNS = [  # heading, column, units
     ("simulated time", "sim_seconds", SECONDS),
     ("up", "bytes_up", BYTES),
     ("down", "bytes_down", BYTES),
+    ("between peers", "bytes_peer", BYTES),
     ("wasted", "bytes_wasted", BYTES),
     ("updates", "updates", COUNT),
     ("updates a period", "updates_per_period", COUNT),
@@ -28,11 +29,14 @@ TERMS = {
     "simulated time": "seconds on the simulation's clock, network and computing included; not real time",
     "update": "one folding of clients' replies into the server's model",
     "up, down": "payload bytes delivered to the server, and from it to clients",
+    "between peers": "payload bytes that clients delivered to one another, past any server",
     "wasted": "all other bytes that moved: headers, repeats, transfers that broke off, replies too late to count or "
     "discarded by the protocol's rule",
     "overhead": "headers and repeats of what was delivered",
     "broken off": "transfers that were cut, or lost before a byte had moved",
     "moved on the wire": "everything that went over the links: delivered payload and wasted bytes",
+    "transfer time": "of a message that was delivered, from the second in which it was sent to that in which its "
+    "transfer ended: waiting for the link, the handshake and all repeats included",
     "asked, folded, lost, late": "clients asked for a reply; replies used; clients or replies that vanished; those "
     "that came when nobody waited any more",
     "score": "the metric over all clients' vertices, mean over the periods met so far; the last one of a run",
@@ -154,6 +158,20 @@ def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
         for _, row in frame.iterrows()
     ]
     return "<h3>Wasted bytes, by cause</h3>" + table([*map(short, axes), "algorithm", *causes], rows)
+
+
+def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
+    """Return the section on how long delivered messages took (see tables.transfer_times)."""
+    columns = {"median": "median", "95th percentile": "p95", "largest": "largest"}
+    rows = [
+        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"]), text(row["direction"])]
+        + [Cell(show(row["transfers"], COUNT), row["transfers"])]
+        + [Cell(show(row[column], SECONDS), _key(row[column])) for column in columns.values()]
+        for _, row in frame.iterrows()
+    ]
+    note = "Delivered messages only, those of all seeds together; from a message's sending to its transfer's end."
+    heads = [*map(short, axes), "algorithm", "direction", "transfers", *columns]
+    return section("times", "Transfer times", table(heads, rows), paragraph(note, "note"))
 
 
 def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:

@@ -40,7 +40,7 @@ def summarise(
         "am": average_accuracy(A),
         "fm": forgetting(A),
         "prequential": prequential(scored, model, metric, split),
-        **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_wasted")},
+        **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_peer", "bytes_wasted")},
         "updates": len(folding) or None,
         "updates_per_period": None if arrivals is None else updates_per_period(_frame(arrivals), folding),
         "staleness": staleness(folding),

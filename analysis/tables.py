@@ -9,14 +9,14 @@ import pandas as pd
 
 from analysis.arrivals import prequential_scores, updates_had
 from analysis.axes import ordered
-from analysis.communication import by_client, by_direction, by_step, wasted_parts
+from analysis.communication import by_client, by_direction, by_step, durations, wasted_parts
 from analysis.forgetting import matrix
 from analysis.frontier import curve, pareto
 from analysis.load import COUNTS, Runs
 from analysis.spread import over_seeds
 
-FIGURES = ["score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "bytes_moved"]
-FIGURES += [*COUNTS, "updates_per_period", "staleness"]
+FIGURES = ["score", "am", "fm", "prequential", "sim_seconds"]
+FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", *COUNTS, "updates_per_period", "staleness"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 
 
@@ -77,6 +77,21 @@ def wasted_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
     parts = _each(points, by, lambda point: pd.DataFrame([wasted_parts(transfers[point])]))
     causes = [column for column in parts.columns if column not in [*by, "seed", "point"]]
     return over_seeds(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
+
+
+def transfer_times(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return how long delivered messages took: `by`, direction, transfers (count), median, p95, largest (seconds).
+
+    The messages of all seeds count together, so that a quantile is one of messages and not a mean of quantiles.
+    """
+    groups = points.groupby(by, sort=False, dropna=False)
+    heads, place = groups[by].head(1).reset_index(drop=True), dict(zip(points["point"], groups.ngroup(), strict=True))
+    rows = durations(runs.tables["transfers"])
+    rows = rows.assign(place=runs.tables["transfers"].loc[rows.index, "point"].map(place))
+    cells = rows.groupby(["place", "direction"], observed=True)["seconds"]
+    parts = {"transfers": cells.size(), "median": cells.median(), "p95": cells.quantile(0.95), "largest": cells.max()}
+    found = pd.DataFrame(parts).reset_index()
+    return heads.iloc[found["place"]].reset_index(drop=True).join(found.drop(columns="place"))
 
 
 def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:

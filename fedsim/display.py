@@ -148,6 +148,7 @@ COLUMNS: list[tuple[str, str, Callable[[Any], str], bool]] = [
     ("sim_seconds", "simulated", duration, True),
     ("bytes_up", "up", size, True),
     ("bytes_down", "down", size, True),
+    ("bytes_peer", "between peers", size, False),
     ("seconds_to_target", "time to target", duration, False),
     ("bytes_to_target", "bytes to target", size, False),
 ]

@@ -40,6 +40,12 @@ class Protocol(ABC):
             return "needs a server, and a network of peers has none: take the protocol 'gossip', or the topology 'star'"
         return None
 
+    def suits(self, clients: int) -> None:  # noqa: B027
+        """Hold that the protocol's own tables fit so many clients: told before the run.
+
+        Raises UserError, naming the file and its line, where one does not.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cohorts(Protocol):

@@ -81,9 +81,10 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
     if scenario.algorithm is None and protocol.asks:
         told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
         raise ScenarioError([Problem("algorithm", told)])
-    algorithm = find.build("algorithm", scenario.algorithm or NOTHING)
+    # Where nobody is asked, whatever a scenario says of algorithm and data is left aside.
+    algorithm = find.build("algorithm", scenario.algorithm if scenario.algorithm and protocol.asks else NOTHING)
     clients, rng = fleet.size(scenario), Streams(scenario.seed)
-    if algorithm.learns and protocol.asks:
+    if algorithm.learns:
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)

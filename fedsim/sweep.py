@@ -27,8 +27,8 @@ from fedsim.scenario import Point
 Row = dict[str, Any]
 Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 RESULTS = [
-    "metric", "score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_wasted", "updates",
-    "updates_per_period", "staleness", "asked", "folded", "lost", "late", "target", "seconds_to_target",
+    "metric", "score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_peer", "bytes_wasted",
+    "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "target", "seconds_to_target",
     "bytes_to_target", "real_seconds",
 ]  # fmt: skip
 TABLES = ("transfers", "updates", "spans", "arrivals", "scores")

@@ -64,7 +64,6 @@ def problems(tmp_path):
         (["network.topology={name: peers, graph: ring}"], "protocol: 'sync' needs a server"),
         (["clients.speed=null"], "clients.speed: is missing"),
         (["algorithm=null"], "algorithm: is missing, and the protocol 'sync' asks"),
-        (["protocol={name: replay, transfers: moved.csv}"], "algorithm: is given, and .* 'replay' asks nobody"),
         (["algorithm=null", "protocol={name: replay, transfers: semicolons.csv}"], "protocol: .*csv, line 1: .*';'"),
     ],
 )  # fmt: skip

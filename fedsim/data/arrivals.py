@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fedsim.data.graph import Period
 from fedsim.data.stream import Stream, World
-from fedsim.errors import UserError
+from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.table import Column, File, fault, read_lines
 from fedsim.units import SECONDS, Clock, Draw, SecondsDraw, Updates
 
@@ -55,12 +55,15 @@ class Clocked(Stream, ABC):
             raise ValueError(f"offset: {which}, so no client's clock can start late; leave it out")
 
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Steps:
-        """Return the process that delivers the periods.  Raises UserError where the table does not fit them."""
+        """Return the process that delivers the periods.  Raises ScenarioError where the table does not fit them."""
         counts = [len(own) for own in periods]
         if isinstance(self.every, Updates):
             return after_updates(world, periods, self.every.count)
         if self.table is not None:
-            return at_times(world, periods, recorded(self.table, counts))
+            try:
+                return at_times(world, periods, recorded(self.table, counts))
+            except UserError as error:
+                raise ScenarioError([Problem("data.stream.table", str(error))]) from None
         assert self.every is not None
         return at_times(world, periods, drawn(counts, self.every, self.offset, world.rng))
 

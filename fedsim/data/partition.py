@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedsim.data.graph import Graph, graph_of, take_rows
-from fedsim.errors import UserError
+from fedsim.errors import Problem, ScenarioError
 
 
 class Partition(ABC):
@@ -24,18 +24,19 @@ class Partition(ABC):
         Lists and not an owner for each vertex, because some rules fix that order too, and the order decides what
         a seeded split draws.  A vertex belongs to at most one client and no client is empty.
 
-        Raises UserError where the graph cannot be cut into so many clients.
+        Raises ScenarioError where the graph cannot be cut into so many clients.
         """
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:
-    """Raise UserError unless every client can have that many vertices."""
+    """Raise ScenarioError unless every client can have that many vertices."""
     if clients * least > vertices:
         each = "one vertex" if least == 1 else f"{least} vertices"
-        raise UserError(
-            f"clients.count: {clients} clients cannot have {each} each of a graph of {vertices} vertices; "
+        told = (
+            f"{clients} clients cannot have {each} each of a graph of {vertices} vertices; "
             f"take at most {vertices // least} clients"
         )
+        raise ScenarioError([Problem("clients.count", told)])
 
 
 def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:

@@ -56,14 +56,14 @@ class Stream(ABC):
         """Return each client's periods, numbered from 0 in the order in which they arrive, with their masks.
 
         `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  Every client has the same
-        number of periods.  Raises UserError where the graphs cannot be cut so.
+        number of periods.  Raises ScenarioError where the graphs cannot be cut so.
         """
 
     @abstractmethod
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.
 
-        It ends after the last period.  Raises UserError, at once, where the periods cannot arrive so.
+        It ends after the last period.  Raises ScenarioError, at once, where the periods cannot arrive so.
         """
 
     def heads(self, graphs: Sequence[Graph]) -> int:

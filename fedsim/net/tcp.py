@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
+POSITIVE = ("mtu", "mss", "header", "initial_window", "ack_every", "syn_rto")
+NOT_NEGATIVE = ("tls_rtts", "rto_min", "queue_share", "queue_trips", "bbr_queue_trips", "short_packets")
 SHORTEST_TRIP = 1e-4  # seconds; below it round trips weigh alike
 
 
@@ -41,12 +43,14 @@ class TransferModel:
         if self.congestion_control not in LOSS_CEILING:
             known = ", ".join(LOSS_CEILING)
             raise ValueError(f"congestion_control: no '{self.congestion_control}'; there are {known}")
-        sizes = (self.mtu, self.mss, self.header, self.initial_window, self.ack_every, self.syn_rto)
-        if min(sizes) <= 0 or self.tls_rtts < 0 or self.rto_max < self.syn_rto:
-            raise ValueError(f"{self}: sizes and times must be positive, tls_rtts not negative, rto_max >= syn_rto")
-        waits = (self.rto_min, self.queue_share, self.queue_trips, self.bbr_queue_trips, self.short_packets)
-        if not min(waits) >= 0:
-            raise ValueError(f"{self}: rto_min, the queues and short_packets must not be negative")
+        for name in POSITIVE:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be more than 0 and finite")
+        if not self.syn_rto <= self.rto_max < math.inf:
+            raise ValueError(f"rto_max is {self.rto_max}: it must be at least syn_rto ({self.syn_rto}) and finite")
+        for name in NOT_NEGATIVE:
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 0")
         if not 0 <= self.rtt_bias < math.inf or (self.rtt_bias and self.congestion_control == "bbr"):
             raise ValueError(
                 f"rtt_bias is {self.rtt_bias}: it must not be negative, and 0 for bbr, which has no such bias"

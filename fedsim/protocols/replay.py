@@ -7,7 +7,7 @@ that headers and repeats come on top.  Not replayed: who waited for whom; a slow
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +17,6 @@ import simpy
 
 from fedsim import table
 from fedsim.net.message import Message
-from fedsim.net.transfer import Delivery
 from fedsim.protocol import Protocol, Steps
 from fedsim.record import SERVER
 from fedsim.table import Column, File
@@ -44,33 +43,34 @@ class Replay(Protocol):
         """Read the table.  Raises UserError where it is not one."""
         _table(self.transfers)
 
+    def suits(self, clients: int) -> None:
+        """Read the table for so many clients.  Raises UserError where it names one that there is not."""
+        _read(self.transfers, clients)
+
     def run(self, world: World) -> Steps:
         """Send each at its time, and wait until all have ended."""
-        wanted, ended = _read(self.transfers, len(world.clients)), list[simpy.Event]()
-        for start, client, upload, nbytes in wanted:
-            if start > world.env.now:
-                yield world.env.timeout(start - world.env.now)
+        wanted, through = _read(self.transfers, len(world.clients)), world.env.event()
+        left = len(wanted)
+
+        def ended(_: simpy.Event) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                through.succeed()
+
+        def send(one: Wanted, _: simpy.Event) -> None:
+            client, upload, nbytes = one[1:]
             ends = (client, SERVER) if upload else (SERVER, client)
-            ended.append(_over(world.network.send(Message.sized(*ends, "replay", nbytes))))
-        for over in ended:
-            if not over.processed:
-                yield over
+            world.network.send(Message.sized(*ends, "replay", nbytes)).callbacks.append(ended)
+
+        for one in wanted:  # all from second 0, so that each is sent at the very number in the table
+            world.env.timeout(one[0]).callbacks.append(partial(send, one))
+        yield through
 
     def share(self, world: World) -> float:
         """Return the time that has passed as a share of the time to the last start."""
         last = _read(self.transfers, len(world.clients))[-1][0]
         return min(1.0, world.env.now / last) if last else 0.0
-
-
-def _over(delivery: Delivery) -> simpy.Event:
-    """Return the event that a message has ended, whatever has become of it."""
-    over = delivery.env.event()
-
-    def tell(_: simpy.Event) -> None:
-        over.succeed()
-
-    delivery.callbacks.append(tell)
-    return over
 
 
 def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:

@@ -126,6 +126,14 @@ def test_more_loss_never_means_a_shorter_wait_or_a_later_loss(loss, other, draw)
 def test_constants_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="no 'vegas'; there are cubic, reno, bbr"):
         TransferModel(congestion_control="vegas")
-    for bad in ({"mtu": 0}, {"tls_rtts": -1}, {"syn_rto": 0.0}, {"rto_max": 0.5}):
-        with pytest.raises(ValueError, match="must be positive"):
-            TransferModel(**bad)
+    for name, value, bounds in (
+        ("mtu", 0, "it must be more than 0 and finite"),
+        ("syn_rto", 0.0, "it must be more than 0 and finite"),
+        ("syn_rto", math.nan, "it must be more than 0 and finite"),
+        ("rto_max", 0.5, r"it must be at least syn_rto \(1.0\) and finite"),
+        ("rto_max", math.inf, r"it must be at least syn_rto \(1.0\) and finite"),
+        ("tls_rtts", -1, "it must be at least 0"),
+        ("queue_trips", math.nan, "it must be at least 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is {value}: {bounds}$"):
+            TransferModel(**{name: value})

@@ -58,6 +58,26 @@ def test_each_transfer_is_sent_at_its_time_and_takes_the_models_closed_form(repl
     assert row["updates"] in (0, None)
 
 
+def test_the_tables_seconds_are_the_rows_to_the_last_bit(replay):
+    starts = [0.1 * number for number in range(60)]
+    lines = "".join(f"{start!r},1,up,1000\n" for start in starts)
+    _, moved = replay(transfers=f"start_s,client,direction,bytes\n{lines}")
+    assert [row["sent"] for row in moved] == starts
+
+
+LEARNING = """
+algorithm: fedavg
+data: {dataset: digits, partition: random}
+model: {name: gcn, hidden: 8}
+training: {optimiser: adam, lr: 0.01}
+"""
+
+
+def test_what_a_scenario_says_of_learning_is_left_aside(replay):
+    plain = replay()[1]
+    assert replay(scenario=SCENARIO + LEARNING)[1] == plain
+
+
 @pytest.mark.parametrize(
     ("transfers", "told"),
     [

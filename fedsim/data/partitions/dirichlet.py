@@ -26,7 +26,7 @@ class Dirichlet(Partition):
             raise ValueError("alpha must be a finite number above 0")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where not all can have `least`."""
+        """Return each client's vertices, ascending.  Raises ScenarioError where not all can have `least`."""
         labels = graph["y"].numpy()
         require(len(labels), clients, self.least)
         owner = np.empty(len(labels), dtype=np.int64)

@@ -17,7 +17,7 @@ import torch
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, induced, with_masks
 from fedsim.data.split import SplitOptions, classes_of, official, split_all
-from fedsim.errors import UserError
+from fedsim.errors import Problem, ScenarioError
 from fedsim.units import Count
 
 Rng = Callable[[str], np.random.Generator]
@@ -55,19 +55,19 @@ class ClassIncremental(Clocked):
     def _periods(self, graphs: Sequence[Graph]) -> int:
         known = classes_of(graphs)
         if known < self.classes:
-            raise UserError(
-                f"data.stream.classes: {self.classes} classes a period, but the graph has {known}; take at most {known}"
-            )
+            told = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
+            raise ScenarioError([Problem("data.stream.classes", told)])
         return known // self.classes
 
     def _drawn(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> tuple[list[Graph], list[list[int]]]:
         count = self._periods(graphs)
         if self.order == "numpy":
             if split.numpy_seed is None or self.shuffle_classes:
-                raise UserError(
-                    "data.stream.order: 'numpy' is the benchmark's recipe; it needs data.split.numpy_seed "
-                    "(the benchmark's is 2025) and no shuffle_classes"
+                told = (
+                    "'numpy' is the benchmark's recipe; it needs data.split.numpy_seed (the benchmark's is 2025) "
+                    "and no shuffle_classes"
                 )
+                raise ScenarioError([Problem("data.stream.order", told)])
             return official(graphs, split.train, split.val, self.classes, split.numpy_seed)
         if split.numpy_seed is not None:  # the same split whatever the order is
             whole = official(graphs, split.train, split.val, self.classes, split.numpy_seed)[0]
@@ -81,10 +81,11 @@ class ClassIncremental(Clocked):
         if isinstance(self.order, str):
             return list(range(count))
         if len(self.order) != clients or sorted(self.order[client]) != list(range(count)):
-            raise UserError(
-                f"data.stream.order: it must hold {clients} lists, one a client, each with the numbers "
-                f"0 to {count - 1} once; it is {[list(own) for own in self.order]}"
+            told = (
+                f"it must hold {clients} lists, one a client, each with the numbers 0 to {count - 1} once; "
+                f"it is {[list(own) for own in self.order]}"
             )
+            raise ScenarioError([Problem("data.stream.order", told)])
         return list(self.order[client])
 
     def _groups(self, known: int, client: int, rng: Rng) -> list[list[int]]:
