@@ -26,7 +26,13 @@ TABLES = {
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
-LATER = ["bytes_peer", "prequential", "updates_per_period", "staleness", "arrivals"]  # columns and a table that older runs lack
+LATER = [
+    "bytes_peer",
+    "prequential",
+    "updates_per_period",
+    "staleness",
+    "arrivals",
+]  # columns and a table that older runs lack
 NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis

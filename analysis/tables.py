@@ -15,8 +15,8 @@ from analysis.frontier import curve, pareto
 from analysis.load import COUNTS, Runs
 from analysis.spread import over_seeds
 
-FIGURES = ["score", "am", "fm", "prequential", "sim_seconds"]
-FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", *COUNTS, "updates_per_period", "staleness"]
+FIGURES = ["score", "am", "fm", "prequential", "sim_seconds", *COUNTS, "updates_per_period", "staleness"]
+FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 
 

@@ -5,7 +5,7 @@ named stream a quantity, so that a table's column changes nothing else.
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def transfer_model(scenario: Scenario) -> TransferModel:
     if wrong:
         raise ScenarioError(wrong)
     try:
-        return replace(TypeAdapter(TransferModel).validate_python(network.tcp), **own)  # type: ignore[arg-type]
+        return TypeAdapter(TransferModel).validate_python({**network.tcp, **own})
     except ValidationError as error:
         raise ScenarioError(wording.problems(error.errors(include_url=False), ("network.tcp",))) from None
 

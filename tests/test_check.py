@@ -23,6 +23,7 @@ TABLES = {
     "apart.csv": "a,b\n0,1\n2,3\n",
     "far.csv": "a,b\n0,9\n",
     "moved.csv": "start_s,client,direction,bytes\n0,0,up,1\n",
+    "strangers.csv": "start_s,client,direction,bytes\n0,0,up,1\n1,6,up,1\n",
     "semicolons.csv": "start_s;client;direction;bytes\n0;0;up;1\n",
 }
 TREE = "{name: tree, edges: 9, uplink: 5 Mbit/s, downlink: 5 Mbit/s, latency: 10 ms}"
@@ -65,6 +66,10 @@ def problems(tmp_path):
         (["clients.speed=null"], "clients.speed: is missing"),
         (["algorithm=null"], "algorithm: is missing, and the protocol 'sync' asks"),
         (["algorithm=null", "protocol={name: replay, transfers: semicolons.csv}"], "protocol: .*csv, line 1: .*';'"),
+        (
+            ["algorithm=null", "protocol={name: replay, transfers: strangers.csv}"],
+            r"protocol: .*strangers\.csv, line 3: client 6: there are 6 clients",
+        ),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_are_told_by_their_key(problems, flags, told):
@@ -79,6 +84,9 @@ def test_a_replay_needs_a_server_but_neither_speed_nor_algorithm(problems):
 
 
 def test_the_value_of_the_grid_that_does_not_fit_is_named(problems):
+    moved, strangers = ("{name: replay, transfers: " + name + "}" for name in ("moved.csv", "strangers.csv"))
+    (only,) = problems("algorithm=null", f"grid.protocol=[{moved}, {strangers}]")
+    assert only.startswith("grid.protocol.1: ")
     effects = "network.effects=[{name: congestion, load: 0.5}]"
     assert problems(effects, "grid.network.server.ingress=[1 Mbit/s, 2 Mbit/s]") == []
     (only,) = problems("grid.protocol=[{name: sync, rounds: 1, clients: 2}, {name: gossip, rounds: 1}]")

@@ -95,7 +95,11 @@ def test_what_needs_no_torch_does_not_import_it(tmp_path, arguments):
         (["scenario.yaml", "--engine", "ray"], QUICK, "choose from"),
         (["scenario.yaml", "--drie-run"], QUICK, "unrecognized arguments: --drie-run"),
         (["scenario.yaml", "--out", "scenario.yaml/x"], QUICK, "cannot be written"),
-        (["scenario.yaml", "--set", "clients.count=100000", "--no-report"], QUICK, "100000"),
+        (
+            ["scenario.yaml", "--set", "clients.count=100000", "--no-report"],
+            QUICK,
+            "--set clients.count=100000: clients.count: 100000 clients cannot",
+        ),
     ],
 )
 def test_a_mistake_is_one_message_exit_code_2_and_nothing_written(call, tmp_path, arguments, text, message):

@@ -117,3 +117,10 @@ def test_a_mistake_names_key_file_and_line(load, table, network, key, told):
 def test_what_nothing_gives_is_missing(load, sections, told):
     with pytest.raises(UserError, match=told):
         load(**sections)
+
+
+def test_constants_that_do_not_go_together_are_told_with_their_key(load):
+    scenario = load(clients="{count: 1}", network="{profile: lte, congestion_control: bbr, tcp: {rtt_bias: 0.5}}")
+    problems = check.points([*scenario.points()])
+    assert [problem.key for problem in problems] == ["network.tcp"]
+    assert "rtt_bias" in problems[0].message

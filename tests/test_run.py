@@ -7,7 +7,7 @@ from small_points import EFFECTS, SYNC
 
 from fedsim import learning, scenario_file
 from fedsim import run as running
-from fedsim.errors import ScenarioError, UserError
+from fedsim.errors import ScenarioError
 from fedsim.net.effects.churn import Churn
 from fedsim.record import Recorder
 from fedsim.sweep import RESULTS
@@ -219,8 +219,11 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch):
     ],
 )
 def test_what_cannot_be_had_is_the_users_mistake(changes, told, tmp_path):
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(ScenarioError) as caught:
         small_points.run_in(tmp_path / "run", **changes)
+    (problem,) = caught.value.problems
+    assert told in str(problem)
+    assert problem.key.split(".")[0] in told or problem.key == "algorithm.nu"
     assert not list((tmp_path / "run").glob("*.parquet"))
 
 

@@ -325,6 +325,10 @@ def test_results_are_means_over_seeds_and_what_is_missing_is_a_dash():
     assert "1.00 s (1 of 2)" in text
     assert "AM" not in text
     assert set(text.splitlines()[-1].split()) == {"2", "s", "–"}
+    assert "peers" not in text
+    text = shown([*rows, row("3 s", 0, bytes_peer=2500)], ["latency", "seed"])
+    assert "between peers" in text.splitlines()[0]
+    assert "2.50 kB" in text.splitlines()[-1]
 
 
 def test_a_pipe_gets_one_line_a_point(make, tmp_path):

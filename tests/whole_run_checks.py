@@ -66,6 +66,7 @@ def check_summary(seen):
     peers = seen.scenario.network.topology.name == "peers" and len(moved) > 0
     assert row["bytes_up"] == (None if peers else came["nbytes"][rises > 0].sum())
     assert row["bytes_down"] == (None if peers else came["nbytes"][rises < 0].sum())
+    assert row["bytes_peer"] == (came["nbytes"].sum() if peers else None)
     assert row["bytes_wasted"] == moved["wire_bytes"].sum() - came["nbytes"].sum()
     for name in ("asked", "folded", "lost", "late"):
         assert row[name] == (folding[name].sum() if len(folding) else None)

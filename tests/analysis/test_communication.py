@@ -21,13 +21,21 @@ def rows_of(frame):
 
 
 def test_totals_by_hand():
-    assert c.totals(TABLE) == {"bytes_up": 80, "bytes_down": 200, "bytes_wasted": 140, "bytes_moved": 420}
+    assert c.totals(TABLE) == {
+        "bytes_up": 80, "bytes_down": 200, "bytes_peer": None, "bytes_wasted": 140, "bytes_moved": 420
+    }  # fmt: skip
 
 
 def test_no_message_is_zero_bytes_but_without_a_server_nothing_goes_up():
-    assert c.totals(TABLE.iloc[:0]) == {"bytes_up": 0, "bytes_down": 0, "bytes_wasted": 0, "bytes_moved": 0}
+    none = {"bytes_up": 0, "bytes_down": 0, "bytes_peer": None, "bytes_wasted": 0, "bytes_moved": 0}
+    assert c.totals(TABLE.iloc[:0]) == none
     peers = pd.DataFrame([(0.0, 1.0, 0, 1, "share", 0, 10, 12, "delivered")], columns=COLUMNS)
-    assert c.totals(peers) == {"bytes_up": None, "bytes_down": None, "bytes_wasted": 2, "bytes_moved": 12}
+    among = {"bytes_up": None, "bytes_down": None, "bytes_peer": 10, "bytes_wasted": 2, "bytes_moved": 12}
+    assert c.totals(peers) == among
+    assert c.totals(peers.assign(fate="cut")) == {**among, "bytes_peer": 0, "bytes_wasted": 12}
+    assert c.totals(pd.concat([TABLE, peers])) == {
+        "bytes_up": 80, "bytes_down": 200, "bytes_peer": 10, "bytes_wasted": 142, "bytes_moved": 432
+    }  # fmt: skip
     assert rows_of(c.by_direction(peers)) == [("peer", 1, 10, 12, 2)]
 
 
@@ -51,6 +59,12 @@ def test_by_direction_step_fate_and_client():
         (1, "up", 2, 0, 105, 105),
         (2, "down", 1, 0, 0, 0),
     ]
+
+
+def test_durations_are_those_of_what_was_delivered():
+    assert rows_of(c.durations(TABLE)) == [("down", 1.0), ("down", 2.0), ("up", 2.0)]
+    assert c.durations(TABLE).index.tolist() == [0, 1, 2]
+    assert c.durations(TABLE.iloc[3:]).empty
 
 
 def test_wasted_bytes_by_cause():
@@ -105,7 +119,7 @@ def test_an_edge_aggregator_stands_between_the_clients_and_the_server():
     moved.columns = ["src", "dst", "fate", "nbytes", "wire_bytes"]
     assert c.directions(moved).tolist() == ["down", "down", "up", "up", "down", "up", "peer"]
     sent = c.totals(moved)
-    assert (sent["bytes_up"], sent["bytes_down"], sent["bytes_wasted"]) == (30, 30, 14)
+    assert (sent["bytes_up"], sent["bytes_down"], sent["bytes_peer"], sent["bytes_wasted"]) == (30, 30, 10, 14)
     booked = c.by_client(moved)
     assert {(row.client, row.direction): row.payload for row in booked.itertuples()} == {
         (-2, "down"): 10, (-2, "up"): 10, (3, "down"): 20, (3, "up"): 20, (3, "peer"): 10,

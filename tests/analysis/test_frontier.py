@@ -45,7 +45,7 @@ def test_curve_and_summary_by_hand():
     )
     expected = {
         "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "fm": pytest.approx(-0.1),
-        "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_wasted": 60, "updates": 2,
+        "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None, "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
         "late": 0, "target": 0.6, "seconds_to_target": 4.0, "bytes_to_target": 420,
     }  # fmt: skip

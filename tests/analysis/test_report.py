@@ -2,9 +2,11 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -173,6 +175,32 @@ def test_what_a_period_was_given_is_shown(sweep, report):
     assert wasted["wasted"].tolist() == pytest.approx(summary["bytes_wasted"].tolist())
 
 
+def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
+    times = pd.read_csv(sweep / "tables" / "transfer_times.csv")
+    assert "times" not in Page(report).ids  # scores say more; the numbers are in the table
+    runs = load([sweep])
+    by = ["network.latency", "protocol.participation", "algorithm"]
+    moved = runs.tables["transfers"].merge(runs.points[["point", *by]], on="point")
+    moved = moved[moved["fate"] == "delivered"]
+    assert len(times) == 16
+    for row in times.itertuples(index=False):
+        here = moved[(moved[by].to_numpy(str) == [row[0], str(row[1]), row[2]]).all(axis=1)]
+        seconds = (here["arrived"] - here["sent"])[(here["src"] < 0) == (row.direction == "down")].to_numpy()
+        told = [len(seconds), *np.quantile(seconds, [0.5, 0.95]), seconds.max()]
+        assert [row.transfers, row.median, row.p95, row.largest] == pytest.approx(told)
+
+
+def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
+    run = write_sweep(tmp_path / "gossip", **{**ONE, "seeds": (0, 1)})
+    assert "between peers" not in Page(write([run])).rows[0]
+    summary = pd.read_csv(run / "summary.csv").assign(bytes_up=None, bytes_down=None, bytes_peer=[1e6, 3e6])
+    summary.to_csv(run / "summary.csv", index=False)
+    page = Page(write([run]))
+    heads, cells = next((row, below) for row, below in pairwise(page.rows) if "between peers" in row)
+    assert not {"up", "down"} & set(heads)
+    assert dict(zip(heads, cells, strict=True))["between peers"] == "2.00 ± 1.41 MB"
+
+
 def test_one_period_has_no_section_of_periods(tmp_path):
     run = write_sweep(tmp_path / "still", **ONE)
     for path in run.glob("*/arrivals.parquet"):
@@ -220,6 +248,18 @@ def test_bytes_alone_make_a_report(tmp_path):
     page = Page(write([run]))
     assert set(page.ids) >= {"summary", "bytes", "run", "words"}
     assert not {"first", "curves", "periods", "robustness", "forgetting", "losses"} & set(page.ids)
+    times = pd.read_csv(run / "tables" / "transfer_times.csv")
+    heads = next(row for row in page.rows if "95th percentile" in row)
+    assert heads[:5] == ["latency", "participation", "algorithm", "direction", "transfers"]
+    assert heads[5:] == ["median", "95th percentile", "largest"]
+    after = page.rows[page.rows.index(heads) + 1 :][: len(times)]
+    assert [row[:5] for row in after] == [
+        [latency, share, "none", way, str(count)]
+        for latency, share, way, count in zip(
+            times["network.latency"], times["protocol.participation"].astype(str), times["direction"],
+            times["transfers"], strict=True,
+        )
+    ]  # fmt: skip
     assert "Nothing was scored: this report is about traffic and time" in "".join(page.words)
     assert ", 1 algorithm. Nothing" in "".join(page.words)
     assert "prequential" not in "".join(page.words).split("Words")[1].split("Bytes")[0]  # it has no column
@@ -232,9 +272,10 @@ def test_runs_of_older_versions_still_load(tmp_path):
         path.unlink()
     for path in old.glob("*/updates.parquet"):
         pd.read_parquet(path).drop(columns="staleness").to_parquet(path)
-    summary = pd.read_csv(old / "summary.csv").drop(columns=["prequential", "updates_per_period", "staleness"])
+    later = ["prequential", "updates_per_period", "staleness"]
+    summary = pd.read_csv(old / "summary.csv").drop(columns=["bytes_peer", *later])
     summary.to_csv(old / "summary.csv", index=False)
-    assert load([old]).points[["prequential", "updates_per_period", "staleness"]].isna().all(axis=None)
+    assert load([old]).points[["bytes_peer", *later]].isna().all(axis=None)
     assert "Updates had per period" not in "".join(Page(write([old])).words)
     runs = load([old, new])
     assert runs.points["updates_per_period"].notna().tolist() == [False, True]

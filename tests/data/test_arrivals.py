@@ -17,7 +17,7 @@ from fedsim import units
 from fedsim.data.arrivals import at_times, drawn, recorded
 from fedsim.data.graph import Period, graph_of
 from fedsim.data.streams.class_incremental import ClassIncremental
-from fedsim.errors import UserError
+from fedsim.errors import ScenarioError, UserError
 
 NOW = units.SECONDS.draw(0.0)
 EMPTY = graph_of(torch.ones(0, 1), torch.zeros(2, 0), torch.zeros(0))
@@ -142,7 +142,20 @@ def test_a_table_that_does_not_fit_is_told_by_its_line(tmp_path: Path, row: str,
 def test_later_periods_cannot_come_earlier(tmp_path: Path) -> None:
     path = written(tmp_path, "0,1,3", "0,0,4")
     with pytest.raises(UserError, match=r"line 2: client 0, period 1 arrives before period 0"):
+        recorded(path, [2])
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [("0,9,3", "line 2: there is no period 9"), ("0;1", "line 2: 1 cell"), ("", "a header and no rows")],
+)
+def test_a_table_that_does_not_fit_is_told_by_the_scenarios_key_at_once(tmp_path: Path, row: str, told: str) -> None:
+    path = written(tmp_path, row)
+    with pytest.raises(ScenarioError) as caught:
         stream(table=path).run(NotedWorld(), [[Period(0, EMPTY), Period(1, EMPTY)]])  # before any process
+    (problem,) = caught.value.problems
+    assert problem.key == "data.stream.table"
+    assert f"{path}, {told}" in problem.message or f"{path}: {told}" in problem.message
 
 
 @pytest.mark.parametrize(

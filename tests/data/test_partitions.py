@@ -18,7 +18,7 @@ from fedsim.data.partitions.louvain import Louvain
 from fedsim.data.partitions.metis import Metis
 from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain, _cut_long
 from fedsim.data.partitions.random import Random
-from fedsim.errors import UserError
+from fedsim.errors import ScenarioError, UserError
 
 EVERY = [Random(), Louvain(), Metis(), Dirichlet(least=1), Dirichlet(alpha=0.01, least=1)]
 
@@ -78,7 +78,7 @@ def test_one_seed_gives_one_partition(partition: Partition, digits: Graph) -> No
 
 @pytest.mark.parametrize("partition", EVERY, ids=repr)
 def test_more_clients_than_vertices_name_the_key(partition: Partition) -> None:
-    with pytest.raises(UserError, match=r"clients\.count: 9 clients .* 8 vertices; take at most 8"):
+    with pytest.raises(ScenarioError, match=r"^clients\.count: 9 clients .* 8 vertices; take at most 8"):
         partition.assign(drawn(8, 2, 0), 9, np.random.default_rng(0))
 
 

@@ -13,7 +13,7 @@ from fedsim.data.graph import Graph, Period, graph_of, induced
 from fedsim.data.split import SplitOptions, official, split_all
 from fedsim.data.streams.class_incremental import ClassIncremental
 from fedsim.data.streams.static import Static
-from fedsim.errors import UserError
+from fedsim.errors import ScenarioError
 from fedsim.units import Updates
 
 HALF = SplitOptions(0.4, 0.2)
@@ -96,7 +96,7 @@ def test_periods_cut_the_classes_into_disjoint_groups(
     stream = ClassIncremental(1.0, classes, kept, order, shuffled)
     known = max(int(graph["y"].max()) for graph in some) + 1
     if classes > known:
-        with pytest.raises(UserError, match=rf"data\.stream\.classes: {classes} classes .* take at most {known}"):
+        with pytest.raises(ScenarioError, match=rf"^data\.stream\.classes: {classes} classes .* take at most {known}"):
             stream.prepare(some, HALF, names_to_streams(seed))
         return
     own = stream.prepare(some, HALF, names_to_streams(seed))
@@ -188,16 +188,16 @@ def test_a_numpy_seed_gives_one_split_whatever_the_order() -> None:
 
 @pytest.mark.parametrize("order", [((0, 1),), ((0, 1), (0, 0)), ((0, 1), (0, 1, 2)), ((0,), (1,))])
 def test_an_order_that_does_not_fit_names_the_key(order: tuple[tuple[int, ...], ...]) -> None:
-    with pytest.raises(UserError, match=r"data\.stream\.order: it must hold 2 lists"):
+    with pytest.raises(ScenarioError, match=r"^data\.stream\.order: it must hold 2 lists"):
         ClassIncremental(1.0, order=order).prepare([drawn(40, 4, 0)] * 2, HALF, names_to_streams(0))
 
 
 @pytest.mark.parametrize("stream", [ClassIncremental(1.0, order="numpy", shuffle_classes=True)])
 def test_the_benchmarks_order_needs_its_seed(stream: ClassIncremental) -> None:
     for split in (HALF, SplitOptions(numpy_seed=2025)):
-        with pytest.raises(UserError, match=r"data\.split\.numpy_seed"):
+        with pytest.raises(ScenarioError, match=r"^data\.stream\.order: .*data\.split\.numpy_seed"):
             stream.prepare([drawn(40, 4, 0)], split, names_to_streams(0))
-    with pytest.raises(UserError, match=r"data\.split\.numpy_seed"):
+    with pytest.raises(ScenarioError, match=r"^data\.stream\.order: .*data\.split\.numpy_seed"):
         ClassIncremental(1.0, order="numpy").prepare([drawn(40, 4, 0)], HALF, names_to_streams(0))
 
 

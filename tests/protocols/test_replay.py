@@ -1,5 +1,6 @@
 """Recorded transfers are moved as the table says, by the network alone."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,15 +93,18 @@ def test_a_mistake_in_the_table_names_its_line(replay, transfers, told):
         replay(transfers=transfers)
 
 
-def test_the_command_says_so_before_anything_runs(tmp_path):
+@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
+def test_the_command_says_so_before_anything_runs(tmp_path, flags):
     (tmp_path / "clients.csv").write_text(CLIENTS)
     (tmp_path / "transfers.csv").write_text("start_s,client,direction,bytes\n0,2,up,10\n")
     (tmp_path / "moved.yaml").write_text(SCENARIO)
-    command = [sys.executable, "-m", "fedsim", "moved.yaml", "--out", "out"]
+    command = [sys.executable, "-m", "fedsim", "moved.yaml", "--out", "out", *flags]
     environment = {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "transfers.csv, line 2: client 2" in done.stderr
+    assert re.match(
+        r"fedsim: moved\.yaml, line 5: protocol: .*transfers\.csv, line 2: client 2: there are 2", done.stderr
+    )
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -22,7 +22,7 @@ class Trace(Effect):
 
     A rate holds until the next, also for bytes under way; 0 is an outage, in which they wait.  `rates` is a table of
     client, time_s, uplink_mbps, downlink_mbps: before a client's first line its own rates hold, after its last those
-    of the last; an empty cell leaves that direction as it is.  `trace` is a file or a folder of them (`inputs/traces.py`):
+    of the last; an empty cell leaves that direction as it is.  `trace` is a file or a folder of them (see `traces`):
     each client follows one in the given direction, from the start or, with `shift`, from a random moment on.  What
     `scale` of the nodes says (`outage`, `straggler`) goes on to apply; of two traces in one direction the latest word
     counts.  Not modelled: delays and losses that vary as well, clients at one place whose rates vary together.
