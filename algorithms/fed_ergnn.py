@@ -1,9 +1,21 @@
-"""Fed-ERGNN: FedAvg with experience replay on each client (Zhou and Cao, AAAI 2021; power_baselines.md 6).
+"""Fed-ERGNN: FedAvg with experience replay on each client (ER-GNN: Zhou and Cao, AAAI 2021; power_baselines.md 6).
 
-    L = β L_new + (1 − β) L_replay
+    L = β L_new + (1 − β) L_replay,     originally β = |B| / (|D_train| + |B|) for a buffer B: `beta: null`
 
-Selection runs when a period has ended, on the client's own model after its last training in it, and keeps `keep`
-vertices of each class: features and label only, replayed without edges.  Messages are FedAvg's.
+When a period has ended `keep` training vertices v of each class V are kept, with features and label only, and replayed
+without edges.  They are chosen on the client's own model after its last training in the period, by one of three rules:
+
+    coverage     most u ∈ V with |v − u| < ε · mean distance within V: POWER's reading of ER-GNN, which is DSLR's rule
+    other_class  fewest u of the period's other classes with |v − u| < d: ER-GNN's coverage maximisation
+    mean         least |v − mean of V|: ER-GNN's mean of features
+
+where v stands for its features or its embedding.  Ties go to the first.  Messages are FedAvg's.
+
+Two places of the code in circulation (CGLB, BeGin) cannot do what they mean to.  For the mean it sorts dot products
+with the mean upwards, which keeps the vertices least like it: `official_mean`.  Where a class is larger than `sample`
+it reads places in the sample as places in the class; here the sample's own vertices are kept.  It also selects late,
+in the first step of the new period.  Distinct binary features are never nearer than 1, so that under other_class with
+d = 0.5 the first vertex of the class that has no twin in another one is kept.
 """
 
 from dataclasses import dataclass
@@ -12,44 +24,82 @@ from typing import Literal
 import torch
 
 from algorithms.fedavg import FedAvg
-from fedsim.learn import replay, tree
+from fedsim.learn import ops, replay, tree
+from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)
 class FedERGNN(FedAvg):
-    """ER-GNN's rules: coverage of the same class (POWER's reading) or of others (the original), or mean feature."""
+    """With coverage on embeddings it is POWER without transfer and with α = 1."""
 
-    beta: Fraction = 0.1  # share of the new period's loss
+    beta: Fraction | None = 0.1  # share of the new period's loss; None: each client's own ratio, as in the original
     keep: Count = 1  # vertices kept for each class and period
-    rule: Literal["same_class", "other_class", "mean_feature"] = "same_class"
-    epsilon: float = 0.1  # reach of same_class, in mean distances of the class
-    distance: float = 0.5  # reach of other_class, in units of the raw features
+    select: Literal["coverage", "other_class", "mean"] = "coverage"  # the rule
+    on: Literal["features", "embedding"] | None = None  # what it measures; None: embedding for coverage, else features
+    epsilon: float = 0.1  # reach of coverage, in mean distances of the class
+    distance: float = 0.5  # reach of other_class, in units of what it measures
+    sample: Count = 1000  # most vertices of a class that other_class looks at
+    official_mean: bool = False  # the mean rule as published: least alike
 
     def work(self, job):
         """Close the period that has ended, then train with replay."""
-        buffer = replay.closed(job, lambda last: self.select(last["data"], last["model"]))
+        buffer = replay.closed(job, self.experience)
         trained = yield from self.fit(job, {"buffer": buffer})
-        job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
+        job.memory["last"] = {"period": job.period, "data": job.data, "model": trained, "seed": job.seed}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
     def loss(self, params, data, given):
         """Return β L_new + (1 − β) L_replay, or L_new alone where nothing is kept yet."""
-        return replay.mixed(self.task, params, data, given["buffer"], self.beta)
+        buffer = given["buffer"]
+        return replay.mixed(self.task, params, data, buffer, self.share_of_new(data, buffer))
+
+    def share_of_new(self, data, buffer):
+        """Return β: one for all, or each client's own (K,)."""
+        if self.beta is not None:
+            return self.beta
+        new = ops.sum_by_client(data["train"].float(), data)
+        return buffer["sizes"] / (new + buffer["sizes"]).clamp(min=1)
 
     @torch.no_grad()
-    def select(self, data, model):
+    def experience(self, last):
         """Return the best vertices of each class of a period, as a buffer."""
-        z = self.task.embed(tree.stack([model]), data)
-        return replay.of_each_class(data, lambda rows: self.choose(data, z, rows))
+        data, vectors = last["data"], self.vectors(last)
+        return replay.of_each_class(data, lambda rows: self.choose(data, vectors, rows, last["seed"]))
 
-    def choose(self, data, z, rows):
+    def vectors(self, last):
+        """Return what tells for some rows where they lie: (n, H)."""
+        data = last["data"]
+        if (self.on or ("embedding" if self.select == "coverage" else "features")) == "features":
+            return lambda rows: replay.dense(data, rows)
+        z = self.task.embed(tree.stack([last["model"]]), data)
+        return lambda rows: z[rows]
+
+    def choose(self, data, vectors, rows, seed):
         """Return places in `rows`, the training vertices of one class."""
-        if self.rule == "same_class":
-            return replay.greedy_cover(replay.coverage(z[rows], self.epsilon, scale="class"), self.keep)
-        if self.rule == "mean_feature":
-            far = (z[rows] - z[rows].mean(0)).norm(dim=1)
-            return torch.argsort(far, stable=True)[: self.keep]
-        others = (data["train"] & (data["y"] != data["y"][rows[0]])).nonzero().squeeze(1)
-        near = torch.cdist(replay.dense(data, rows), replay.dense(data, others)) < self.distance
-        return torch.argsort(near.sum(1), stable=True)[: self.keep]
+        if self.select == "other_class":
+            return self.loneliest(data, vectors, rows, seed)
+        z = vectors(rows)
+        if self.select == "coverage":
+            return replay.greedy_cover(replay.coverage(z, self.epsilon, scale="class"), self.keep)
+        centre = z.mean(0)
+        rank = z @ centre if self.official_mean else (z - centre).norm(dim=1)
+        return torch.argsort(rank, stable=True)[: self.keep]
+
+    def loneliest(self, data, vectors, rows, seed):
+        """Return the places with fewest vertices of other classes near; in a period of one class all are alike."""
+        label = data["y"][rows[0]]
+        generator = torch.Generator().manual_seed(integer(seed, "ergnn", int(label)))
+        others = [self.some(theirs, generator) for theirs in replay.class_rows(data) if data["y"][theirs[0]] != label]
+        places = self.some(torch.arange(len(rows), device=rows.device), generator)
+        away = torch.cat([rows[:0], *others])
+        # not through products of matrices, whose rounding would decide who is at distance zero
+        far = torch.cdist(vectors(rows[places]), vectors(away), compute_mode="donot_use_mm_for_euclid_dist")
+        return places[torch.argsort((far < self.distance).sum(1), stable=True)[: self.keep]]
+
+    def some(self, rows, generator):
+        """Return `sample` of the rows in their order, drawn without replacement, or all where there are no more."""
+        if len(rows) <= self.sample:
+            return rows
+        drawn = torch.randperm(len(rows), generator=generator)[: self.sample].sort().values
+        return rows[drawn.to(rows.device)]

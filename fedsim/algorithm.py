@@ -137,6 +137,10 @@ class Algorithm(ABC):
         """Return how many times the task's own estimate of training this job takes."""
         return 1.0
 
+    def extra_steps(self, job: Job) -> float:
+        """Return how many training steps' work the job takes beside its training (the task's estimate of one step)."""
+        return 0.0
+
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)

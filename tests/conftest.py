@@ -1,8 +1,8 @@
 """Puts this folder on the path, so that tests in its subfolders find the helpers that lie here.
 
 Helpers that hold assertions are rewritten as tests are, so that they show what they have compared.  No test fails for
-being slow: how long an example takes says more of the machine than of the code.  Torch takes one thread, since threads of
-several test processes would fight over the cores.
+being slow: how long an example takes says more of the machine than of the code.  Torch takes one thread, since the
+threads of several test processes would fight over the cores.
 """
 
 import os

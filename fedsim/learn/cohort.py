@@ -87,8 +87,8 @@ class Cohort:
 
     def flops(self, job: Job) -> float:
         """Return the operations that the job takes on the client."""
-        per_step = self._algorithm.task.flops(job.data) * self._algorithm.effort(job)
-        return per_step * self._trainer.local_steps
+        steps = self._trainer.local_steps * self._algorithm.effort(job) + self._algorithm.extra_steps(job)
+        return self._algorithm.task.flops(job.data) * steps
 
     def drop(self, promise: JobPromise) -> None:
         """Remove a job that has not been trained yet; one that has been keeps its value, which nobody will read."""

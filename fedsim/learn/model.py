@@ -61,6 +61,10 @@ class Model(ABC):
             h = ops.dropout(h, self.dropout, graph, i)
         return h
 
+    def attention(self, params: Parameters, graph: Graph) -> Tensor | None:
+        """Return the first layer's attention coefficients (E + N,), or None where the layers do not attend."""
+        return None
+
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the logits (N, C) of parameters with a client axis on a union of as many graphs."""
         return self.layer(params[f"layer{self.layers}"], self.embed(params, graph), graph)

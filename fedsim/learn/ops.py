@@ -4,7 +4,7 @@ Parameters carry a leading axis K, the graphs of K clients stand side by side as
 a vector (K,).  No padding of graphs, no mapping over clients, no copies: the mathematics is written once.  The one
 rule for authors: reduce over vertices only through this module, and over parameters only through `tree`.
 
-First derivatives only: the backward passes here are not meant to be differentiated again, save for `propagate`.
+A loss may contain gradients of its own (`create_graph`): what is here can be differentiated any number of times.
 Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output bit for bit.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout
@@ -98,15 +97,16 @@ class _Attend(torch.autograd.Function):
         top = torch.segment_reduce(score, "max", offsets=edges.crow)
         share = torch.exp(score - top.index_select(0, edges.target))
         share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
-        ctx.save_for_backward(h, share, raw > 0)
+        ctx.save_for_backward(h, source, target, share, raw > 0)
         ctx.edges, ctx.slope = edges, slope
         return csr(edges.crow, edges.source, share, (len(h), len(h))) @ h.contiguous()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, share, positive = ctx.saved_tensors
+        h, source, target, share, positive = ctx.saved_tensors
         edges: Attention = ctx.edges
+        if torch.is_grad_enabled():  # this gradient will be differentiated again
+            return *_attend_back(grad, h, source, target, edges, ctx.slope), None, None
         grad = grad.contiguous()
         n = len(h)
         back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), (n, n))
@@ -119,6 +119,48 @@ class _Attend(torch.autograd.Function):
         return back @ grad, to_source, to_target, None, None
 
 
+def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:
+    """Return the matrices (E, N) that give every edge its source's row, and its target's."""
+    count, n = len(edges.source), len(like)
+    every = torch.arange(count + 1, dtype=torch.int32, device=like.device)
+    ones = torch.ones(count, dtype=like.dtype, device=like.device)
+
+    def choice(ends: Tensor, crow: Tensor, order: Tensor) -> Matrix:
+        return Matrix(csr(every, ends, ones, (count, n)), csr(crow, order, ones, (n, count)))
+
+    return (
+        choice(edges.source, edges.crow_of_source, edges.order),
+        choice(edges.target, edges.crow, every[:count]),
+    )
+
+
+def _shares(source: Tensor, target: Tensor, edges: Attention, slope: float) -> tuple[Tensor, Tensor]:
+    """Return the attention of every edge, (E, 1) and differentiable, and the slope of its rectifier (E, 1)."""
+    at_source, at_target = _ends(edges, source)
+    raw = product(source.unsqueeze(1), at_source) + product(target.unsqueeze(1), at_target)
+    slopes = torch.where(raw > 0, 1.0, slope).to(raw.dtype)
+    score = raw * slopes
+    top = torch.segment_reduce(score.detach().flatten(), "max", offsets=edges.crow)
+    share = torch.exp(score - top.index_select(0, edges.target).unsqueeze(1))
+    total = product(product(share, Matrix(at_target.columns, at_target.rows)), at_target)
+    return share / total, slopes
+
+
+def _attend_back(
+    grad: Tensor, h: Tensor, source: Tensor, target: Tensor, edges: Attention, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `_Attend.backward` does, out of products that can be differentiated again."""
+    at_source, at_target = _ends(edges, h)
+    to_source, to_target = Matrix(at_source.columns, at_source.rows), Matrix(at_target.columns, at_target.rows)
+    share, slopes = _shares(source, target, edges, slope)
+    pull = product(grad, at_target)
+    to_share = (pull * product(h, at_source)).sum(1, keepdim=True)
+    inner = product(product(share * to_share, to_target), at_target)
+    to_raw = share * (to_share - inner) * slopes
+    back = product(share * pull, to_source)
+    return back, product(to_raw, to_source).squeeze(1), product(to_raw, to_target).squeeze(1)
+
+
 def attend(h: Tensor, source: Tensor, target: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
     """Return GAT's attention over each vertex's in-neighbours and itself (Veličković et al., ICLR 2018, Eq. 3-4).
 
@@ -128,6 +170,13 @@ def attend(h: Tensor, source: Tensor, target: Tensor, graph: Graph, slope: float
     if len(h) == 0:
         return h
     return _Attend.apply(h, source, target, layout.of(graph).attention, slope)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def coefficients(source: Tensor, target: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
+    """Return the shares that `attend` weighs by, one for each edge and self-loop, sorted by target: (E + N,)."""
+    if len(source) == 0:
+        return source
+    return _shares(source, target, layout.of(graph).attention, slope)[0].squeeze(1)
 
 
 def sum_by_client(values: Tensor, graph: Graph) -> Tensor:

@@ -1,7 +1,8 @@
 """Experience replay on graphs: which vertices of a finished period to keep, and the buffer that they make.
 
 A buffer is a graph of isolated vertices, features and labels only, each of them a training vertex: replayed without
-edges, so that a buffer vertex's output depends on itself alone.  Used by Fed-ERGNN and POWER.
+edges, so that a buffer vertex's output depends on itself alone, unless it is attached to a graph by edges that were
+learned for it.  Used by Fed-ERGNN, Fed-DSLR and POWER.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,18 @@ def joined(first: Graph, second: Graph) -> Graph:
     none = torch.zeros(2, 0, dtype=torch.long, device=y.device)
     masks = [torch.cat([first[name], second[name]]) for name in ("train", "val", "test")]
     return graph_of(under([first["x"], second["x"]]), none, y, *masks)
+
+
+def attached(graph: Graph, buffer: Graph, edges: Tensor | None = None) -> Graph:
+    """Return the graph with the buffer's vertices after its own and these edges (2, E) added, to train on the buffer.
+
+    Only the buffer's vertices are training vertices there: the graph's own carry messages.
+    """
+    own, kept = torch.zeros_like(graph["train"]), torch.ones_like(buffer["train"])
+    every = graph["edges"] if edges is None else torch.cat([graph["edges"], edges], dim=1)
+    return graph_of(
+        under([graph["x"], buffer["x"]]), every, torch.cat([graph["y"], buffer["y"]]), torch.cat([own, kept])
+    )
 
 
 def coverage(z: Tensor, epsilon: float, *, scale: str) -> Tensor:
@@ -114,7 +127,10 @@ def dense(graph: Graph, rows: Tensor) -> Tensor:
     return x.to_dense() if x.layout == torch.sparse_csr else x
 
 
-def mixed(task: Task, params: Parameters, data: Graph, buffer: Graph, beta: float) -> Tensor:
-    """Return β L_new + (1 − β) L_buffer for each client, L_new alone where its buffer is empty: (K,) (POWER, Eq. 7)."""
+def mixed(task: Task, params: Parameters, data: Graph, buffer: Graph, beta: float | Tensor) -> Tensor:
+    """Return β L_new + (1 − β) L_buffer for each client, L_new alone where its buffer is empty: (K,) (POWER, Eq. 7).
+
+    β is one number, or each client's own (K,).
+    """
     old = (1 - beta) * (buffer["sizes"] > 0)
     return (1 - old) * task.loss(params, data) + old * task.loss(params, buffer)

@@ -23,7 +23,7 @@ from fedsim.scenario import Part
 
 ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
 # What a small run needs to stay small; an algorithm that is not here runs with its defaults.
-CHEAPER: dict[str, dict[str, Any]] = {"power": {"rebuild_steps": 8}}
+CHEAPER: dict[str, dict[str, Any]] = {"power": {"rebuild_steps": 8}, "fed_dslr": {"structure_steps": 6}}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sync": SYNC,
     "deadline": {"name": "deadline", "rounds": 5, "clients": 3, "wait": "2 s", "over": 1.4},

@@ -6,8 +6,8 @@ import torch
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply, bind
-from fedsim.data.graph import graph_of
-from fedsim.learn import replay, tree
+from fedsim.data.graph import graph_of, sparse_if_worth
+from fedsim.learn import layout, replay, tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam
@@ -16,27 +16,33 @@ from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
 from fedsim.net import wire
 
+FEATURES, CLASSES, HIDDEN = 5, 5, 6
+
 
 def graph(classes, seed):
     generator = torch.Generator().manual_seed(seed)
     y = torch.tensor(classes)[torch.arange(24) % len(classes)]
     train = torch.rand(24, generator=generator) < 0.5
-    x = torch.randn(24, 5, generator=generator)
+    x = torch.randn(24, FEATURES, generator=generator)
     return graph_of(x, torch.randint(24, (2, 50), generator=generator), y, train, ~train, ~train)
 
 
 PERIODS = [graph([0, 1], 1), graph([2, 3], 2), graph([1, 4], 3)]
+RULES = ["coverage", "other_class", "mean"]
 
 
-def history(algorithm):
+def bound(algorithm, hidden=HIDDEN, seed=0):
+    return bind(algorithm, bind_task(NodeClassification(), GCN(hidden=hidden), FEATURES, CLASSES, seed, "cpu"))
+
+
+def history(algorithm, periods=PERIODS, trainer=None, **options):
     """Two rounds a period with one client: the final state, the memories after each round, and the uploads."""
-    algorithm = bind(algorithm, bind_task(NodeClassification(), GCN(hidden=6), 5, 5, 0, "cpu"))
-    cohort = Cohort(algorithm, Trainer(Adam(0.02), 2))
+    cohort = Cohort(bound(algorithm, **options), Trainer(Adam(0.02), 2) if trainer is None else trainer)
     state, memories, uploads = algorithm.start(), [{}], []
-    for number in range(6):
+    for number in range(2 * len(periods)):
         period = number // 2
         download = algorithm.download(state, 0, "train")
-        promise = cohort.submit(Job(0, "train", period, download, PERIODS[period], dict(memories[-1]), number))
+        promise = cohort.submit(Job(0, "train", period, download, periods[period], dict(memories[-1]), number))
         uploads.append(promise.value())
         assert wire.size(uploads[-1]) == promise.nbytes
         memories.append(promise.memory())
@@ -53,14 +59,18 @@ def test_with_all_weight_on_the_new_period_it_is_fedavg():
     assert gap(history(FedERGNN(beta=0.5))[0]["model"], history(FedAvg())[0]["model"]) > 1e-4
 
 
-def test_its_messages_are_as_large_as_fedavgs():
-    sizes = [[wire.size(upload) for upload in history(algorithm)[2]] for algorithm in (FedERGNN(), FedAvg())]
-    assert sizes[0] == sizes[1]
+@pytest.mark.parametrize("rule", RULES)
+def test_its_messages_are_as_large_as_fedavgs(rule):
+    uploads = history(FedERGNN(select=rule, beta=None))[2]
+    assert [wire.size(upload) for upload in uploads] == [wire.size(upload) for upload in history(FedAvg())[2]]
+    numbers = FEATURES * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
+    assert {wire.array_bytes(upload) for upload in uploads} == {4 * numbers}
+    assert all(upload.keys() == {"update", "samples"} for upload in uploads)
 
 
-@pytest.mark.parametrize("rule", ["same_class", "other_class", "mean_feature"])
+@pytest.mark.parametrize("rule", RULES)
 def test_a_period_leaves_its_experience_once_when_the_next_has_begun(rule):
-    _, memories, _ = history(FedERGNN(rule=rule, keep=2))
+    _, memories, _ = history(FedERGNN(select=rule, keep=2))
     labels = [memory["buffer"]["y"].tolist() for memory in memories[1:]]
     assert labels == [[], [], [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 1, 1, 2, 2, 3, 3]]
     kept = memories[-1]["buffer"]
@@ -69,24 +79,127 @@ def test_a_period_leaves_its_experience_once_when_the_next_has_begun(rule):
         assert ((source["x"] == row).all(1) & source["train"] & (source["y"] == kept["y"][place])).sum() == 1
 
 
-def test_it_is_chosen_by_the_clients_own_last_model_of_the_period():
-    algorithm = FedERGNN(keep=3, epsilon=0.7)
+@pytest.mark.parametrize("options", [{}, {"select": "mean", "on": "embedding"}])
+def test_it_is_chosen_by_the_clients_own_last_model_of_the_period_alone(options):
+    algorithm = FedERGNN(keep=1, epsilon=0.7, **options)
     _, memories, _ = history(algorithm)
-    chosen = algorithm.select(PERIODS[0], memories[2]["local"])
-    assert torch.equal(memories[3]["buffer"]["x"], chosen["x"])
+    z = algorithm.task.embed(tree.stack([memories[2]["local"]]), PERIODS[0]).tolist()
+    chosen = []
+    for rows in replay.class_rows(PERIODS[0]):
+        own = [torch.tensor(z[row]) for row in rows.tolist()]
+        far = torch.stack([torch.stack([(a - b).norm() for b in own]) for a in own])
+        covers = (far < 0.7 * far.mean()).sum(1)
+        centre = torch.stack(own).mean(0)
+        away = torch.stack([(a - centre).norm() for a in own])
+        chosen.append(int(rows[covers.argmax() if not options else away.argmin()]))
+    assert torch.equal(memories[3]["buffer"]["x"], PERIODS[0]["x"][chosen])
 
 
-def test_the_other_class_rule_counts_near_vertices_of_other_classes():
+def line(own, others):
+    """Training vertices of class 0 and of class 1 on a line, and one of either that must not be seen."""
+    x = [1.15, *own, 9.0, *others]
+    train = [place not in (0, 1 + len(own)) for place in range(len(x))]
+    y = torch.tensor([0] * (1 + len(own)) + [1] * (1 + len(others)))
+    return graph_of(torch.tensor(x).unsqueeze(1), torch.zeros(2, 0, dtype=torch.long), y, torch.tensor(train))
+
+
+def kept(algorithm, data, seed=0):
+    """The features kept of class 0 and of class 1; no model is needed where features are measured."""
+    buffer = bound(algorithm).experience({"data": data, "model": None, "seed": seed})
+    assert set(buffer["y"].tolist()) <= {0, 1}
+    return [
+        [round(v, 4) for v in replay.dense(buffer, (buffer["y"] == c).nonzero()[:, 0])[:, 0].tolist()] for c in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "best"),
+    [
+        ({"select": "coverage", "epsilon": 0.05}, [1.1]),  # the only one with two others within 0.05 · 2.912
+        ({"select": "other_class", "keep": 2}, [9.0, 0.0]),  # with none and with one of class 1 within 0.5
+        ({"select": "other_class", "distance": 0.05}, [1.2]),  # the first with none within 0.05
+        ({"select": "mean", "keep": 2}, [1.2, 1.1]),  # nearest to 2.46
+        ({"select": "mean", "official_mean": True}, [0.0]),  # smallest product with 2.46
+    ],
+)
+def test_each_rule_keeps_the_vertices_that_it_must(options, best):
+    data = line([0.0, 1.0, 1.1, 1.2, 9.0], [0.04, 0.98, 1.14, 1.4])
+    assert kept(FedERGNN(on="features", **options), data)[0] == best
+
+
+def test_features_may_be_sparse_and_a_class_may_be_alone():
+    x = torch.zeros(4, 100)
+    x[torch.arange(4), torch.tensor([0, 1, 0, 2])] = 1.0
+    y, train = torch.tensor([0, 0, 1, 1]), torch.ones(4, dtype=torch.bool)
+    edges = torch.zeros(2, 0, dtype=torch.long)
+    for features in (x, sparse_if_worth(x)):
+        twins = graph_of(features, edges, y, train)
+        buffer = bound(FedERGNN(select="other_class")).experience({"data": twins, "model": None, "seed": 0})
+        assert torch.equal(replay.dense(buffer, torch.arange(2)), x[[1, 3]])  # the first without a twin in the other
+        lonely = graph_of(features, edges, 0 * y, train)
+        buffer = bound(FedERGNN(select="other_class")).experience({"data": lonely, "model": None, "seed": 0})
+        assert torch.equal(replay.dense(buffer, torch.arange(1)), x[[0]])
+
+
+def test_other_class_counts_as_brute_force_does():
     data = PERIODS[2]
-    algorithm = FedERGNN(rule="other_class", distance=2.0)
+    chosen = bound(FedERGNN(select="other_class", distance=2.0)).experience({"data": data, "model": None, "seed": 0})
+    best = []
     for rows in replay.class_rows(data):
-        label = int(data["y"][rows[0]])
-        crowd = [
-            sum(
-                float((data["x"][i] - data["x"][j]).norm()) < 2.0
-                for j in data["train"].nonzero().flatten().tolist()
-                if int(data["y"][j]) != label
-            )
-            for i in rows.tolist()
-        ]
-        assert int(algorithm.choose(data, data["x"], rows)[0]) == crowd.index(min(crowd))
+        away = [j for j in data["train"].nonzero()[:, 0].tolist() if data["y"][j] != data["y"][rows[0]]]
+        crowd = [sum(float((data["x"][i] - data["x"][j]).norm()) < 2.0 for j in away) for i in rows.tolist()]
+        best.append(int(rows[crowd.index(min(crowd))]))
+    assert torch.equal(chosen["x"], data["x"][best])
+
+
+def test_a_large_class_is_sampled_by_the_jobs_seed():
+    data = line([float(10 * place) for place in range(30)], [0.0, 290.0])
+    few = FedERGNN(select="other_class", sample=3, keep=2)
+    kept_by_seed = [kept(few, data, seed) for seed in range(12)]
+    assert [kept(few, data, seed) for seed in range(12)] == kept_by_seed
+    # the first two of three drawn, save those at the ends, which have company
+    assert all(len(own) == 2 and own == sorted(own) and len(other) == 2 for own, other in kept_by_seed)
+    assert len({tuple(own) for own, _ in kept_by_seed}) > 6
+    assert max(max(own) for own, _ in kept_by_seed) > 100  # places in the sample are not places in the class
+    assert kept(FedERGNN(select="other_class", sample=30, keep=2), data, 5)[0] == [10.0, 20.0]
+
+
+def test_without_beta_the_new_period_weighs_as_much_as_the_buffer_holds():
+    algorithm = bound(FedERGNN(beta=None))
+    params = tree.stack([algorithm.task.init()] * 3)
+    buffers = [replay.isolated(PERIODS[0], torch.arange(size)) for size in (0, 1, 7)]
+    data, buffer = layout.union(PERIODS), layout.union(buffers)
+    new, old = algorithm.task.loss(params, data), algorithm.task.loss(params, buffer)
+    loss = algorithm.loss(params, data, {"buffer": buffer})
+    for k, size in enumerate((0, 1, 7)):
+        share = size / (int(PERIODS[k]["train"].sum()) + size) if size else 1.0
+        assert float(loss[k]) == pytest.approx(float(share * new[k] + (1 - share) * old[k]), rel=1e-6)
+    assert torch.equal(bound(FedERGNN(beta=0.1)).loss(params, data, {"buffer": buffer})[:1], new[:1])
+
+
+def crowded(classes, seed):
+    """Each class has a feature of its own, and all share another one, through which new classes drown old ones."""
+    y = torch.tensor(classes)[torch.arange(24) % len(classes)]
+    x = torch.eye(FEATURES)[y] + 0.1 * torch.randn(24, FEATURES, generator=torch.Generator().manual_seed(seed))
+    x[:, 4] = 1.0
+    train = torch.arange(24) < 12
+    return graph_of(x, torch.zeros(2, 0, dtype=torch.long), y, train, ~train, ~train)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_replay_keeps_old_classes_that_fedavg_forgets(seed):
+    periods = [crowded([0, 1], seed), crowded([2, 3], seed + 10)]
+
+    def right(algorithm):
+        state, _, _ = history(algorithm, periods, Trainer(Adam(0.03), 50), hidden=32, seed=seed)
+        for data in periods:
+            output = algorithm.task.forward(tree.stack([state["model"]]), data).argmax(1)
+            yield float((output == data["y"])[data["test"]].float().mean())
+
+    old, new = right(FedAvg())
+    assert old <= 0.1
+    assert new >= 0.9
+    for rule, beta in zip(RULES, (0.1, None, 0.1), strict=True):
+        old, new = right(FedERGNN(select=rule, beta=beta))
+        assert old >= 0.8
+        assert new >= 0.8

@@ -187,3 +187,23 @@ def test_work_that_only_returns_needs_no_trainer():
     cohort = Cohort(bind(Plain(), hall.algorithm.task), hall.trainer)
     assert cohort.submit(hall.hosts[0].job("train", hall.model)).value() == {"update": hall.model["model"]}
     assert hall.trainer.calls == 0
+
+
+@dataclass(frozen=True)
+class Extra(Notebook):
+    """Works more than it trains."""
+
+    def effort(self, job):
+        return 2.0
+
+    def extra_steps(self, job):
+        return 7.0
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_extra_steps_are_billed_beside_the_training_whatever_the_number_of_local_steps(steps):
+    hall = Hall()
+    algorithm = bind(Extra(), hall.algorithm.task)
+    job = hall.hosts[0].job("train", hall.model)
+    flops = Cohort(algorithm, Counting(Adam(0.05), steps)).flops(job)
+    assert flops == algorithm.task.flops(job.data) * (2 * steps + 7)

@@ -115,6 +115,36 @@ def test_attention_passes_finite_differences_on_a_union():
     assert torch.autograd.gradcheck(lambda h, s, t: ops.attend(h, s, t, union), inputs)
 
 
+def test_attention_can_be_differentiated_twice():
+    union, _ = unite([4, 0, 3], 5)
+    inputs = [torch.randn(7, *shape, dtype=torch.double, requires_grad=True) for shape in ((2,), (), ())]
+    assert torch.autograd.gradgradcheck(lambda h, s, t: ops.attend(h, s, t, union), inputs)
+
+
+def test_the_gradient_of_attention_is_the_same_where_it_will_be_differentiated_again():
+    union, _ = unite([9, 5], 2)
+    inputs = [torch.randn(14, *shape, requires_grad=True) for shape in ((3,), (), ())]
+    once, again = (
+        torch.autograd.grad((ops.attend(*inputs, union) ** 2).sum(), inputs, create_graph=more)
+        for more in (False, True)
+    )
+    for a, b in zip(once, again, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+
+
+def test_coefficients_are_what_attention_weighs_by():
+    union, _ = unite([6, 0, 4], 3)
+    source, target = torch.randn(2, 10, dtype=torch.double).unbind(0)
+    edges = layout.of(union).attention
+    share = torch.zeros(10, 10, dtype=torch.double)
+    own = ops.coefficients(source, target, union)
+    share.index_put_((edges.target.long(), edges.source.long()), own, accumulate=True)
+    torch.testing.assert_close(share, ops.attend(torch.eye(10, dtype=torch.double), source, target, union))
+    inputs = [source.clone().requires_grad_(True), target.clone().requires_grad_(True)]
+    assert torch.autograd.gradcheck(lambda s, t: ops.coefficients(s, t, union), inputs)
+    assert len(ops.coefficients(source[:0], target[:0], drawn(0, 1))) == 0
+
+
 def test_attention_survives_large_scores():
     graph = drawn(5, 1)
     huge = torch.full((5,), 1e4)

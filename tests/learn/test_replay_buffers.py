@@ -103,18 +103,9 @@ def test_sparse_features_are_kept_sparse():
 
 def test_each_rule_of_ergnn_keeps_at_most_so_many_of_each_class():
     whole = graph(40)
-    for rule in ("same_class", "other_class", "mean_feature"):
-        algorithm = bind(FedERGNN(rule=rule, keep=2), task())
-        kept = algorithm.select(whole, algorithm.task.init())
+    for rule in ("coverage", "other_class", "mean"):
+        algorithm = bind(FedERGNN(select=rule, keep=2), task())
+        kept = algorithm.experience({"data": whole, "model": algorithm.task.init(), "seed": 0})
         counts = torch.bincount(kept["y"], minlength=4)
         trained = torch.bincount(whole["y"][whole["train"]], minlength=4)
         assert counts.tolist() == [min(2, int(n)) for n in trained]
-
-
-def test_the_mean_feature_rule_keeps_the_nearest_and_the_other_class_rule_the_loneliest():
-    x = torch.tensor([[0.0], [1.0], [5.0], [1.1], [9.0], [9.1]])
-    y = torch.tensor([0, 0, 0, 1, 1, 1])
-    whole = graph_of(x, torch.zeros(2, 0, dtype=torch.long), y, torch.ones(6, dtype=torch.bool))
-    rows = torch.tensor([0, 1, 2])
-    assert bind(FedERGNN(rule="mean_feature"), task(1, 2)).choose(whole, x, rows).tolist() == [1]
-    assert bind(FedERGNN(rule="other_class"), task(1, 2)).choose(whole, x, rows).tolist() == [0]

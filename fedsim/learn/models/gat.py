@@ -25,9 +25,19 @@ class GAT(Model):
 
     def layer(self, params, h, graph):
         """Attend over in-neighbours and oneself."""
+        moved, source, target = self.moved(params, h, graph)
+        return ops.attend(moved, source, target, graph, self.slope) + ops.by_row(params["bias"], graph)
+
+    def attention(self, params, graph):
+        """Return the first layer's coefficients, one for each edge and self-loop."""
+        _, source, target = self.moved(params["layer1"], graph["x"], graph)
+        return ops.coefficients(source, target, graph, self.slope)
+
+    def moved(self, params, h, graph):
+        """Return h times the weight (N, H), and each vertex's part of the score as a source and as a target (N,)."""
         moved = ops.linear(h, params["weight"], graph)
         both = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
-        return ops.attend(moved, both[:, 0], both[:, 1], graph, self.slope) + ops.by_row(params["bias"], graph)
+        return moved, both[:, 0], both[:, 1]
 
     def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
         """The product with the weights, two scores a vertex, and softmax and sum over edges and self-loops."""

@@ -1,0 +1,170 @@
+"""Fed-DSLR: replay of diverse vertices on a learned structure (Choi et al., WWW 2024; power_baselines.md 7).
+
+    L = β L_new + (1 − β) L_replay, with β = |B| / (|D| + |B|) for the option 0
+
+When a period has ended its vertices of most coverage are kept, features and labels only.  A client's first job of a
+later period learns edges for them, with a copy of the model that is then thrown away:
+
+    A = 50 nearest of buffer vertex b by ‖z_b − z_v‖, z of the model as downloaded
+    99 Adam steps on BCE(σ((cos(z_u, z_v) + 1) / 2), is an edge) + β L_new + (1 − β) L_replay
+    b is linked both ways with the 5 of A of the largest cosine that it is not linked with yet
+
+All edges against half as many random pairs that are none, drawn anew each step.  L_replay then runs on the client's
+graph with the buffer attached by these edges, L_new on the client's graph as it is.  Messages are FedAvg's.
+
+The published code trains the model itself in those steps and deletes old edges of the buffer below a cosine of 0.7;
+here each round would train a hundred steps more than the others' do, and a buffer without edges has none to delete.
+Its logit lies between 0 and 1, so that no pair is ever thought unlikely to be an edge; the order of the cosines, all
+that is used, does not mind.  The embedding is the one after the last rectifier, as for the other methods of replay.
+The steps run client by client within a job, not in one computation for all, hence slower than other training here.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from algorithms.fedavg import FedAvg
+from fedsim.data.graph import csr
+from fedsim.learn import ops, replay, tree
+from fedsim.learn.layout import Matrix
+from fedsim.learn.optimiser import Adam
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+
+@dataclass(frozen=True)
+class FedDslr(FedAvg):
+    """Without `structure` the buffer is replayed without edges: Fed-ERGNN with its rule of the same class."""
+
+    beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training vertices
+    keep: Count = 1  # vertices kept for each class and period
+    epsilon: float = 0.1  # reach of the coverage, in mean distances of the class
+    structure: bool = True  # False replays isolated vertices
+    candidates: Count = 50  # nearest vertices that a buffer vertex may be linked with
+    links: Count = 5  # edges learned for each buffer vertex
+    structure_steps: Count = 99  # Adam steps of structure learning, once a period
+    structure_lr: float = 1e-2  # of that Adam
+
+    def work(self, job):
+        """Close the period that has ended, connect what is kept to the new one, and train with replay."""
+        buffer = replay.closed(job, lambda last: self.select(last["data"], last["model"]))
+        given = {"buffer": self.connected(job, buffer), "beta": self.balance(job.data, buffer)}
+        trained = yield from self.fit(job, given)
+        job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
+        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
+
+    def loss(self, params, data, given):
+        """Return β L_new + (1 − β) L_replay, or L_new alone where nothing is kept yet."""
+        return replay.mixed(self.task, params, data, given["buffer"], given["beta"])
+
+    def balance(self, data, buffer):
+        """Return β, a client's own where it follows from the sizes."""
+        kept = len(buffer["y"])
+        return self.beta or kept / max(1, kept + int(data["train"].sum()))
+
+    def effort(self, job):
+        """Count replay's pass over the client's whole graph."""
+        return 2.0 if self.structure and self.replays(job) else 1.0
+
+    def extra_steps(self, job):
+        """Count structure learning, each step of which is two passes, in a period's first job with a buffer."""
+        learns = self.structure and self.replays(job) and self.unconnected(job)
+        return 2.0 * self.structure_steps if learns else 0.0
+
+    def replays(self, job):
+        """Return whether this job will have something to replay, the period that has just ended counted."""
+        buffer, last = job.memory.get("buffer"), job.memory.get("last")
+        ended = last is not None and last["period"] != job.period and bool(last["data"]["train"].any())
+        return bool(job.data["train"].any()) and (ended or (buffer is not None and len(buffer["y"]) > 0))
+
+    def unconnected(self, job):
+        """Return whether no structure has been learned in this period yet."""
+        held = job.memory.get("attached")
+        return held is None or held["period"] != job.period
+
+    @torch.no_grad()
+    def select(self, data, model):
+        """Return the vertices of a period that cover most of their class, as a buffer."""
+        z = self.embedding(tree.stack([model]), data)
+        return replay.of_each_class(
+            data, lambda rows: replay.greedy_cover(replay.coverage(z[rows], self.epsilon, scale="class"), self.keep)
+        )
+
+    def embedding(self, params, data):
+        """Return the embedding (N, H), dense where it is the features themselves."""
+        z = self.task.embed(params, data)
+        return z.to_dense() if z.layout == torch.sparse_csr else z
+
+    # ---- structure learning
+
+    def connected(self, job, buffer):
+        """Return what is replayed: the graph with the buffer attached, learned in the period's first job."""
+        if not self.structure or not self.replays(job):
+            return buffer
+        if self.unconnected(job):
+            job.memory["attached"] = {"period": job.period, "graph": self.attach(job, buffer)}
+        return job.memory["attached"]["graph"]
+
+    def attach(self, job, buffer):
+        """Return the client's graph with the buffer's vertices after its own, joined to it by learned edges."""
+        apart = replay.attached(job.data, buffer)
+        start = tree.stack([job.download["model"]])
+        after = self.learn(job, buffer, apart, start)
+        with torch.no_grad():
+            before, after = self.embedding(start, apart), self.embedding(after, apart)
+        return replay.attached(job.data, buffer, self.edges(before, after, len(job.data["y"])))
+
+    def learn(self, job, buffer, apart, start):
+        """Return a copy of the model after learning which vertices are linked, without dropout as published."""
+        model = tree.transform(torch.clone, start)
+        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(model)]
+        optimiser = Adam(self.structure_lr)
+        moments = optimiser.start(start, 1)
+        generator = torch.Generator().manual_seed(integer(job.seed, "fed_dslr", "pairs"))
+        beta = self.balance(job.data, buffer)
+        for _ in range(self.structure_steps):
+            link = self.link_loss(self.embedding(model, apart), apart["edges"], generator)
+            loss = link + replay.mixed(self.task, model, job.data, buffer, beta).sum()
+            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
+        return tree.transform(torch.detach, model)
+
+    def link_loss(self, z, edges, generator):
+        """Return the cross-entropy of telling the edges from random pairs, zero where there is no edge."""
+        if not edges.shape[1]:
+            return z.new_zeros(())
+        pairs = torch.cat([edges, strangers(edges, len(z), edges.shape[1] // 2, generator)], dim=1)
+        z = F.normalize(z, dim=1)
+        cosine = (taken(z, pairs[0]) * taken(z, pairs[1])).sum(1)
+        target = (torch.arange(len(cosine), device=z.device) < edges.shape[1]).to(z.dtype)
+        return F.binary_cross_entropy_with_logits((cosine + 1) / 2, target)
+
+    def edges(self, before, after, first):
+        """Return the edges (2, L), both ways, of the buffer's vertices, which begin at row `first`."""
+        distance = torch.cdist(before[first:], before, compute_mode="donot_use_mm_for_euclid_dist")
+        unit = F.normalize(after, dim=1)
+        cosine, linked = unit[first:] @ unit.T, set()
+        for place, row in enumerate(range(first, len(after))):
+            distance[place, row] = torch.inf
+            near = torch.argsort(distance[place], stable=True)[: min(self.candidates, len(after) - 1)]
+            best = near[torch.argsort(cosine[place, near], descending=True, stable=True)].tolist()
+            for other in [v for v in best if (v, row) not in linked][: self.links]:
+                linked |= {(row, other), (other, row)}
+        return torch.tensor(sorted(linked), dtype=torch.long, device=after.device).view(-1, 2).T
+
+
+def strangers(edges, vertices, count, generator):
+    """Draw pairs of vertices (2, at most `count`); those that are edges or one vertex twice are left out."""
+    pairs = torch.randint(vertices, (2, count), generator=generator).to(edges.device)
+    known = torch.isin(pairs[0] * vertices + pairs[1], edges[0] * vertices + edges[1])
+    return pairs[:, ~known & (pairs[0] != pairs[1])]
+
+
+def taken(z, rows):
+    """Return z[rows] (E, H) by a sparse product, whose gradient sums in a fixed order on a GPU too."""
+    counts, ones = torch.bincount(rows, minlength=len(z)), torch.ones(len(rows), device=z.device)
+    each = torch.arange(len(rows) + 1, device=z.device)
+    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    forth = csr(each.int(), rows.int(), ones, (len(rows), len(z)))
+    back = csr(starts.int(), torch.argsort(rows, stable=True).int(), ones, (len(z), len(rows)))
+    return ops.product(z, Matrix(forth, back))

@@ -1,0 +1,137 @@
+"""Fed-TWP: FedAvg with topology-aware weight preserving on each client (Liu, Yang and Wang, AAAI 2021).
+
+When a period t has ended, on the client's own model Θ*_t after its last training in it:
+
+    I^loss_t = (∂L_t/∂θ)²,   I^topo_t = (∂‖a‖₂/∂θ)²,   A_t = λ_l I^loss_t + λ_t I^topo_t,
+
+where a are the attention coefficients of the first layer on the period's graph, or the embedding where the model does
+not attend.  Training in later periods, and in the first with the last term alone, minimises
+
+    L = CE + Σ_t Σ_i A_t,i (θ_i − Θ*_t,i)² + β ‖∇CE‖₁.
+
+The sum over periods equals, up to a constant, A_i (θ_i − c_i)² with A = Σ_t A_t and c = Σ_t A_t Θ*_t / A: two models'
+worth of numbers are kept, however many periods there were.  Nothing of this travels: messages are FedAvg's.
+
+The published code differs, and `preset` chooses (power_baselines.md 5).  `paper` follows the formulas; the gradient's
+norm is itself differentiated, without which it does nothing.  `official` repeats the code: the norm is a constant and
+is left out; the gradient of CE counts twice; the topology's gradient adds up with the loss's before it is squared; and
+the importances are those of the first call of the next period, with dropout, on that period's graph: with the ended
+period's vertices where both have the same graph (edges kept), else with its own, as the old ones are not in it.
+
+Every job begins at the global model, so that what the penalty has held is averaged away as far as clients differ.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from algorithms.fedavg import FedAvg
+from fedsim.learn import ops, tree
+
+
+@dataclass(frozen=True)
+class FedTWP(FedAvg):
+    """With all three strengths zero and the preset `paper`, this is FedAvg bit for bit."""
+
+    preset: Literal["paper", "official"] = "paper"
+    lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
+    lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t
+    beta: float = 0.01  # strength of the norm of the gradient; `official` ignores it, as the code does
+
+    def work(self, job):
+        """Close the period that has ended, then train near what mattered in it and before."""
+        past = self.closed(job)
+        trained = yield from self.fit(job, past)
+        if bool(job.data["train"].any()):  # a model as it came has learned nothing of the period
+            job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
+        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
+
+    def effort(self, job):
+        """Return the share of a plain step: differentiating a gradient takes two steps more, a second pass 2/3."""
+        if self.preset == "official":
+            return 5 / 3
+        return 3.0 if self.beta else 1.0
+
+    def extra_steps(self, job):
+        """Count the two gradients of a period that has ended."""
+        last = job.memory.get("last")
+        return 2.0 if last is not None and last["period"] != job.period else 0.0
+
+    def loss(self, params, data, given):
+        """Return the cross-entropy, the penalty of past periods and the norm of the gradient."""
+        plain = self.task.loss(params, data)
+        if self.preset == "official":
+            return 2 * plain + penalty(params, given)
+        total = plain + penalty(params, given)
+        return total + self.beta * self.steepness(plain, params) if self.beta else total
+
+    def steepness(self, loss, params):
+        """Return ‖∂loss/∂θ‖₁ of each client, differentiable: (K,)."""
+        slopes = torch.autograd.grad(loss.sum(), list(tree.leaves(params)), create_graph=True, allow_unused=True)
+        return torch.stack([slope.abs().flatten(1).sum(1) for slope in slopes if slope is not None]).sum(0)
+
+    # ---- at the end of a period
+
+    def closed(self, job):
+        """Return the client's A and c, after adding those of a period that has ended since its last job."""
+        past, last = job.memory.get("past"), job.memory.get("last")
+        if past is None:
+            nothing = tree.zeros_like(job.download["model"])
+            past = {"weight": nothing, "centre": nothing}
+        if last is not None and last["period"] != job.period:
+            past = joined(past, self.importance(last["model"], self.graph(job, last["data"])), last["model"])
+            job.memory["last"] = None
+        job.memory["past"] = past
+        return past
+
+    def graph(self, job, ended):
+        """Return the graph that the importances are of; the published code takes that of the next period's call."""
+        if self.preset == "paper":
+            return ended
+        same = all(torch.equal(ended[name], job.data[name]) for name in ("y", "edges"))
+        seed = torch.tensor([job.seed], device=ended["y"].device)
+        return {**(ended if same else job.data), "seed": ops.seed_steps(seed, 0, 63)}
+
+    def importance(self, model, data):
+        """Return A = λ_l I^loss + λ_t I^topo of one client's model on a graph."""
+        of_loss = self.slopes(model, data, lambda params: self.task.loss(params, data).sum())
+        of_topology = self.slopes(model, data, lambda params: self.topology(params, data))
+        if self.preset == "official":  # the second backward pass adds to what the first has left
+            of_topology = tree.add(of_topology, of_loss)
+        return tree.transform(
+            lambda a, b: self.lambda_loss * a.square() + self.lambda_topology * b.square(), of_loss, of_topology
+        )
+
+    def topology(self, params, data):
+        """Return ‖a‖₂, with slope zero where all of a is; of a single layer the output is the embedding."""
+        a = self.task.model.attention(params, data)
+        if a is None:
+            a = self.task.embed(params, data) if self.task.model.layers > 1 else self.task.forward(params, data)
+        return torch.linalg.vector_norm(a)
+
+    def slopes(self, model, data, function):
+        """Return the gradient of a function of one client's stacked parameters, zero where it does not depend."""
+        params = tree.transform(lambda leaf: leaf.detach().clone().unsqueeze(0).requires_grad_(True), model)
+        order = iter(torch.autograd.grad(function(params), list(tree.leaves(params)), materialize_grads=True))
+        return tree.transform(lambda _: next(order).squeeze(0), model)
+
+
+def penalty(params, past):
+    """Return Σ A (θ − c)² of each client: (K,)."""
+    parts = zip(tree.leaves(past["weight"]), tree.leaves(params), tree.leaves(past["centre"]), strict=True)
+    return torch.stack([(a * (theta - c).square()).flatten(1).sum(1) for a, theta, c in parts]).sum(0)
+
+
+def joined(past, weight, model):
+    """Return A and c with a period's A_t and Θ*_t added; c stays where neither weighs anything."""
+    total = tree.add(past["weight"], weight)
+    tiny = torch.finfo(torch.float32).tiny
+    centre = tree.transform(
+        lambda c, a, all_of_it, theta: c + a / all_of_it.clamp(min=tiny) * (theta - c),
+        past["centre"],
+        weight,
+        total,
+        model,
+    )
+    return {"weight": total, "centre": centre}
