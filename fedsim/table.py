@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from fedsim.errors import UserError
 from fedsim.units import nearest
 
+EXACT = 2**53  # up to it every whole number is a float
 CHUNK = 2_048  # rows held as texts at once; more of them are slower to collect
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -153,6 +154,8 @@ def _entry(cell: str, column: Column) -> float | int | str:
         raise ValueError(f"{cell.strip()} is out of range; it must be {' and '.join(bounds)}")
     if not column.whole:
         return value
+    if value.is_integer() and abs(value) <= EXACT:  # as spreadsheets and data frames write whole numbers: 3.0, 1e6
+        return int(value)
     try:
         return int(np.int64(int(cell)))
     except (ValueError, OverflowError):

@@ -139,3 +139,9 @@ def test_options_that_name_files_are_checked(tmp_path):
             adapter.validate_python({"one": value})
     with pytest.raises(ValidationError, match="there is no such file"):
         adapter.validate_python({"any": str(tmp_path / "nowhere")})
+
+
+def test_whole_numbers_may_be_written_as_data_frames_write_them(tmp_path):
+    path = tmp_path / "whole.csv"
+    path.write_text("client\n3.0\n1e6\n9007199254740993\n")
+    assert read(path, [Column("client", whole=True)])["client"].tolist() == [3, 1_000_000, 9007199254740993]
