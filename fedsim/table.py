@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from fedsim.errors import UserError
 from fedsim.units import nearest
 
-EXACT = 2**53  # up to it every whole number is a float
+EXACT = 2**53  # below it every whole number is a float of its own
 CHUNK = 2_048  # rows held as texts at once; more of them are slower to collect
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -154,7 +154,7 @@ def _entry(cell: str, column: Column) -> float | int | str:
         raise ValueError(f"{cell.strip()} is out of range; it must be {' and '.join(bounds)}")
     if not column.whole:
         return value
-    if value.is_integer() and abs(value) <= EXACT:  # as spreadsheets and data frames write whole numbers: 3.0, 1e6
+    if value.is_integer() and abs(value) < EXACT:  # as spreadsheets and data frames write whole numbers: 3.0, 1e6
         return int(value)
     try:
         return int(np.int64(int(cell)))
