@@ -17,7 +17,7 @@ from fedsim.scenario import Part, Point, Scenario
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
 METRICS = "fedsim.learn.metrics"
-ANY = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol that goes with the topology
+NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
@@ -64,10 +64,9 @@ def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
     Without `whole` the algorithm is left aside, for its file may import torch.
     """
     protocol, topology = find.build("protocol", scenario.protocol), find.build("topology", scenario.network.topology)
-    if scenario.algorithm is None and protocol.asks:
-        told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
-        return [Problem("algorithm", told)]
-    if reason := protocol.refuse(find.build("algorithm", ANY), topology):
+    if wrong := missing_algorithm(scenario, protocol.asks):
+        return wrong
+    if reason := protocol.refuse(find.build("algorithm", NOTHING), topology):
         return [Problem("protocol", f"{scenario.protocol.name!r} {reason}")]
     try:
         fleet.codecs(scenario, protocol.shares_only)
@@ -76,13 +75,24 @@ def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
     algorithm = find.build("algorithm", scenario.algorithm)
-    found = [
-        Problem(key, f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}")
-        for key in LEARNS
-        if algorithm.learns and getattr(scenario, key) is None
-    ]
+    found = missing_lesson(scenario) if algorithm.learns else []
     reason = protocol.refuse(algorithm, topology)
     return [*found, Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else found
+
+
+def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:
+    """Return that the protocol `asks` clients to work and the scenario does not say at what, where it is so."""
+    if scenario.algorithm is not None or not asks:
+        return []
+    told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
+    return [Problem("algorithm", told)]
+
+
+def missing_lesson(scenario: Scenario) -> list[Problem]:
+    """Return which of the keys that an algorithm needs to learn the scenario lacks."""
+    assert scenario.algorithm is not None
+    told = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
+    return [Problem(key, told) for key in LEARNS if getattr(scenario, key) is None]
 
 
 def known_metrics() -> list[str]:

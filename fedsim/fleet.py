@@ -4,7 +4,7 @@ What the table says of a client wins; then an explicit key of the scenario, then
 named stream a quantity, so that a table's column changes nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim import find, seeds, table, wording
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.net.codec import Codec
+from fedsim.net.effect import Effect
 from fedsim.net.inputs import profiles
+from fedsim.net.model import model_named
+from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
+from fedsim.record import Transfer
 from fedsim.scenario import Scenario
 from fedsim.table import Column
 from fedsim.units import Draw
@@ -93,9 +98,33 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     return found
 
 
+def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
+    """Return that nothing tells how fast the clients are, where the protocol `asks` them to work."""
+    if "speed" in found or not asks:
+        return []
+    return [Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table")]
+
+
 def nodes(found: dict[str, Floats]) -> Nodes:
     """Return the network's nodes of these columns."""
     return Nodes(**{key: column for key, column in found.items() if key != "speed"})
+
+
+def network(
+    env: simpy.Environment,
+    scenario: Scenario,
+    columns: dict[str, Floats],
+    rng: Callable[[str], np.random.Generator],
+    record: Callable[[Transfer], None],
+    effects: Sequence[Effect] = (),
+) -> Network:
+    """Return the network of a scenario with these columns of its clients; `record` takes the row of each transfer."""
+    given = scenario.network
+    return Network(
+        env, nodes(columns), rng=rng, record=record, topology=find.build("topology", given.topology),
+        server=ServerAccess(**given.server.model_dump()), effects=effects,
+        model=model_named(given.model, transfer_model(scenario)), reuse=given.reuse,
+    )  # fmt: skip
 
 
 def transfer_model(scenario: Scenario) -> TransferModel:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from fedsim import find
+from fedsim import check, find
 from fedsim.algorithm import Algorithm, bind
 from fedsim.data.graph import Period, to_device
 from fedsim.data.partition import cut
@@ -68,7 +68,8 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
 
     Raises ScenarioError where the scenario does not say what to learn.
     """
-    _said(scenario)
+    if wrong := check.missing_lesson(scenario):
+        raise ScenarioError(wrong)
     assert scenario.data is not None
     assert scenario.training is not None
     assert scenario.model is not None
@@ -120,14 +121,6 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
         for own in stream.prepare(graphs, split, rng)
     ]
     return periods, int(graph["x"].shape[1]), stream.heads(graphs)
-
-
-def _said(scenario: Scenario) -> None:
-    """Hold that the scenario says all that learning needs."""
-    for key in ("data", "model", "training"):
-        if getattr(scenario, key) is None:
-            part = scenario.algorithm.name if scenario.algorithm else "the algorithm"
-            raise ScenarioError([Problem(key, f"is missing, and {part!r} learns: it needs data, model and training")])
 
 
 def _settle(threads: int) -> None:

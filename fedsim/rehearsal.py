@@ -7,7 +7,7 @@ time: nothing is sent, the clock stands, and effects are set off but never go on
 that it needs no torch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +18,7 @@ import simpy
 
 from fedsim import find, fleet, seeds
 from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.net.model import model_named
-from fedsim.net.network import Network, ServerAccess
+from fedsim.net.network import Network
 from fedsim.scenario import Scenario
 
 
@@ -34,12 +33,12 @@ def problems(scenario: Scenario) -> list[Problem]:
     if columns:
         with _told_as("protocol", found):
             protocol.suits(len(columns["latency"]))
-    if not found and "speed" not in columns and protocol.asks:
-        found.append(Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table"))
+    if not found:
+        found += fleet.missing_speed(columns, protocol.asks)
     laid: list[Network] = []
     if not found:
         with _told_as("network.topology", found):
-            laid += [_laid_out(scenario, columns, rng)]
+            laid += [fleet.network(simpy.Environment(), scenario, columns, rng, lambda row: None)]
     for number, part in enumerate(network.effects if laid else []):
         with _told_as(f"network.effects.{number}", found):
             effect = find.build("effect", part, f"network.effects.{number}")
@@ -51,18 +50,6 @@ def problems(scenario: Scenario) -> list[Problem]:
             if not len(sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
                 found.append(Problem("clients.sampler", "nobody would ever be asked; give some client a chance"))
     return found
-
-
-def _laid_out(
-    scenario: Scenario, columns: dict[str, fleet.Floats], rng: Callable[[str], np.random.Generator]
-) -> Network:
-    """Return the network without its effects, on a clock of its own."""
-    return Network(
-        simpy.Environment(), fleet.nodes(columns), rng=rng, record=lambda row: None,
-        topology=find.build("topology", scenario.network.topology),
-        server=ServerAccess(**scenario.network.server.model_dump()),
-        model=model_named(scenario.network.model, fleet.transfer_model(scenario)),
-    )  # fmt: skip
 
 
 @contextmanager

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__, find, fleet, logbook, seeds
+from fedsim import __version__, check, find, fleet, logbook, seeds
 from fedsim.algorithm import Algorithm
 from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
-from fedsim.net.model import model_named
-from fedsim.net.network import Network, ServerAccess
 from fedsim.plain import Plain
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
 from fedsim.record import SERVER, Recorder, Row
-from fedsim.scenario import Part, Point, Scenario
+from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
 from fedsim.world import Streams, World
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Progress], None]
 REPORT_EVERY = 0.2  # seconds between two reports of progress
-NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # where a protocol asks nobody
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +75,10 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
     Where nothing is learned there is no evaluator.
     """
     protocol: Protocol = find.build("protocol", scenario.protocol)
-    if scenario.algorithm is None and protocol.asks:
-        told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
-        raise ScenarioError([Problem("algorithm", told)])
+    if wrong := check.missing_algorithm(scenario, protocol.asks):
+        raise ScenarioError(wrong)
     # Where nobody is asked, whatever a scenario says of algorithm and data is left aside.
-    algorithm = find.build("algorithm", scenario.algorithm if scenario.algorithm and protocol.asks else NOTHING)
+    algorithm = find.build("algorithm", scenario.algorithm if scenario.algorithm and protocol.asks else check.NOTHING)
     clients, rng = fleet.size(scenario), Streams(scenario.seed)
     if algorithm.learns:
         from fedsim import learning
@@ -102,31 +98,25 @@ def _world(
     scenario: Scenario, rng: Streams, algorithm: Algorithm, backend: Backend, recorder: Recorder, protocol: Protocol
 ) -> World:
     env, columns = simpy.Environment(), fleet.rows(scenario, rng)
-    nodes, network = fleet.nodes(columns), scenario.network
-    topology = find.build("topology", network.topology)
-    if reason := protocol.refuse(algorithm, topology):
+    network = scenario.network
+    if reason := protocol.refuse(algorithm, find.build("topology", network.topology)):
         raise ScenarioError([Problem("protocol", f"{scenario.protocol.name!r} {reason}")])
-    if protocol.asks and "speed" not in columns:
-        raise ScenarioError([Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table")])
-    ledgers: list[Ledger] = []
+    if wrong := fleet.missing_speed(columns, protocol.asks):
+        raise ScenarioError(wrong)
 
     def write(row: Row) -> None:
-        ledgers[0].see(row)
+        ledger.see(row)
         recorder.add(row)
 
-    worlds: list[World] = []
-    links = Network(
-        env, nodes, rng=partial(seeds.generator, scenario.seed), record=lambda row: worlds[0].moved(row),
-        server=ServerAccess(**network.server.model_dump()), topology=topology,
-        effects=[find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)],
-        model=model_named(network.model, fleet.transfer_model(scenario)), reuse=network.reuse,
-    )  # fmt: skip
-    ledgers.append(Ledger(env, links, len(nodes)))
+    effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
+    own_rng = partial(seeds.generator, scenario.seed)
+    links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
+    ledger = Ledger(env, links, len(links.nodes))
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)
 
-    speeds = columns.get("speed", nodes.uplink)  # nobody computes where nobody is asked
+    speeds = columns.get("speed", links.nodes.uplink)  # nobody computes where nobody is asked
     clients = Clients(env, links, backend, speeds, seed_of, rng, write)
     computer = scenario.server
     codec = fleet.codecs(scenario, protocol.shares_only)
@@ -138,8 +128,8 @@ def _world(
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     sampler = find.build("sampler", scenario.clients.sampler)
-    worlds.append(World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledgers[0]))
-    return worlds[0]
+    world = World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledger)
+    return world
 
 
 def _run_clock(
