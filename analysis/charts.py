@@ -143,17 +143,22 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
     across = alt.X("x:Q", title=short(axis), axis=ticks, scale=alt.Scale(type="log" if positive else "linear"))
     up: dict[str, Any] = {"title": f"score, share of that at {reference}", "axis": alt.Axis(format="%", tickCount=5)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = [
-        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
-        alt.Chart().mark_line(strokeWidth=2).encode(
-            y=alt.Y("share:Q", scale=alt.Scale(zero=False), **up), strokeDash=dash(algorithms), **common
-        ),
-        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="share:Q", shape=shape(algorithms), **common),
-    ]  # fmt: skip
+    layers = _joined(algorithms, "share", common, up, zero=False)
     chart = facet(layers, rows, height=170)
     return finished(
         chart, rows, f"Robustness against {short(axis)}", f"100 % is the score at {reference}. {_spread(frame)}"
     )
+
+
+def _joined(algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], zero: bool) -> list[alt.Chart]:
+    """Return marks of a value along an axis, joined by a line, with a rule from `low` to `high` at each."""
+    return [
+        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        alt.Chart().mark_line(strokeWidth=2).encode(
+            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=zero), **up), strokeDash=dash(algorithms), **common
+        ),
+        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
+    ]  # fmt: skip
 
 
 def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -> Spec:
@@ -173,13 +178,7 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
     up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
     common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = [
-        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
-        alt.Chart().mark_line(strokeWidth=2).encode(
-            y=alt.Y("y:Q", scale=alt.Scale(zero=True), **up), strokeDash=dash(algorithms), **common
-        ),
-        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y="y:Q", shape=shape(algorithms), **common),
-    ]  # fmt: skip
+    layers = _joined(algorithms, "y", common, up, zero=True)
     chart = facet(layers, rows, height=170, y="independent")
     return finished(chart, rows, f"Updates had per period against {short(axis)}", _spread(frame))
 

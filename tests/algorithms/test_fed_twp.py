@@ -24,15 +24,6 @@ from fedsim.net import wire
 SEEDS = range(4)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Matrices this small are slower on several threads, much so on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def graph(classes, seed, vertices=24):
     """Vertices around their class's mean, joined at random within the class."""
     generator = torch.Generator().manual_seed(seed)

@@ -20,15 +20,6 @@ from fedsim.learn.training import Trainer
 from fedsim.net import wire
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Many tiny products: threads would only wait for each other where the cores are shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def made(algorithm, features=5, classes=4, model=None, seed=0):
     return bind(algorithm, bind_task(NodeClassification(), model or GCN(hidden=8), features, classes, seed, "cpu"))
 
