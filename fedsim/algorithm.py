@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedsim.data.graph import Graph
+    from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
 State = dict[str, Any]
@@ -83,6 +84,10 @@ class Algorithm(ABC):
     task: Task
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
+
+    def backbone(self, model: Model) -> Model:
+        """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""
+        return model
 
     @abstractmethod
     def start(self) -> State:

@@ -77,7 +77,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     device = choose_device(scenario.device)
     periods, features, classes = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
     _log_orders(periods)
-    model = find.build("model", scenario.model)
+    model = algorithm.backbone(find.build("model", scenario.model))
     task = bind_model(find.build("task", scenario.task), model, features, classes, scenario.seed, device)
     bind(algorithm, task)
     training = scenario.training
