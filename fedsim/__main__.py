@@ -89,7 +89,7 @@ def run(
             rows = sweep.run(run_point, engine, display, given.fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
-    console.print(results(rows, [*scenario.grid]))
+    console.print(results(rows, [*points[0].axes]))
     if not given.no_report and any(row["status"] == "done" for row in rows):
         from analysis import load, report
 
@@ -110,7 +110,7 @@ def refuse(document: Document, problems: Sequence[Problem]) -> None:
 def show(console: Console, scenario: Scenario, points: Sequence[Point], every: bool) -> None:
     """Print the points as a table, and the first one's resolved scenario, or every one's."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("point", *scenario.grid):
+    for column in ("point", *points[0].axes):
         table.add_column(column, no_wrap=True)
     for point in points:
         table.add_row(point.id, *(str(value) for value in point.axes.values()))

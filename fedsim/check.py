@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fedsim import find, fleet, grid, rehearsal, source, wording
+from fedsim import combinations, find, fleet, rehearsal, source, wording
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
 
@@ -39,7 +39,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
         if not wrong:
             wrong += _once(known, "meeting", point, ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:
-            found.setdefault(Problem(grid.blame(problem.key, point.axes, point.choice), problem.message))
+            found.setdefault(Problem(combinations.blame(problem.key, point.places), problem.message))
     return [*found]
 
 

@@ -1,22 +1,19 @@
-"""Dotted keys and the grid: where a key leads, what setting it means, and the product of the axes.
+"""Dotted keys and axes: where a key leads, what setting it means, and how an axis's values are named.
 
 It works on plain mappings as a file holds them and on the pydantic class that reads them; which keys there are it
-takes from that class.  No axes that vary together (zipped), no conditions between axes.
+takes from that class.  Which values meet is for `combinations` to say.
 """
 
 import copy
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from fedsim import units, wording
 from fedsim.errors import Problem, ScenarioError
-
-S = TypeVar("S", bound=BaseModel)
 
 
 class GridError(ValueError):
@@ -70,48 +67,25 @@ def filled(raw: Any, model: type[BaseModel]) -> Any:
     return raw
 
 
-def problems(scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: frozenset[str]) -> list[Problem]:
+def problems(
+    scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: frozenset[str], where: str = "grid"
+) -> list[Problem]:
     """Return what is wrong with the axes themselves: keys that do not exist, no values, values twice."""
     found = []
     for key, values in axes.items():
         if key.split(".")[0] in refused:
-            found.append(Problem(f"grid.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
-        elif wrong := _lost(scenario, key):
-            found.append(Problem(f"grid.{key}", wrong))
+            found.append(Problem(f"{where}.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
+        elif wrong := lost(scenario, key):
+            found.append(Problem(f"{where}.{key}", wrong))
         elif not values:
-            found.append(Problem(f"grid.{key}", "the axis has no values; give it some or leave it out"))
+            found.append(Problem(f"{where}.{key}", "the axis has no values; give it some or leave it out"))
         told = [repr(units.canonical(value)) for value in values]
         for number, value in enumerate(told):
             if value in told[:number]:
                 found.append(
-                    Problem(f"grid.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
+                    Problem(f"{where}.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
                 )
     return found
-
-
-def resolve(
-    plain: dict[str, Any], axes: Mapping[str, Sequence[Any]], model: type[S]
-) -> list[tuple[S, tuple[int, ...]]]:
-    """Return every combination as a validated scenario without grid, and the numbers of its values on their axes.
-
-    Raises ScenarioError with all problems, each tied to the value of the axis that brings it.
-    """
-    base = {key: value for key, value in plain.items() if key != "grid"}
-    found: dict[Problem, None] = {}
-    resolved = []
-    for choice in itertools.product(*(range(len(values)) for values in axes.values())):
-        raw = copy.deepcopy(base)
-        chosen = {key: copy.deepcopy(axes[key][number]) for key, number in zip(axes, choice, strict=True)}
-        try:
-            for key in sorted(chosen, key=lambda key: key.count(".")):  # a part before its options
-                put(raw, key, chosen[key], model)
-            resolved.append((model.model_validate(raw), choice))
-        except ValueError as error:
-            for problem in plain_problems(error, model):
-                found.setdefault(Problem(blame(problem.key, axes, choice), problem.message))
-    if found:
-        raise ScenarioError([*found])
-    return resolved
 
 
 def plain_problems(error: ValueError, model: type[BaseModel]) -> list[Problem]:
@@ -123,14 +97,6 @@ def plain_problems(error: ValueError, model: type[BaseModel]) -> list[Problem]:
     if inner:
         return [problem for grid_error in inner for problem in grid_error.problems]
     return wording.problems(found, known=lambda path: names(model, path))
-
-
-def blame(key: str, axes: Mapping[str, Any], choice: Sequence[int]) -> str:
-    """Return the key of the grid's value that has set this key, or the key itself."""
-    for axis, number in sorted(zip(axes, choice, strict=True), key=lambda pair: -len(pair[0])):
-        if key == axis or key.startswith(f"{axis}."):
-            return f"grid.{axis}.{number}{key[len(axis) :]}"
-    return key
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
@@ -187,8 +153,8 @@ def _compact(value: Any) -> Any:
     return "none" if value is None else value
 
 
-def _lost(scenario: BaseModel, key: str) -> str:
-    # Follow the key through the scenario as it stands; a part's options are its own file's business.
+def lost(scenario: BaseModel, key: str) -> str:
+    """Return why a dotted key leads nowhere in the scenario as it stands; a part's options are its file's business."""
     here: Any = scenario
     steps = key.split(".")
     for number, step in enumerate(steps):

@@ -8,14 +8,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
+from pydantic import AfterValidator as After
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 from pydantic import BeforeValidator as Before
 
-from fedsim import grid, paths, units
+from fedsim import combinations, grid, paths, units
 from fedsim.errors import Problem
 from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
@@ -85,6 +86,12 @@ def _positive(value: Any) -> Any:
     return value
 
 
+def _some(share: float) -> float:
+    if share == 0:
+        raise ValueError("0 would leave nothing; give a share above 0, up to 1")
+    return share
+
+
 def _distinct(values: Any) -> Any:
     if isinstance(values, list) and len(set(map(repr, values))) < len(values):
         raise ValueError(f"{values} names something twice")
@@ -112,12 +119,21 @@ class Split(Section):
         return self
 
 
+class Keep(Section):
+    """How much is left of each client's data, for studies of sparse data: what is taken away is drawn at random."""
+
+    features: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Entries; the others are zero.")
+    edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
+    labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Labels to train on.")
+
+
 class Data(Section):
-    """Which graph, who owns which of its vertices, and when they arrive."""
+    """Which graph, who owns which of its vertices, how much is kept of it, and when it arrives."""
 
     dataset: Part
     partition: Part
     split: Split = Split()
+    keep: Keep = Keep()
     stream: Part = Part(name="static")
 
 
@@ -226,6 +242,12 @@ class Scenario(Section):
     grid: dict[str, list[Any]] = Field(
         {}, description="Dotted keys and the values that each takes: one point a combination."
     )
+    vary: dict[str, list[Any]] = Field(
+        {}, description="Dotted keys that are varied one at a time; the others keep the scenario's own value."
+    )
+    when: dict[str, dict[str, dict[str, Any]]] = Field(
+        {}, description="What else is set where a dotted key has a value: KEY, then VALUE, then dotted keys."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -234,7 +256,9 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
-        problems = grid.problems(self, self.grid, frozenset((*HOST, *LABELS, "grid")))
+        listed = {"grid": self.grid, "vary": self.vary, "when": self.when}
+        plain = {**self.model_dump(mode="json", exclude=set(listed)), **listed}
+        problems = combinations.problems(self, plain, frozenset((*HOST, *LABELS, *listed)))
         if problems := [*problems, *self._missing()]:
             raise grid.GridError(problems)
         return self
@@ -273,37 +297,33 @@ class Scenario(Section):
 
     def plain(self) -> dict[str, Any]:
         """Return the scenario as a file would say it, every default spelled out, quantities with their units."""
-        return self.model_dump(mode="json", exclude=set() if self.grid else {"grid"})
+        return self.model_dump(mode="json", exclude={key for key in combinations.UNROLLED if not getattr(self, key)})
 
     def id(self) -> str:
         """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings."""
-        told = units.canonical(paths.by_contents(self.model_dump(exclude={*HOST, *LABELS, "grid"})))
+        told = units.canonical(paths.by_contents(self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED})))
         text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def points(self) -> "Iterator[Point]":
-        """Yield a point for each combination of the grid, the last axis fastest.
+        """Yield a point for each combination, the grid's last axis fastest but for what is varied.
 
         Raises ScenarioError, before the first, where a value does not fit its key or two points are the same.
         """
-        resolved = grid.resolve(self.plain(), self.grid, type(self))
-        labels = {axis: grid.labels(values) for axis, values in self.grid.items()}
-        points = []
-        for scenario, choice in resolved:
-            axes = {axis: labels[axis][number] for axis, number in zip(self.grid, choice, strict=True)}
-            points.append(Point(scenario.id(), scenario, axes, choice))
+        found = combinations.resolve(self.plain(), type(self))
+        points = [Point(one.scenario.id(), one.scenario, one.axes, one.places) for one in found]
         grid.refuse_twins([(point.id, point.axes) for point in points])
         yield from points
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of a scenario's grid: its id, its scenario without a grid, and what each axis has chosen.
+    """One combination of a scenario's axes: its id, its scenario without axes, and what each axis has chosen.
 
-    `axes` holds the values as written, parts as compact texts; `choice` their numbers on their axes.
+    `axes` holds the values as written, parts as compact texts; `places` the keys of the file that have set its keys.
     """
 
     id: str
     scenario: Scenario
     axes: dict[str, Any]
-    choice: tuple[int, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from fedsim import grid, paths
 from fedsim.errors import Problem, UserError
 from fedsim.scenario import Scenario
 
+AXES = ("grid", "vary")
 MOST = 5  # problems shown at once
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
@@ -120,8 +121,9 @@ def read(path: Path) -> Document:
 
 
 def apply(document: Document, flag: str) -> None:
-    """Lay one KEY=VALUE over the document, in place; a key that is an axis of the grid stops being one,
-    and the option of a part that is an axis is set for each part on it.
+    """Lay one KEY=VALUE over the document, in place; a key that is an axis stops being one, or becomes the axis
+    it is set to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a
+    value sets the key any more.
 
     Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
     """
@@ -130,15 +132,17 @@ def apply(document: Document, flag: str) -> None:
     if not equals or not key or any(not step for step in key.split(".")):
         raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
     value = _plain(text, name, {})
-    axes = document.data.get("grid")
-    if key.startswith("grid."):
+    kind, _, axis = key.partition(".")
+    if kind == "when":
+        raise UserError(f"{name}: what goes with a value cannot be set from outside; set the key itself")
+    if kind in AXES and axis:
         if not isinstance(value, list):
-            raise UserError(f"{name}: an axis of the grid is a list, as in --set {key}=[{text}]")
-        document.data["grid"] = {**(axes if isinstance(axes, dict) else {}), key.removeprefix("grid."): value}
+            raise UserError(f"{name}: an axis is a list, as in --set {key}=[{text}]")
+        _forget(document, axis)
+        document.data[kind] = {**_mapping(document, kind), axis: value}
     else:
-        if isinstance(axes, dict):
-            document.data["grid"] = {axis: values for axis, values in axes.items() if axis != key}
-            _apply_to_axes(document, key, value, name)
+        _forget(document, key)
+        _apply_to_axes(document, key, value, name)
         try:
             grid.put(document.data, key, value, Scenario)
         except ValueError as error:
@@ -146,9 +150,26 @@ def apply(document: Document, flag: str) -> None:
     document.flags[key] = name
 
 
+def _mapping(document: Document, key: str) -> dict[str, Any]:
+    value = document.data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _forget(document: Document, key: str) -> None:
+    # The key is no axis any more, nor set by what goes with a value.  Anything odd is left for the model to refuse.
+    for kind in AXES:
+        if key in _mapping(document, kind):
+            document.data[kind] = {axis: values for axis, values in document.data[kind].items() if axis != key}
+    for companions in _mapping(document, "when").values():
+        for settings in companions.values() if isinstance(companions, dict) else ():
+            for setting in [*settings] if isinstance(settings, dict) else ():
+                if setting == key or setting.startswith(f"{key}."):
+                    del settings[setting]
+
+
 def _apply_to_axes(document: Document, key: str, value: Any, name: str) -> None:
     # An option of a part that is itself an axis is set for every part on the axis.
-    for axis, values in document.data["grid"].items():
+    for axis, values in _mapping(document, "grid").items():
         if key.startswith(f"{axis}.") and isinstance(values, list):
             option = key.removeprefix(f"{axis}.")
             for number, part in enumerate(values):

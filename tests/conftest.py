@@ -9,6 +9,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from scenario_texts import load  # noqa: F401 -- a fixture
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
 pytest.register_assert_rewrite("whole_run_checks")

@@ -36,7 +36,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (3, "fedsim.algorithm", "the contract, without torch"),
     (3, "fedsim.fleet fedsim.scenario_file", "what a scenario's files say"),
     (2, "fedsim.net", "messages and links"),
-    (2, "fedsim.scenario fedsim.grid", "what a scenario may say"),
+    (2, "fedsim.scenario fedsim.combinations fedsim.grid", "what a scenario may say"),
     (2, "fedsim.samplers", "who is asked"),
     (1, "fedsim.sampler", "their contract"),
     (1, "fedsim.record", "the tables"),
@@ -119,7 +119,7 @@ def may_use(upper: str, lower: str) -> bool:
     (from_floor, from_entry), (to_floor, to_entry) = entry(upper), entry(lower)
     if from_entry == to_entry or from_floor > to_floor:
         return True
-    if from_entry in ("fedsim.scenario", "fedsim.grid") and to_entry in ("fedsim.scenario", "fedsim.grid"):
+    if {from_entry, to_entry} <= {"fedsim.scenario", "fedsim.combinations", "fedsim.grid"}:
         return True
     if from_floor == to_floor == 11:
         return to_entry == "fedsim.engines"

@@ -9,45 +9,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from scenario_texts import SMALL
 
 from fedsim import check, scenario_file
-from fedsim.errors import ScenarioError, UserError
+from fedsim.errors import UserError
 from fedsim.scenario import Part, Scenario
 
-SMALL = """\
-name: small
-data: {dataset: digits, partition: random}
-model: {name: gcn, hidden: 8}
-training: {optimiser: adam, lr: 5e-3}
-clients: {count: 4, speed: 2 GFLOP/s}
-network:
-  latency: 50 ms
-  uplink: lognormal(5 Mbit/s, 1.0)
-  downlink: 20 Mbit/s
-  effects: [{name: loss, rate: 1 %}]
-protocol: {name: sync, rounds: 3, participation: 0.5}
-algorithm: fedavg
-"""
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
-
-
-@pytest.fixture
-def load(tmp_path):
-    """Read a scenario from text, with flags, and check its points without torch's files."""
-
-    def load(text, *flags):
-        path = tmp_path / "small.yaml"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        scenario, document = scenario_file.load(path, flags)
-        try:
-            points = [*scenario.points()]
-        except ScenarioError as error:
-            raise document.error(error.problems) from None
-        if wrong := check.points(points):
-            raise document.error(wrong)
-        return points
-
-    return load
 
 
 def changed(old, new):
@@ -406,7 +374,7 @@ def test_set_reaches_the_parts_of_an_axis(load):
         ("clients", "--set clients: write --set KEY=VALUE"),
         ("=5", "--set =5: write --set KEY=VALUE"),
         ("a..b=5", "write --set KEY=VALUE"),
-        ("grid.seed=3", "--set grid.seed=3: an axis of the grid is a list, as in --set grid.seed=[3]"),
+        ("grid.seed=3", "--set grid.seed=3: an axis is a list, as in --set grid.seed=[3]"),
         ("grid.sed=[3]", "--set grid.sed=[3]: grid.sed: there is no key 'sed'; did you mean 'seed'?"),
         ("seed.x=1", "--set seed.x=1: "),
         ("network.effects.3.rate=1", "--set network.effects.3.rate=1: "),

@@ -1,0 +1,40 @@
+"""A small scenario as a text, and a fixture that reads such texts and returns their points."""
+
+import pytest
+
+from fedsim import check, scenario_file
+from fedsim.errors import ScenarioError
+
+SMALL = """\
+name: small
+data: {dataset: digits, partition: random}
+model: {name: gcn, hidden: 8}
+training: {optimiser: adam, lr: 5e-3}
+clients: {count: 4, speed: 2 GFLOP/s}
+network:
+  latency: 50 ms
+  uplink: lognormal(5 Mbit/s, 1.0)
+  downlink: 20 Mbit/s
+  effects: [{name: loss, rate: 1 %}]
+protocol: {name: sync, rounds: 3, participation: 0.5}
+algorithm: fedavg
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Read a scenario from text, with flags, and check its points without torch's files."""
+
+    def load(text, *flags):
+        path = tmp_path / "small.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        scenario, document = scenario_file.load(path, flags)
+        try:
+            points = [*scenario.points()]
+        except ScenarioError as error:
+            raise document.error(error.problems) from None
+        if wrong := check.points(points):
+            raise document.error(wrong)
+        return points
+
+    return load
