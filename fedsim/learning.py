@@ -3,6 +3,7 @@
 The only module beside `run.py` that is imported for one point; a point that learns nothing never loads it, nor torch.
 """
 
+import ctypes
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ from fedsim import check, find
 from fedsim.algorithm import Algorithm, bind
 from fedsim.data.graph import Period, to_device
 from fedsim.data.partition import cut
+from fedsim.data.sparsity import fewer_edges, fewer_features
 from fedsim.data.split import SplitOptions
 from fedsim.data.stream import Stream
 from fedsim.errors import Problem, ScenarioError
@@ -31,6 +33,7 @@ from fedsim.record import Recorder
 from fedsim.scenario import Part, Scenario
 from fedsim.world import Streams, World
 
+MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
 PREPARED = 2  # data sets kept between points of one process: most points of a sweep share theirs
 CLIENTS_LOGGED = 100  # whose order of periods the log tells
 
@@ -114,8 +117,10 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
     graph = find.build("dataset", Part.model_validate(data["dataset"])).load(root, seed)
     partition = find.build("partition", Part.model_validate(data["partition"]))
     graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
+    keep, own_split = data["keep"], data["split"]
+    graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
     stream = find.build("stream", Part.model_validate(data["stream"]))
-    split = SplitOptions(data["split"]["train"], data["split"]["val"], data["split"]["numpy_seed"])
+    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"])
     periods = [
         [Period(period.number, to_device(period.graph, device)) for period in own]
         for own in stream.prepare(graphs, split, rng)
@@ -123,8 +128,19 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
     return periods, int(graph["x"].shape[1]), stream.heads(graphs)
 
 
+def _keep_freed_memory() -> None:
+    # Arrays of a step are freed and wanted again in the next one.  By default glibc gives large ones back to the
+    # system each time, which then fills them with zeros anew: on large graphs half of the time.
+    system = ctypes.CDLL(None)
+    if hasattr(system, "gnu_get_libc_version"):
+        wanted = [(MMAP_THRESHOLD, 2**25), (MMAP_THRESHOLD, 2**30), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, 2**26)]
+        for option, most in wanted:  # before 2.35 no threshold above 2**25 is taken
+            system.mallopt(option, most)
+
+
 def _settle(threads: int) -> None:
     """Have torch compute the same whatever else the machine does."""
+    _keep_freed_memory()
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
     torch.use_deterministic_algorithms(True, warn_only=True)

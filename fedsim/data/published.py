@@ -1,6 +1,6 @@
-"""Graphs that others have published: their raw files found or fetched, read by PyTorch Geometric, and kept ready.
+"""Graphs that others have published: their raw files found or fetched, read (mostly by PyG), and kept ready.
 
-The data folder is only read: it may be shared, or on a read-only disk.  What PyG makes of the raw files is kept as one
+The data folder is only read: it may be shared, or on a read-only disk.  What is read from the raw files is kept as one
 NumPy archive in the user's cache (`~/.cache/fedsim`), written aside and then renamed, so that processes which load
 the same graph at the same moment cannot disturb each other.  An archive is named after the raw files' sizes
 and times of change, so changed data is read anew.  Nothing here is checked against published checksums.
@@ -12,10 +12,13 @@ import http.client
 import importlib.metadata
 import io
 import os
+import pickle
 import shutil
 import tempfile
 import urllib.request
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from fedsim.errors import UserError
 
 PATIENCE = 20.0  # seconds without a byte before a download is given up
 MASKS = ("train", "val", "test")
+UNREADABLE = (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile, pickle.UnpicklingError)
 
 
 def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any, str], Any]) -> Graph:
@@ -37,7 +41,17 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
 
     `read` makes PyG's dataset, given `torch_geometric.datasets` and a root folder of PyG's own layout; PyG is imported
     only when it has to read.  Where there are several public splits the masks are the first one's.
-    Raises UserError where files are missing and cannot be fetched.
+    Raises UserError where files are missing and cannot be fetched, or cannot be read.
+    """
+    return prepared(root, raw, urls, lambda work: _graph(_read(read, str(work))))
+
+
+def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path], Graph]) -> Graph:
+    """Return what `read` makes of the raw files, which lie in the folder `raw` under `root` or at `urls` (by name).
+
+    `read` is given another root, under which all of them lie in the folder `raw`.
+    An address may be that of a ZIP archive, followed by `#` and the file's path inside it.
+    Raises UserError where files are missing and cannot be fetched, or cannot be read.
     """
     folder = root.resolve() / raw
     present = {name: folder / name for name in urls if (folder / name).is_file()}
@@ -46,7 +60,14 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
         with tempfile.TemporaryDirectory(dir=archive.parent) as work:
             _gather(Path(work) / raw, folder, present, urls)
             partial = Path(work) / "graph.npz"
-            _save(partial, _graph(_read(read, work)))
+            try:
+                graph = read(Path(work))
+            except UNREADABLE as error:
+                raise UserError(
+                    f"data.dataset: {', '.join(urls)} of {folder}, or fetched where it lacks them, cannot be read "
+                    f"({error}); copy the files there as they were published"
+                ) from error
+            _save(partial, graph)
             os.replace(partial, archive)
     return _load(archive)
 
@@ -84,12 +105,24 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
     missing = [name for name in urls if name not in present]
     for name in missing:
         try:
-            fetch(urls[name], into / name)
-        except (OSError, http.client.HTTPException) as error:
+            _obtain(urls[name], into, name)
+        except (OSError, http.client.HTTPException, zipfile.BadZipFile, KeyError) as error:
             raise UserError(
                 f"data.dataset: {folder} lacks {', '.join(missing)}, and {urls[name]} could not be fetched ({error}); "
                 "copy the missing files there, or set FEDSIM_DATA to a folder that holds them"
             ) from None
+
+
+def _obtain(url: str, into: Path, name: str) -> None:
+    address, _, member = url.partition("#")
+    if not member:
+        fetch(url, into / name)
+        return
+    archive = into / Path(address).name
+    if not archive.exists():  # several files may lie in one archive
+        fetch(address, archive)
+    with zipfile.ZipFile(archive) as packed, packed.open(member) as inner, (into / name).open("wb") as file:
+        shutil.copyfileobj(inner, file)
 
 
 def _read(read: Callable[[Any, str], Any], folder: str) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from fedsim.data.graph import Graph, with_masks
+from fedsim.data.sparsity import fewer_labels
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,13 @@ class SplitOptions:
     """Shares of the vertices that train and that validate; the others test.
 
     `numpy_seed`: draw from NumPy's legacy stream of that seed, as the benchmark did, and not from the run's seed.
+    `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
     """
 
     train: float = 0.2
     val: float = 0.4
     numpy_seed: int | None = None
+    labels: float = 1.0
 
 
 def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.random.RandomState) -> Graph:
@@ -45,10 +48,12 @@ def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.
 def split_all(graphs: Sequence[Graph], options: SplitOptions, rng: Callable[[str], np.random.Generator]) -> list[Graph]:
     """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe."""
     if options.numpy_seed is not None:
-        return official(graphs, options.train, options.val, None, options.numpy_seed)[0]
-    return [
-        split(graph, options.train, options.val, rng(f"data.split.{client}")) for client, graph in enumerate(graphs)
-    ]
+        done = official(graphs, options.train, options.val, None, options.numpy_seed)[0]
+    else:
+        done = [
+            split(graph, options.train, options.val, rng(f"data.split.{client}")) for client, graph in enumerate(graphs)
+        ]
+    return fewer_labels(done, options.labels, rng)
 
 
 def official(

@@ -55,8 +55,9 @@ class Stream(ABC):
     ) -> list[list[Period]]:
         """Return each client's periods, numbered from 0 in the order in which they arrive, with their masks.
 
-        `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  Every client has the same
-        number of periods.  Raises ScenarioError where the graphs cannot be cut so.
+        `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  Whoever does not divide them
+        with `split_all` has to heed `split.labels` too.  Every client has the same number of periods.
+        Raises ScenarioError where the graphs cannot be cut so.
         """
 
     @abstractmethod

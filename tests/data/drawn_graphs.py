@@ -19,7 +19,7 @@ def drawn(vertices: int, classes: int, seed: int, edges: int = 60, sparse: bool 
     x[:, 0] = torch.arange(vertices) + 1.0
     x[:, 2] = torch.from_numpy(rng.integers(2, size=vertices))
     y = torch.from_numpy(rng.integers(classes, size=vertices))
-    return graph_of(sparse_if_worth(x, below=2.0) if sparse else x, undirected(ends, vertices), y)
+    return graph_of(sparse_if_worth(x, below=2.0, wide=0) if sparse else x, undirected(ends, vertices), y)
 
 
 def names_to_streams(seed: int) -> Callable[[str], np.random.Generator]:

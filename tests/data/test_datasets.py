@@ -1,17 +1,31 @@
+import gzip
+import json
+import urllib.request
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from drawn_graphs import same
 from pydantic import TypeAdapter, ValidationError
+from scipy.sparse import csr_matrix
+from small_points import scenario
 
+from fedsim import __main__ as command_line
+from fedsim import find
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.datasets.amazon import Amazon
 from fedsim.data.datasets.coauthor import Coauthor
 from fedsim.data.datasets.digits import Digits
+from fedsim.data.datasets.flickr import Flickr
 from fedsim.data.datasets.heterophilous import Heterophilous
+from fedsim.data.datasets.ogbn_arxiv import OgbnArxiv
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.wikipedia import Wikipedia
 from fedsim.data.graph import Graph
+from fedsim.errors import UserError
+from fedsim.scenario import Part
 
 # As measured from the published files: vertices, edges in both directions, features, non-zero features,
 # vertices of each class, public split.
@@ -97,3 +111,175 @@ def test_undirected_adds_what_is_missing_and_drops_what_is_too_much() -> None:
 def test_a_graph_must_be_one_of_those_there_are(cls: type[Dataset]) -> None:
     with pytest.raises(ValidationError, match="Input should be"):
         TypeAdapter(cls).validate_python({"graph": "cora"})
+
+
+SHORT = {
+    "cora": Planetoid("Cora"),
+    "citeseer": Planetoid("CiteSeer"),
+    "pubmed": Planetoid("PubMed"),
+    "computers": Amazon("Computers"),
+    "physics": Coauthor("Physics"),
+    "squirrel": Wikipedia("squirrel"),
+    "roman_empire": Heterophilous("Roman-empire"),
+}
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home of its own and, in worker processes too, no way to fetch anything; the folder for data."""
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing listens
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_name_stands_for_the_graph_of_a_collection(name: str, offline: Path) -> None:
+    short, told = find.build("dataset", Part(name=name)), []
+    assert isinstance(short, type(SHORT[name]))
+    assert find.check("dataset", Part(name=name)) == []
+    for dataset in (short, SHORT[name]):  # both ask for the same files of the same folder
+        with pytest.raises(UserError) as caught:
+            dataset.load(offline, 0)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+    with pytest.raises(UserError, match=r"'Chameleon' is not one of"):
+        find.build("dataset", Part(name=name, options={"graph": "Chameleon"}))
+
+
+@pytest.mark.data
+def test_a_short_name_loads_the_same_graph(data_root: Path, cached_home: Path) -> None:
+    assert same(find.build("dataset", Part(name="cora")).load(data_root, 0), Planetoid("Cora").load(data_root, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "files"),
+    [
+        ("roman_empire", "roman_empire/raw", "roman_empire.npz"),
+        ("flickr", "Flickr/raw", "adj_full.npz, feats.npy, class_map.json, role.json"),
+        ("ogbn_arxiv", "ogbn_arxiv/raw", "edge.csv.gz, node-feat.csv.gz, node-label.csv.gz"),
+    ],
+)
+def test_a_scenario_that_asks_for_absent_data_ends_with_one_message_and_code_2(
+    name: str,
+    folder: str,
+    files: str,
+    offline: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(offline)
+    plain = scenario(data__dataset=name).plain()
+    (offline / "asks.yaml").write_text(json.dumps(plain), encoding="utf-8")  # JSON is YAML too
+    assert command_line.main(["asks.yaml", "--data", str(offline), "--jobs", "1"]) == 2
+    told = capsys.readouterr().err
+    assert f"data.dataset: {offline / folder} lacks {files}, and " in told
+    assert "could not be fetched" in told
+    assert "copy the missing files there, or set FEDSIM_DATA to a folder that holds them" in told
+    assert "Traceback" not in told
+    assert told.count("lacks") == 1
+
+
+def write_flickr(raw: Path) -> None:
+    """Write four vertices, 0-1 in both directions and 2 -> 3 in one, as GraphSAINT's files hold them."""
+    raw.mkdir(parents=True)
+    adjacency = csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [1, 0, 3])), shape=(4, 4))
+    parts = {"data": adjacency.data, "indices": adjacency.indices, "indptr": adjacency.indptr, "shape": (4, 4)}
+    np.savez(raw / "adj_full.npz", **parts)
+    np.save(raw / "feats.npy", np.arange(12.0).reshape(4, 3))  # double precision, as published
+    (raw / "class_map.json").write_text(json.dumps({"0": 2, "1": 0, "3": 1, "2": 5}))
+    (raw / "role.json").write_text(json.dumps({"tr": [0, 3], "va": [1], "te": [2]}))
+
+
+def test_flickr_is_read_from_the_four_files(offline: Path) -> None:
+    write_flickr(offline / "Flickr" / "raw")
+    for _ in range(2):  # read by PyG, then from the cache
+        graph = Flickr().load(offline, 0)
+        check_form(graph)
+        assert graph["edges"].tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
+        assert graph["x"].tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+        assert graph["y"].tolist() == [2, 0, 5, 1]
+        assert [graph[name].nonzero().flatten().tolist() for name in ("train", "val", "test")] == [[0, 3], [1], [2]]  # type: ignore[literal-required]
+
+
+ARXIV = {
+    "edge.csv.gz": "0,2\n2,1\n1,1\n2,0\n",
+    "node-feat.csv.gz": "-0.5,0.25\n1e-3,2.0\n0.0,-3.5\n",
+    "node-label.csv.gz": "4\n0\n39\n",
+}
+
+
+def write_arxiv(raw: Path, **changed: str) -> None:
+    raw.mkdir(parents=True)
+    for name, text in ARXIV.items():
+        (raw / name).write_bytes(gzip.compress(changed.get(name.split(".")[0].replace("-", "_"), text).encode()))
+
+
+def check_arxiv(graph: Graph) -> None:
+    check_form(graph)
+    assert graph["edges"].tolist() == [[0, 1, 2, 2], [2, 2, 0, 1]]  # both directions, no self loop
+    assert torch.equal(graph["x"], torch.tensor([[-0.5, 0.25], [1e-3, 2.0], [0.0, -3.5]]))
+    assert graph["y"].tolist() == [4, 0, 39]
+    assert not (graph["train"] | graph["val"] | graph["test"]).any()
+
+
+def test_ogbn_arxiv_is_read_from_the_compressed_tables(offline: Path) -> None:
+    write_arxiv(offline / "ogbn_arxiv" / "raw")
+    for _ in range(2):
+        check_arxiv(OgbnArxiv().load(offline, 0))
+
+
+def test_ogbn_arxiv_is_fetched_once_as_one_archive(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_arxiv(offline / "server" / "raw")
+    archive, asked = offline / "server" / "arxiv.zip", []
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name in ARXIV:
+            packed.write(offline / "server" / "raw" / name, f"arxiv/raw/{name}")
+
+    def answer(url: str, timeout: float) -> object:
+        asked.append(url)
+        return archive.open("rb")
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    check_arxiv(OgbnArxiv().load(offline, 0))
+    check_arxiv(OgbnArxiv().load(offline, 0))
+    assert asked == ["https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"]
+    assert sorted(path.name for path in offline.iterdir()) == ["server"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"edge": "0,3\n"},
+        {"edge": "0,-1\n"},
+        {"edge": "0,1,2\n"},
+        {"node_label": "4\n0\n"},
+        {"node_label": "4,1\n0,1\n2,1\n"},
+        {"node_feat": "a,b\n"},
+    ],
+    ids=str,
+)
+def test_tables_that_do_not_fit_are_told_with_their_folder(changed: dict[str, str], offline: Path) -> None:
+    raw = offline / "ogbn_arxiv" / "raw"
+    write_arxiv(raw, **changed)
+    with pytest.raises(UserError) as caught:
+        OgbnArxiv().load(offline, 0)
+    assert str(caught.value).startswith(f"data.dataset: {', '.join(ARXIV)} of {raw}, or fetched where it lacks them, ")
+    assert "copy the files there as they were published" in str(caught.value)
+
+
+def test_files_that_are_something_else_are_told_with_their_folder(offline: Path) -> None:
+    write_flickr(offline / "Flickr" / "raw")
+    (offline / "Flickr" / "raw" / "feats.npy").write_text("<html>too many downloads</html>")
+    with pytest.raises(UserError, match=r"Flickr/raw, or fetched where it lacks them, cannot be read"):
+        Flickr().load(offline, 0)
+    raw = offline / "ogbn_arxiv" / "raw"
+    write_arxiv(raw)
+    whole = (raw / "edge.csv.gz").read_bytes()
+    for wrong in (whole[:-12], whole[:10] + b"\xff" + whole[11:], b"<html>"):  # cut off; damaged; something else
+        (raw / "edge.csv.gz").write_bytes(wrong)
+        with pytest.raises(UserError, match=r"ogbn_arxiv/raw, or fetched where it lacks them, cannot be read"):
+            OgbnArxiv().load(offline, 0)

@@ -16,6 +16,7 @@ import torch
 
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, induced, with_masks
+from fedsim.data.sparsity import fewer_labels
 from fedsim.data.split import SplitOptions, classes_of, official, split_all
 from fedsim.errors import Problem, ScenarioError
 from fedsim.units import Count
@@ -68,9 +69,11 @@ class ClassIncremental(Clocked):
                     "and no shuffle_classes"
                 )
                 raise ScenarioError([Problem("data.stream.order", told)])
-            return official(graphs, split.train, split.val, self.classes, split.numpy_seed)
+            whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
+            return fewer_labels(whole, split.labels, rng), orders
         if split.numpy_seed is not None:  # the same split whatever the order is
             whole = official(graphs, split.train, split.val, self.classes, split.numpy_seed)[0]
+            whole = fewer_labels(whole, split.labels, rng)
         else:
             whole = split_all(graphs, split, rng)
         return whole, [self._order(count, client, len(graphs), rng) for client in range(len(graphs))]

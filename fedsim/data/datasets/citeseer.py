@@ -1,0 +1,13 @@
+"""CiteSeer: the graph `CiteSeer` of `planetoid`, under a short name of its own."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsim.data.datasets.planetoid import Planetoid
+
+
+@dataclass(frozen=True)
+class Citeseer(Planetoid):
+    """Citations among 3,327 papers of six fields.  Its files lie under `CiteSeer/raw/`."""
+
+    graph: Literal["CiteSeer"] = "CiteSeer"

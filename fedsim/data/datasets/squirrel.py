@@ -1,0 +1,13 @@
+"""Squirrel: the graph `squirrel` of `wikipedia`, under a short name of its own."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsim.data.datasets.wikipedia import Wikipedia
+
+
+@dataclass(frozen=True)
+class Squirrel(Wikipedia):
+    """5,201 pages with links among them, in five classes by traffic.  Its files lie under `squirrel/geom_gcn/raw/`."""
+
+    graph: Literal["squirrel"] = "squirrel"

@@ -1,0 +1,52 @@
+"""POWER's Table 4: measured uplinks against the formulas, for the sizes of the paper's data sets (power.md 5)."""
+
+from pathlib import Path
+
+import pytest
+import small_points
+
+from fedsim import scenario_file
+from fedsim.record import Recorder
+from fedsim.run import build
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "power_table4.yaml"
+ROUNDS = 10  # of each task
+#        features, classes met, classes a task, clients: Roman-empire, Flickr
+SIZES = {300: (300, 18, 6, 5), 500: (500, 6, 2, 10)}
+RATIOS = {300: 1.88, 500: 0.55}  # what the prototypes add to FedAvg's uplink (power.md 5)
+
+
+def formula(features, classes, each, clients):
+    """Uplink bytes of FedAvg, and what POWER adds: (model, gradients of the prototypes)."""
+    n_gnn = features * 64 + 3 * 64 + 64 * classes + 3 * classes
+    n_ge = 128 * features + 128 + 128 * 128 + 128 + 128 * 64 + 64 + 64 * classes + classes
+    tasks = classes // each
+    return clients * tasks * ROUNDS * (4 * n_gnn + 8), clients * tasks * each * (4 * n_ge + 8)
+
+
+def uplinks(features, tmp_path):
+    """Run the scenario's two points of that size: delivered payload bytes towards the server, by algorithm."""
+    scenario, _ = scenario_file.load(SCENARIO, [f"grid.data.dataset.features=[{features}]"])
+    found = {}
+    for point in scenario.points():
+        recorder = Recorder()
+        world, _, done = build(point.scenario, tmp_path, recorder)
+        world.env.run(until=done)
+        world.end()
+        rows = [row for row in small_points.rows(recorder, "transfers") if row["dst"] < 0]
+        found[point.scenario.algorithm.name] = sum(row["nbytes"] for row in rows), len(rows)
+    return found
+
+
+@pytest.mark.parametrize("features", SIZES)
+def test_what_is_measured_is_the_formula_and_a_short_envelope(features, tmp_path):
+    plain, extra = formula(*SIZES[features])
+    measured = uplinks(features, tmp_path)
+    fedavg, messages = measured["fedavg"]
+    power, as_many = measured["power"]
+    assert messages == as_many
+    # names of arrays, shapes, the message's own head: a few hundred bytes each
+    assert 0 < fedavg - plain < 400 * messages
+    gradients = SIZES[features][3] * SIZES[features][1]
+    assert 0 < (power - fedavg) - extra < 500 * gradients + 20 * messages
+    assert (power - fedavg) / fedavg == pytest.approx(RATIOS[features], abs=0.02)
