@@ -47,6 +47,16 @@ def short(axis: str) -> str:
     return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
 
 
+def is_replicate(axis: str) -> bool:
+    """Return whether an axis only draws anew what is the same condition: its last step ends in "seed"."""
+    return axis.split(".")[-1].endswith("seed")
+
+
+def replicates(columns: Iterable[str]) -> list[str]:
+    """Return the columns that tell one condition's runs apart: axes such as data.split.numpy_seed, then `seed`."""
+    return [*(column for column in columns if is_replicate(column) and column != "seed"), "seed"]
+
+
 def best_end(axis: str, values: Sequence[str]) -> str:
     """Return the value under which a run has the easiest time: most participation or bandwidth, least of the rest."""
     line = ordered(values)

@@ -1,7 +1,8 @@
 """One description a chart, in Vega-Lite through Altair, for the page and for paper figures alike.
 
 Every function takes a tidy frame and returns a Vega-Lite description. Colour is the algorithm; the other axes of the
-sweep make panels. Spread over seeds is the mean and one standard deviation either side, with their number stated.
+sweep make panels. Spread over replicates (seeds, and axes that end so) is the mean and one standard
+deviation either side, with their number stated. Charts along an axis are in `along`.
 
 Not modelled: interaction, and more than two axes of panels: further axes share the rows.
 """
@@ -12,13 +13,14 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.axes import number, ordered, short
+from analysis.axes import ordered, short
 from analysis.panels import PALETTE, Chart, colour, dash, facet, finished, shape, with_panels
 from analysis.quantity import BYTES, SECONDS, unit_for
 
 Spec = dict[str, Any]
 PARTS = {"up": "#0072B2", "down": "#56B4E9", "peer": "#009E73", "wasted": "#D55E00"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
+SCORES = ("score", "am")  # more is better, unlike costs
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
 
 
@@ -33,7 +35,10 @@ def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, targ
     rows = with_panels(frame.assign(x=frame[x] / scale, low=frame["low"].clip(lower=least)), axes)
     across = alt.X("x:Q", title=f"{name} ({unit})", axis=alt.Axis(tickCount=5))
     percent = alt.Axis(format="%", tickCount=5)
-    line, band = alt.Chart().mark_line(strokeWidth=2), alt.Chart().mark_area(opacity=0.18)
+    line, band = (
+        alt.Chart().mark_line(strokeWidth=2),
+        alt.Chart().mark_area(opacity=0.18 if len(algorithms) <= 5 else 0.08),
+    )
     lines = colour(algorithms, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
     layers = [
         band.encode(x=across, y=alt.Y("low:Q", title=score, axis=percent), y2="high:Q", color=lines),
@@ -49,7 +54,7 @@ def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, targ
         layers.append(rule.encode(y=alt.datum(target)))
     chart = facet(layers, rows, height=170, x="independent")
     note = "" if target is None else f"; dashed: the target, {target:.0%}"
-    return finished(chart, rows, f"{score.capitalize()} against {name}", f"{_spread(frame)}{note}")
+    return finished(chart, rows, f"{score.capitalize()} against {name}", f"{spread_note(frame)}{note}")
 
 
 def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
@@ -81,13 +86,13 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     spread = alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down)
     chart = facet([bars, spread], rows, height=_bar_height(frame))
     title = "Bytes moved, by direction" if part == "direction" else "Bytes moved on the wire, by step"
-    return finished(chart, rows, title, f"{_spread(frame)}, of the whole bar")
+    return finished(chart, rows, title, f"{spread_note(frame)}, of the whole bar")
 
 
 def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:
     """Chart when, or for how many bytes, the target was reached; what never reached it is written out.
 
-    Columns algorithm, `axes`, n (seeds), reached (seeds that did), and `value` (seconds_to_target or bytes_to_target:
+    Columns algorithm, `axes`, n (runs), reached (runs that did), and `value` (seconds_to_target or bytes_to_target:
     mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None where points differ.
     """
     name, units = TARGETS[value]
@@ -124,67 +129,11 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]  # fmt: skip
     chart = facet(layers, rows, height=_bar_height(frame))
-    return finished(chart, rows, f"{name.capitalize()} until {_goal(target)} is reached", _spread(frame))
-
-
-def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> Spec:
-    """Chart the share of the reference score along an axis.
-
-    Columns algorithm, `others`, axis (text), x (SI units), share (fraction) with its `_sd`, n.
-    """
-    algorithms = list(frame["algorithm"].unique())
-    positive = frame["x"].min() > 0 and frame["x"].max() / frame["x"].min() >= 20
-    sd = frame["share_sd"].fillna(0.0)
-    rows = with_panels(frame.assign(low=frame["share"] - sd, high=frame["share"] + sd), others)
-    texts = {number(text): text for text in frame[axis]}
-    places = sorted(value for value in texts if value is not None)
-    spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
-    ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
-    across = alt.X("x:Q", title=short(axis), axis=ticks, scale=alt.Scale(type="log" if positive else "linear"))
-    up: dict[str, Any] = {"title": f"score, share of that at {reference}", "axis": alt.Axis(format="%", tickCount=5)}
-    common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = _joined(algorithms, "share", common, up, zero=False)
-    chart = facet(layers, rows, height=170)
-    return finished(
-        chart, rows, f"Robustness against {short(axis)}", f"100 % is the score at {reference}. {_spread(frame)}"
-    )
-
-
-def _joined(algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], zero: bool) -> list[alt.Chart]:
-    """Return marks of a value along an axis, joined by a line, with a rule from `low` to `high` at each."""
-    return [
-        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
-        alt.Chart().mark_line(strokeWidth=2).encode(
-            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=zero), **up), strokeDash=dash(algorithms), **common
-        ),
-        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
-    ]  # fmt: skip
-
-
-def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -> Spec:
-    """Chart the updates had per period along an axis, beside the final score; the axis may be of names or draws.
-
-    Columns algorithm, `axis`, `others`, updates_per_period and score (fraction) with their `_sd`, n.
-    """
-    algorithms = list(frame["algorithm"].unique())
-    sides = []
-    for name, column, scale in (("updates a period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
-        sd = frame[f"{column}_sd"].fillna(0.0)
-        side = frame.assign(side=name, y=frame[column] * scale)
-        sides.append(side.assign(low=(frame[column] - sd) * scale, high=(frame[column] + sd) * scale))
-    rows = with_panels(
-        pd.concat(sides, ignore_index=True).dropna(subset="y").assign(x=lambda f: f[axis]), others, "side"
-    )
-    places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
-    up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
-    common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = _joined(algorithms, "y", common, up, zero=True)
-    chart = facet(layers, rows, height=170, y="independent")
-    return finished(chart, rows, f"Updates had per period against {short(axis)}", _spread(frame))
+    return finished(chart, rows, f"{name.capitalize()} until {_goal(target)} is reached", spread_note(frame))
 
 
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
-    """Chart the final score against its whole cost, one mark a mean over seeds, and the line of those nobody beats.
+    """Chart the final score against its whole cost, one mark a mean over runs, and the line of those nobody beats.
 
     Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
     """
@@ -202,7 +151,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
         marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="condition:N"),
     ]
     chart = facet(layers, rows, height=230)
-    note = f"One mark a condition, mean over {_seeds(frame)}; the line joins those that nobody beats on both"
+    note = f"One mark a condition, mean over {replicates_told(frame)}; the line joins those that nobody beats on both"
     return finished(chart, rows, f"Final {score} against {name}", note)
 
 
@@ -218,19 +167,21 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
         "score",
     )
     chart = facet(cells, rows, height=size, width=size)
-    return finished(chart, rows, "Score on each period, as periods are learned", f"{where}Mean over {_seeds(frame)}")
+    return finished(
+        chart, rows, "Score on each period, as periods are learned", f"{where}Mean over {replicates_told(frame)}"
+    )
 
 
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
     """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
 
-    `value` is score, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so.
+    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so.
     """
     names = {key: f"{name} to {_goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
-    names |= {"score": "Final score", "bytes_moved": "Bytes moved"}
+    names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}
     known = frame[value].dropna()
     kind = SECONDS if value == "seconds_to_target" else BYTES
-    scale, unit = (1.0, "") if value == "score" else unit_for(known.max() if len(known) else 1.0, kind)
+    scale, unit = (1.0, "") if value in SCORES else unit_for(known.max() if len(known) else 1.0, kind)
     across, down = axes
     rows = frame.assign(value=frame[value] / scale, x=frame[across], y=frame[down])
     rows = with_panels(rows, others, column="algorithm")
@@ -240,13 +191,13 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
         alt.X("x:N", sort=ordered(frame[across]), title=short(across), axis=alt.Axis(labelAngle=0, grid=False)),
         alt.Y("y:N", sort=ordered(frame[down])[::-1], title=short(down), axis=alt.Axis(grid=False)),
         (low, high),
-        ".0%" if value == "score" else ".3~g",
+        ".0%" if value in SCORES else ".3~g",
         legend,
-        reverse=value != "score",
+        reverse=value not in SCORES,
     )
     wide, tall = (max(110, 58 * frame[axis].nunique()) for axis in (across, down))
     chart = facet(cells, rows, height=max(90, int(tall * 0.6)), width=wide)
-    note = f"Mean over {_seeds(frame)}"
+    note = f"Mean over {replicates_told(frame)}"
     if value in TARGETS:
         note += ", of those that reached it; an en dash where none did"
     return finished(chart, rows, f"{names[value]}{f' ({unit})' if unit else ''}", f"{note}. Darker is better")
@@ -282,18 +233,20 @@ def _goal(target: float | None) -> str:
     return "the target" if target is None else f"{target:.0%}"
 
 
-def _reached(reached: float, seeds: float) -> str:
-    if reached == seeds:
+def _reached(reached: float, runs: float) -> str:
+    if reached == runs:
         return ""
-    return "not reached" if reached == 0 else f"{reached:.0f} of {seeds:.0f} seeds"
+    return "not reached" if reached == 0 else f"{reached:.0f} of {runs:.0f} runs"
 
 
-def _seeds(frame: pd.DataFrame) -> str:
+def replicates_told(frame: pd.DataFrame) -> str:
+    """Return of how many replicates (`n`) a frame's rows are: "3 replicates", "2 to 3 replicates"."""
     least, most = int(frame["n"].min()), int(frame["n"].max())
-    return f"{most} seed{'s' if most > 1 else ''}" if least == most else f"{least} to {most} seeds"
+    return f"{most} replicate{'s' if most > 1 else ''}" if least == most else f"{least} to {most} replicates"
 
 
-def _spread(frame: pd.DataFrame) -> str:
+def spread_note(frame: pd.DataFrame) -> str:
+    """Return the sentence that says what marks and bars stand for."""
     if frame["n"].max() == 1:
-        return "A single seed: no spread is known"
-    return f"Mean and one standard deviation over n = {_seeds(frame)}"
+        return "A single replicate: no spread is known"
+    return f"Mean and one standard deviation over n = {replicates_told(frame)}"

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from analysis.axes import is_replicate
+
 TABLES = {
     "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
     "updates": "time version step asked folded lost late staleness",
@@ -31,10 +33,12 @@ LATER = [
     "prequential",
     "updates_per_period",
     "staleness",
+    "client_seconds",
+    "server_seconds",
     "arrivals",
 ]  # columns and a table that older runs lack
 NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
-NUMBERS += ["target", "seconds_to_target", "real_seconds"]
+NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 
@@ -48,7 +52,8 @@ class Runs:
 
     `points` has the columns of summary.csv plus run, algorithm, model and split (the headline's); axes are texts,
     seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
-    if there are several, but neither algorithm nor seed. Each table has a column `point` that leads to them.
+    if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step ends so).
+    Each table has a column `point` that leads to them.
     """
 
     points: pd.DataFrame
@@ -89,7 +94,7 @@ def load(folders: Sequence[Path]) -> Runs:
         tables += [{t: _table(folder / point, t).assign(point=f"{name}/{point}") for t in TABLES} for point in finished]
         frames.append(_described(summary, name, list(grid), scenarios))
     points = pd.concat(frames, ignore_index=True)
-    axes = tuple(axis for axis in grid if axis != "algorithm")
+    axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
         axes=("run", *axes) if len(folders) > 1 else axes,

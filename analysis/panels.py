@@ -1,7 +1,6 @@
 """The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
 
 import re
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,17 @@ import pandas as pd
 import vl_convert
 
 from analysis.axes import ordered, short
+from analysis.quantity import MISSING
 
 Chart = Any  # one of Altair's chart classes, which have no common typed face
 
-# Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333"]
+# Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white. The
+# last three, for sweeps of eight to ten algorithms, are apart from those in lightness or hue, less so from one another.
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#882255", "#999933", "#7B68EE"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
+STAR = "M0,.5L.6,.8L.5,.1L1,-.3L.3,-.4L0,-1L-.3,-.4L-1,-.3L-.5,.1L-.6,.8Z"
+SHAPES += ["triangle-left", STAR, "M-1,-1L1,-1L-1,1L1,1Z"]  # the last is an hourglass
 MOST_COLUMNS = 4
 WIDTHS = {1: 460, 2: 320, 3: 230, 4: 170}
 
@@ -26,25 +29,37 @@ def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None)
 
     The first axis with several values, but not too many, makes the columns, all others the rows; an axis with one
     value makes none.
-    Where another column of the frame is to make the columns, such as the algorithm, every axis makes rows.
+    Where another column of the frame is to make the columns, such as the algorithm, every axis makes rows. Where not
+    every column has every row, as in a union of grids, all panels go into one sequence, so that none is empty.
     """
     varied = [axis for axis in axes if frame[axis].nunique() > 1]
     first = next((axis for axis in varied if frame[axis].nunique() <= MOST_COLUMNS), varied[0] if varied else "")
     across = [first] if column is None and first else []
     down = [axis for axis in varied if axis not in across]
-    labels = [[f"{short(axis)} {value}" for value in frame[axis]] for axis in down]
+    labels = [_labels(frame, axis) for axis in down]
     rows = [", ".join(parts) for parts in zip(*labels, strict=True)] if labels else ""
-    columns = [f"{short(axis)} {value}" for axis in across for value in frame[axis]] or ""
-    return frame.assign(column=columns if column is None else frame[column], row=rows)
+    columns = [label for axis in across for label in _labels(frame, axis)] or ""
+    return _without_gaps(frame.assign(column=columns if column is None else frame[column], row=rows))
+
+
+def _labels(frame: pd.DataFrame, axis: str) -> list[str]:
+    return [f"{short(axis)} {str(value) or MISSING}" for value in frame[axis]]
+
+
+def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    panels = frame[["column", "row"]].drop_duplicates()
+    if len(panels) == panels["column"].nunique() * panels["row"].nunique():
+        return frame
+    return frame.assign(column=frame["column"].astype(str) + ", " + frame["row"].astype(str), row="")
 
 
 def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | None = None, **resolve: Any) -> Chart:
     """Return the layers, one panel for each of the frame's values of `column` and `row`; `finished` adds the data."""
     columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
     size = width or WIDTHS[min(len(columns), MOST_COLUMNS)]
-    real = [layer.transform_filter("!datum.absent") for layer in layers]
-    chart = alt.layer(*real, data=alt.NamedData(name="rows")).properties(width=size, height=height)
+    chart = alt.layer(*layers, data=alt.NamedData(name="rows")).properties(width=size, height=height)
     header: dict[str, Any] = {"labelFontSize": 11, "labelFontWeight": "bold", "title": None}
+    header["labelExpr"] = "split(datum.label, ', ')"
     if len(columns) > MOST_COLUMNS and len(rows) == 1:
         wrapped = alt.Facet("column:N", sort=columns, header=alt.Header(**header))
         return chart.facet(facet=wrapped, columns=MOST_COLUMNS, spacing=14).resolve_scale(**resolve)
@@ -52,7 +67,7 @@ def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | No
     if len(columns) > 1:
         sides["column"] = alt.Column("column:N", sort=columns, header=alt.Header(**header))
     if len(rows) > 1:
-        lines: dict[str, Any] = {"labelAngle": 0, "labelAlign": "right", "labelExpr": "split(datum.label, ', ')"}
+        lines: dict[str, Any] = {"labelAngle": 0, "labelAlign": "right"}
         sides["row"] = alt.Row("row:N", sort=rows, header=alt.Header(**header, **lines, labelOrient="right"))
     if not sides:
         return chart
@@ -66,22 +81,23 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def colour(algorithms: list[str], *, explained: bool = True, **legend: Any) -> alt.Color:
-    """Return the colour channel for algorithms, the same in every chart; after seven the dashes tell them apart."""
+    """Return the colour channel for algorithms, the same in every chart; after ten the dashes tell them apart."""
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(algorithms))]
     key = alt.Legend(symbolOpacity=1, title=None, **legend) if explained else None
     return alt.Color("algorithm:N", scale=alt.Scale(domain=algorithms, range=colours), legend=key)
 
 
 def dash(algorithms: list[str]) -> alt.StrokeDash:
-    """Return the dash channel for algorithms: solid for the first seven, then another dash for each further seven."""
+    """Return the dash channel for algorithms: solid for the first ten, then another dash for each further ten."""
     dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(algorithms))]
     return alt.StrokeDash("algorithm:N", scale=alt.Scale(domain=algorithms, range=dashes), title=None)
 
 
-def shape(algorithms: list[str]) -> alt.Shape:
+def shape(algorithms: list[str], *, explained: bool = True) -> alt.Shape:
     """Return the shape channel for algorithms, which also tells them apart in black and white."""
     shapes = [SHAPES[i % len(SHAPES)] for i in range(len(algorithms))]
-    return alt.Shape("algorithm:N", scale=alt.Scale(domain=algorithms, range=shapes), title=None)
+    scale = alt.Scale(domain=algorithms, range=shapes)
+    return alt.Shape("algorithm:N", scale=scale, title=None, legend=alt.Undefined if explained else None)
 
 
 def finished(chart: Chart, rows: pd.DataFrame, title: str, subtitle: str) -> dict[str, Any]:
@@ -97,12 +113,8 @@ def finished(chart: Chart, rows: pd.DataFrame, title: str, subtitle: str) -> dic
         .configure_legend(orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300)
     )
     spec: dict[str, Any] = described.to_dict()
-    # Vega misplaces panels when one of the grid has no row at all, so such a panel gets one that no layer draws
-    panels = product(rows["column"].unique(), rows["row"].unique())
-    present = set(zip(rows["column"], rows["row"], strict=True))
-    absent = [{"column": column, "row": row, "absent": True} for column, row in panels if (column, row) not in present]
     # added last, for Altair would check and copy every single row
-    return {**spec, "datasets": {"rows": [*records(rows), *absent]}}
+    return {**spec, "datasets": {"rows": records(rows)}}
 
 
 def draw(spec: dict[str, Any], path: Path) -> str:
@@ -118,7 +130,7 @@ def draw(spec: dict[str, Any], path: Path) -> str:
 
 def _panel_order(labels: pd.Series) -> list[str]:
     """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"."""
-    apart = re.compile(r", (?![^(]*\))")  # a comma inside "lognormal(50 ms, 0.5)" parts nothing
+    apart = re.compile(r", (?![^(]*\)|[^[]*\])")  # a comma inside "lognormal(50 ms, 0.5)" or "[1, 2]" parts nothing
     split = {str(label): [part.split(" ", 1)[-1] for part in apart.split(str(label))] for label in labels.unique()}
     places = [{value: i for i, value in enumerate(ordered(values))} for values in zip(*split.values(), strict=True)]
     return sorted(split, key=lambda label: [place[v] for place, v in zip(places, split[label], strict=True)])

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import charts, robustness, sections, tables
-from analysis.axes import best_end, is_numeric, short
+from analysis import along, charts, compute_time, ranked_section, robustness_section, sections, tables
+from analysis.axes import best_end
+from analysis.crosses import along as runs_along
+from analysis.forest import forest
 from analysis.load import Runs, load
 from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
-from analysis.spread import mean_curves, over_seeds
+from analysis.ranking import headline, ranking
+from analysis.spread import mean_curves
 from analysis.verdict import condition_of
 
 Figures = list[tuple[str, charts.Spec]]  # (file name without ending, description), in the order of the page
@@ -33,11 +36,13 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     title = " · ".join(found.scenarios)
     parts = {
         "Which is first": report.scored and sections.first(report.means, report.axes),
+        "Ranking": report.scored and report.ranking(),
         "Summary": sections.summary(report.means, report.axes),
         "Curves": report.scored and report.curves(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
         "Transfer times": report.transfer_times(),
+        "Computing time": report.compute_time(),
         "Robustness": report.scored and report.robustness(),
         "Forgetting": report.scored and report.forgetting(),
         "Losses": report.updated and sections.losses(report.means, report.axes),
@@ -137,7 +142,7 @@ class _Report:
         parts = [
             self.drawn(f"updates_per_period_{axis.replace('.', '_')}", self.updates_had(axis))
             for axis in self.axes
-            if self.points[axis].nunique() > 1
+            if len(runs_along(self.means, axis, self.others(axis)))
         ]
         note = (
             "How many updates the server made from a client's arrival of a period to its next, or to the end of the "
@@ -147,38 +152,32 @@ class _Report:
         return section("periods", "Updates had per period", *parts, table, paragraph(note, "note"))
 
     def updates_had(self, axis: str) -> charts.Spec:
-        return charts.updates_had(self.means, axis, [other for other in self.axes if other != axis], self.score)
+        others = self.others(axis)
+        return along.updates_had(runs_along(self.means, axis, others), axis, others, self.score)
+
+    def others(self, *axes: str) -> list[str]:
+        return [other for other in self.axes if other not in axes]
+
+    def ranking(self) -> str:
+        """Return the section that ranks the methods of each condition, with intervals."""
+        frame = ranking(self.points, self.axes)
+        self.save("ranking", frame)
+        names = list(self.means["algorithm"].unique())
+        measure = ranked_section.NAMES[headline(self.points)]
+        drawing = self.drawn("ranking", forest(frame, self.axes, names, measure))
+        return ranked_section.ranked(frame, self.axes, measure, drawing)
+
+    def compute_time(self) -> str:
+        """Return the section on computing; "" where nobody computed."""
+        spans, updates = self.runs.split("spans"), self.runs.split("updates")
+        frame = compute_time.compute_times(self.points, spans, updates, self.axes)
+        if frame.empty:
+            return ""
+        self.save("compute_time", frame)
+        return sections.compute_time(frame, self.axes)
 
     def robustness(self) -> str:
-        numeric = [axis for axis in self.axes if is_numeric(self.points[axis])]
-        if not numeric:
-            why = "The sweep has no numeric axis, so there is nothing to lose score along."
-            return section("robustness", "Robustness", paragraph(why))
-        parts = []
-        for axis in numeric:
-            others = [other for other in self.axes if other != axis]
-            shares = robustness.shares(self.points, axis, others)
-            by = ["algorithm", *others]
-            means = over_seeds(shares, [*by, axis, "x"], ["share"])
-            areas = over_seeds(robustness.areas(shares, others), by, ["area"])
-            self.save(f"robustness_{axis}", means)
-            self.save(f"robustness_area_{axis}", areas)
-            reference = best_end(axis, list(self.points[axis]))
-            spec = charts.robustness(means, axis, others, f"{short(axis)} {reference}")
-            parts += [
-                self.drawn(f"robustness_{axis.replace('.', '_')}", spec),
-                sections.areas(areas, axis, others, reference),
-            ]
-        if len(numeric) >= 2:
-            parts += self.heat_maps((numeric[0], numeric[1]))
-        return section("robustness", "Robustness", *parts)
-
-    def heat_maps(self, axes: tuple[str, str]) -> list[str]:
-        others = [axis for axis in self.axes if axis not in axes]
-        values = ["score", *(["seconds_to_target", "bytes_to_target"] if self.reached else []), "bytes_moved"]
-        return [
-            self.drawn(f"heat_{value}", charts.heat(self.means, value, axes, others, self.target)) for value in values
-        ]
+        return robustness_section.robustness_section(self.points, self.means, self.axes, self.target, self)
 
     def forgetting(self) -> str:
         cells = tables.forgetting_matrices(self.runs, self.points, self.by)

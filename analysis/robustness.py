@@ -1,7 +1,7 @@
-"""How much of its score an algorithm keeps as one numeric axis moves: participation, latency, dropout.
+"""How much of its score or AM an algorithm keeps as one numeric axis moves: participation, latency, dropout.
 
-The share at a value is the score there over the score at the reference, the same algorithm's and seed's at the easiest
-value in the sweep: the highest participation, the lowest latency (`axes.best_end`). The area under the shares
+The share at a value is the score there over the score at the reference, the same algorithm's and replicate's at the
+easiest value in the sweep: the highest participation, the lowest latency (`axes.best_end`). The area under the shares
 (trapezoids over the axis, over its range) is 1 for an algorithm that loses nothing.
 
 Not modelled: anything outside the values that were run; with 0.1, 0.3 and 0.5 "full" participation means 0.5.
@@ -10,11 +10,12 @@ Not modelled: anything outside the values that were run; with 0.1, 0.3 and 0.5 "
 import numpy as np
 import pandas as pd
 
-from analysis.axes import best_end, number
+from analysis.axes import best_end, number, replicates
+from analysis.intervals import counted, interval
 
 
 def shares(points: pd.DataFrame, axis: str, others: list[str], value: str = "score") -> pd.DataFrame:
-    """Return one row a point: columns algorithm, `others`, seed, axis, x (SI units), value, share, reference.
+    """Return one row a point: columns algorithm, `others`, replicates, axis, x (SI units), value, share, reference.
 
     `others` are the sweep's further axes: curves are never mixed over them. The share is NaN without a reference score,
     or where that is zero. Raises ValueError for an axis whose values are not numbers.
@@ -22,7 +23,7 @@ def shares(points: pd.DataFrame, axis: str, others: list[str], value: str = "sco
     names = [str(name) for name in points[axis]]
     reference = best_end(axis, names)
     numbers = [_number(axis, name) for name in names]
-    by = ["algorithm", *others, "seed"]
+    by = ["algorithm", *others, *replicates(points.columns)]
     best = points[points[axis] == reference].drop_duplicates(by)[[*by, value]].rename(columns={value: "best"})
     rows = points[[*by, axis, value]].assign(x=numbers, reference=reference).merge(best, on=by, how="left")
     rows["share"] = rows[value] / rows["best"].where(rows["best"] != 0)
@@ -30,15 +31,32 @@ def shares(points: pd.DataFrame, axis: str, others: list[str], value: str = "sco
 
 
 def areas(rows: pd.DataFrame, others: list[str]) -> pd.DataFrame:
-    """Return the area under the shares of each algorithm and seed: columns algorithm, `others`, seed, area.
+    """Return the area under the shares of each algorithm and replicate: columns algorithm, `others`, replicates, area.
 
     NaN where a share is missing or there is only one value of the axis.
     """
-    by = ["algorithm", *others, "seed"]
+    by = ["algorithm", *others, *replicates(rows.columns)]
     found = [
         {**dict(zip(by, key, strict=True)), "area": _area(group)} for key, group in rows.groupby(by, sort=False)
     ]  # fmt: skip
     return pd.DataFrame(found, columns=[*by, "area"])
+
+
+def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd.DataFrame:
+    """Return a value's mean and 95 % interval along an axis, nesting respected (see intervals).
+
+    One row an algorithm and place: columns algorithm, `others`, axis, x (SI units), mean, low, high, n, replicates
+    (what they are). Places without the value are left out.
+    """
+    by = ["algorithm", *others, axis]
+    rows = []
+    for key, runs in points.dropna(subset=value).groupby(by, sort=False):
+        found, place = interval(runs, value), dict(zip(by, key, strict=True))
+        ends = {"mean": found.mean, "low": found.low, "high": found.high}
+        rows.append(
+            {**place, "x": _number(axis, str(place[axis])), **ends, "n": len(runs), "replicates": counted(runs)}
+        )
+    return pd.DataFrame(rows, columns=[*by, "x", "mean", "low", "high", "n", "replicates"])
 
 
 def _number(axis: str, text: str) -> float:

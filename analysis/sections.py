@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.axes import number, ordered, short
+from analysis.axes import number, ordered, replicates, short
 from analysis.load import Runs
 from analysis.page import Cell, glossary, paragraph, section, table, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
@@ -21,11 +21,15 @@ COLUMNS = [  # heading, column, units
     ("updates", "updates", COUNT),
     ("updates a period", "updates_per_period", COUNT),
     ("staleness", "staleness", VERSIONS),
+    ("computing a job", "client_seconds", SECONDS),
+    ("computing an update", "server_seconds", SECONDS),
     ("time to target", "seconds_to_target", SECONDS),
     ("bytes to target", "bytes_to_target", BYTES),
 ]
 TERMS = {
-    "point": "one combination of the sweep's axes and one seed: one simulated training run",
+    "point": "one combination of the sweep's axes and one replicate: one simulated training run",
+    "replicate": "one of several runs of the same condition, which differ in what was drawn: in `seed`, or in an axis "
+    "that ends so, such as data.split.numpy_seed, which draws the split and the order of the tasks",
     "simulated time": "seconds on the simulation's clock, network and computing included; not real time",
     "update": "one folding of clients' replies into the server's model",
     "up, down": "payload bytes delivered to the server, and from it to clients",
@@ -50,16 +54,20 @@ TERMS = {
     "staleness": "by how many versions the folded replies were behind the server's, mean over replies; among peers, by "
     "how many rounds a share was behind its receiver, negative where the senders were ahead",
     "target": "the score at which time and bytes are read off: the first time it is met, even if lost again later",
+    "computing a job, an update": "mean simulated seconds that a client computes for one job, and that the server and "
+    "edge aggregators compute for one update, without what is spent waiting",
     "participation": "the share of clients that take part in an update",
-    "robustness": "score as a share of that under the easiest value of an axis; the area is 100 % if nothing is lost",
-    "±": "one standard deviation over seeds (n - 1); absent for a single seed",
+    "robustness": "AM (score, where there is one period) as a share of that under the easiest value of an axis, of the "
+    "same replicate; the area is 100 % if nothing is lost",
+    "±": "one standard deviation over replicates (n - 1); absent for a single one",
+    "95 % interval": "Student's t: over the means of the orders where there are several, else over the seeds",
     MISSING: "does not apply, or never happened",
 }
 
 
 def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
-    """Return the section that tells axes, seeds, versions, failed and stalled points, and the scenarios as given."""
-    axes = [*runs.axes, "algorithm", "seed"]
+    """Return the section that tells axes, replicates, versions, failed and stalled points, and scenarios as given."""
+    axes = [*runs.axes, "algorithm", *replicates(points.columns)]
     rows = [[text(axis), Cell(", ".join(ordered(points[axis].astype(str))), "", "prose")] for axis in axes]
     for name, values in _versions(runs).items():
         rows.append([text(f"version of {name}"), Cell(", ".join(values), "", "prose")])
@@ -69,7 +77,7 @@ def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
     parts = [paragraph(words), table(["what", "values"], rows)]
     odd = runs.points[runs.points["status"] != "done"]
     if len(odd):
-        heads = ["point", "status", *runs.axes, "algorithm", "seed"]
+        heads = ["point", "status", *axes]
         cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in odd.iterrows()]
         note = (
             "A failed point is missing from everything above. A stalled one, where nothing more could happen before "
@@ -94,16 +102,16 @@ def first(means: pd.DataFrame, axes: list[str]) -> str:
     parts = [paragraph(summary, "first")]
     if len(found) > 1:
         parts.append(table(["condition", "answer"], rows))
-    note = "Computed from means over seeds: first means the smallest mean, whatever the spread."
+    note = "Computed from means over replicates: first means the smallest mean, whatever the spread."
     return section("first", "Which is first", *parts, paragraph(note, "note"))
 
 
 def summary(means: pd.DataFrame, axes: list[str]) -> str:
-    """Return the section with one row a condition and algorithm, mean ± sd over seeds."""
+    """Return the section with one row a condition and algorithm, mean ± sd over replicates."""
     heads = [
         *map(short, axes),
         "algorithm",
-        "seeds",
+        "n",
         "score",
         "AM",
         "FM",
@@ -123,7 +131,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         cells += [*(_points(row, name) for name in ("am", "fm")), _cell(row, "prequential", PERCENT)]
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
-    note = "Mean ± one standard deviation over seeds. AM and FM in percentage points. Click a heading to sort."
+    note = "Mean ± one standard deviation over n replicates. AM and FM in percentage points. Click a heading to sort."
     return section("summary", "Summary", table(*_told(heads, rows, len(axes) + 2)), paragraph(note, "note"))
 
 
@@ -145,7 +153,7 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
             share = row[name] / row["asked"] if row["asked"] else float("nan")
             cells.append(Cell(show(share, PERCENT), _key(share)))
         rows.append([*cells, _cell(row, "staleness", VERSIONS)])
-    note = "Totals of a run, mean ± standard deviation over seeds; staleness of the folded replies, in versions."
+    note = "Totals of a run, mean ± standard deviation over replicates; staleness of the folded replies, in versions."
     return section("losses", "Losses and late replies", table(heads, rows), paragraph(note, "note"))
 
 
@@ -169,7 +177,7 @@ def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
         + [Cell(show(row[column], SECONDS), _key(row[column])) for column in columns.values()]
         for _, row in frame.iterrows()
     ]
-    note = "Delivered messages only, those of all seeds together; from a message's sending to its transfer's end."
+    note = "Delivered messages only, those of all replicates together; from a message's sending to its transfer's end."
     heads = [*map(short, axes), "algorithm", "direction", "transfers", *columns]
     return section("times", "Transfer times", table(heads, rows), paragraph(note, "note"))
 
@@ -185,15 +193,38 @@ def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
     return table(heads, rows)
 
 
-def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str) -> str:
+def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str, what: str) -> str:
     """Return a table of the area under the robustness curve: columns algorithm, `others`, n, area, area_sd."""
-    heads = [*map(short, others), "algorithm", f"area over {short(axis)}"]
+    heads = [*map(short, others), "algorithm", f"area of {what} over {short(axis)}"]
     rows = [
         [*(_value(str(row[o])) for o in others), text(row["algorithm"]), _cell(row, "area", PERCENT)]
         for _, row in frame.iterrows()
     ]
-    note = f"Area under the shares of the score at {short(axis)} {reference}; 100 % loses nothing."
+    note = f"Area under the shares of the {what} at {short(axis)} {reference}; 100 % loses nothing."
     return table(heads, rows) + paragraph(note, "note")
+
+
+def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
+    """Return the section on computing (see compute_time.compute_times)."""
+    columns = {"a client's job": "client_seconds", "a server's update": "server_seconds"}
+    columns |= {"all clients, whole run": "client_total", "server, whole run": "server_total"}
+    columns |= {"real time of a point": "real_seconds"}
+    heads = [*map(short, axes), "rank", "algorithm", "n", *columns]
+    rows = [
+        [*(_value(str(row[axis])) for axis in axes), Cell(str(row["rank"]), row["rank"]), text(row["algorithm"])]
+        + [Cell(str(row["n"]), row["n"])]
+        + [_cell(row, column, SECONDS) for column in columns.values()]
+        for _, row in frame.iterrows()
+    ]
+    note = (
+        "Simulated seconds of computing, which follow from operations over a node's speed: of a client's job and of a "
+        "server's update, mean ± standard deviation over replicates. The rank is by job and update together, the least "
+        "first; what is not known counts nothing. An algorithm that asks for several steps a round has as many jobs, "
+        "which the whole run shows. Real time is the host's for a whole point, with set-up and scoring, and "
+        "depends on what else the host did."
+    )
+    table_of = table(*_told(heads, rows, len(axes) + 3))
+    return section("computing", "Computing time", table_of, paragraph(note, "note"))
 
 
 def words() -> str:

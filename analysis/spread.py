@@ -1,6 +1,7 @@
-"""Means and standard deviations over seeds, of single figures and of whole curves.
+"""Means and standard deviations over replicates (seeds, and axes that end so), of single figures and of whole curves.
 
-The standard deviation is that of a sample (n - 1), NaN for a single seed. Not modelled: confidence intervals and tests.
+The standard deviation is that of a sample (n - 1), NaN for a single one. Not modelled: that replicates may be
+nested; confidence intervals are in `intervals`.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from analysis.frontier import on_grid
 STEPS = 80  # places along a mean curve
 
 
-def over_seeds(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.DataFrame:
+def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.DataFrame:
     """Return for each group, in order of appearance: columns `by`, n (rows), and of each value its mean and `_sd`.
 
     A missing figure is left out of its mean; a figure that is missing everywhere stays NaN.
@@ -23,21 +24,21 @@ def over_seeds(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.Dat
 
 
 def mean_curves(curves: pd.DataFrame, by: list[str], x: str) -> pd.DataFrame:
-    """Return mean curves of score along `x` (time or moved): columns `by`, x, score, low, high (mean -+ sd), n (seeds).
+    """Return mean curves of score along `x` (time or moved): columns `by`, x, score, low, high (mean -+ sd), n (runs).
 
-    `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`. The seeds of a group
+    `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`. The runs of a group
     were scored at different moments, so each counts with the score it had last, on a grid common to the group which
     begins where all have a first score. One that has ended keeps its last.
     """
     frames = []
     for key, group in curves.groupby(by, sort=False, dropna=False):
-        seeds = [rows.sort_values(x, kind="stable") for _, rows in group.groupby("point")]
-        first, last = max(rows[x].min() for rows in seeds), max(rows[x].max() for rows in seeds)
+        runs = [rows.sort_values(x, kind="stable") for _, rows in group.groupby("point")]
+        first, last = max(rows[x].min() for rows in runs), max(rows[x].max() for rows in runs)
         grid = np.linspace(first, last, STEPS if last > first else 1)
-        held = np.array([on_grid(rows, x, grid).to_numpy(float) for rows in seeds])
+        held = np.array([on_grid(rows, x, grid).to_numpy(float) for rows in runs])
         mean = held.mean(axis=0)
-        sd = held.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(grid))
-        frame = pd.DataFrame({x: grid, "score": mean, "low": mean - sd, "high": mean + sd, "n": len(seeds)})
+        sd = held.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(grid))
+        frame = pd.DataFrame({x: grid, "score": mean, "low": mean - sd, "high": mean + sd, "n": len(runs)})
         for name, value in zip(by, key, strict=True):
             frame[name] = str(value)
         frames.append(frame)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.arrivals import prequential, staleness, updates_per_period
 from analysis.communication import totals
+from analysis.compute_time import compute_seconds
 from analysis.forgetting import average_accuracy, forgetting, matrix
 from analysis.frontier import curve, reach
 
@@ -19,6 +20,7 @@ def summarise(
     target: float | None,
     split: str = "test",
     arrivals: Any = None,
+    spans: Any = None,
 ) -> dict[str, Any]:
     """Return metric, score, am, fm, prequential, bytes_up, ..., updates, updates_per_period, staleness, asked, ...
 
@@ -26,13 +28,15 @@ def summarise(
     headline's (global or local): where it was never scored, score, am, fm and the way to the target are None; no other
     model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
     Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late; without the
-    table of `arrivals`, updates_per_period.
+    table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds, which are the
+    mean simulated seconds of computing a job and an update.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
     A = matrix(scored, model, metric, split)
     reached = reach(points, target)
     sent = totals(moved)
+    computed = {} if spans is None else compute_seconds(_frame(spans), folding)
     counts = {name: int(folding[name].sum()) if len(folding) else None for name in ("asked", "folded", "lost", "late")}
     return {
         "metric": metric,
@@ -45,6 +49,7 @@ def summarise(
         "updates_per_period": None if arrivals is None else updates_per_period(_frame(arrivals), folding),
         "staleness": staleness(folding),
         **counts,
+        **{name: computed.get(name) for name in ("client_seconds", "server_seconds")},
         "target": target,
         "seconds_to_target": reached[0] if reached else None,
         "bytes_to_target": reached[1] if reached else None,

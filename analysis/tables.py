@@ -1,6 +1,6 @@
 """The frames behind a report: each is written as a CSV and drawn or printed from.
 
-`by` below is the sweep's axes followed by the algorithm: what tells one condition's runs apart, seeds aside.
+`by` below is the sweep's axes followed by the algorithm: what tells conditions apart; their replicates are averaged.
 """
 
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from collections.abc import Callable
 import pandas as pd
 
 from analysis.arrivals import prequential_scores, updates_had
-from analysis.axes import ordered
+from analysis.axes import ordered, replicates
 from analysis.communication import by_client, by_direction, by_step, durations, wasted_parts
 from analysis.forgetting import matrix
 from analysis.frontier import curve, pareto
 from analysis.load import COUNTS, Runs
-from analysis.spread import over_seeds
+from analysis.spread import over_replicates
 
 FIGURES = ["score", "am", "fm", "prequential", "sim_seconds", *COUNTS, "updates_per_period", "staleness"]
-FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved"]
+FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 
 
@@ -31,8 +31,8 @@ def finished(runs: Runs) -> pd.DataFrame:
 
 
 def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return every figure's mean and `_sd` over seeds, with n, reached (seeds that reached the target)."""
-    rows = over_seeds(points, by, [*FIGURES, *REACHED])
+    """Return every figure's mean and `_sd` over replicates, with n, reached (runs that reached the target)."""
+    rows = over_replicates(points, by, [*FIGURES, *REACHED])
     reached = points.assign(reached=points["seconds_to_target"].notna()).groupby(by, sort=False)["reached"].sum()
     rows["reached"] = reached.to_numpy(int)
     for name, cost in (("frontier_bytes", "bytes_moved"), ("frontier_time", "sim_seconds")):
@@ -41,7 +41,7 @@ def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def curves(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return every point's curve (see frontier.curve), with `by`, seed and point."""
+    """Return every point's curve (see frontier.curve), with `by`, replicates and point."""
     scores, transfers = runs.split("scores"), runs.split("transfers")
     heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
     return _each(points, by, lambda point: curve(scores[point], transfers[point], *heads[point]))
@@ -75,14 +75,14 @@ def wasted_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
     """Return mean wasted bytes and `_sd` by cause (see communication.wasted_parts), with n and their sum, `wasted`."""
     transfers = runs.split("transfers")
     parts = _each(points, by, lambda point: pd.DataFrame([wasted_parts(transfers[point])]))
-    causes = [column for column in parts.columns if column not in [*by, "seed", "point"]]
-    return over_seeds(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
+    causes = [column for column in parts.columns if column not in [*by, *replicates(points.columns), "point"]]
+    return over_replicates(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
 
 
 def transfer_times(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return how long delivered messages took: `by`, direction, transfers (count), median, p95, largest (seconds).
 
-    The messages of all seeds count together, so that a quantile is one of messages and not a mean of quantiles.
+    The messages of all replicates count together, so that a quantile is one of messages and not a mean of quantiles.
     """
     groups = points.groupby(by, sort=False, dropna=False)
     heads, place = groups[by].head(1).reset_index(drop=True), dict(zip(points["point"], groups.ngroup(), strict=True))
@@ -95,7 +95,7 @@ def transfer_times(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFr
 
 
 def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return what each period (from 1) was given, mean and `_sd` over seeds: `by`, period, n, updates, prequential.
+    """Return what each period (from 1) was given, mean and `_sd` over runs: `by`, period, n, updates, prequential.
 
     `updates` is the mean number of the server's updates from a client's arrival to its next; see arrivals.updates_had.
     """
@@ -109,7 +109,7 @@ def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         return rows.assign(period=rows["period"] + 1)
 
     cells = _each(points, by, of)
-    return over_seeds(cells, [*by, "period"], ["updates", "prequential"]) if len(cells) else cells
+    return over_replicates(cells, [*by, "period"], ["updates", "prequential"]) if len(cells) else cells
 
 
 def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -119,7 +119,7 @@ def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
 
 
 def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean A[i][j] over seeds: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
+    """Return mean A[i][j] over runs: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
     scores = runs.split("scores")
     heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
 
@@ -129,14 +129,14 @@ def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.D
         return pd.DataFrame(cells, columns=["learned", "tested", "value"]).dropna()
 
     cells = _each(points, by, of)
-    return over_seeds(cells, [*by, "learned", "tested"], ["value"]) if len(cells) else cells
+    return over_replicates(cells, [*by, "learned", "tested"], ["value"]) if len(cells) else cells
 
 
 def _each(points: pd.DataFrame, by: list[str], of: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
     frames = []
     for _, row in points.iterrows():
         frame = of(str(row["point"]))
-        for place, name in enumerate([*by, "seed", "point"]):
+        for place, name in enumerate([*by, *replicates(points.columns), "point"]):
             frame.insert(place, name, str(row[name]))
         frames.append(frame)
     filled = [frame for frame in frames if len(frame)]
@@ -144,13 +144,13 @@ def _each(points: pd.DataFrame, by: list[str], of: Callable[[str], pd.DataFrame]
 
 
 def _mean_parts(rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: str) -> pd.DataFrame:
-    """Average over seeds, with total and total_sd of all parts together.
+    """Average over replicates, with total and total_sd of all parts together.
 
-    A seed without a part sent no bytes of it, which counts as zero.
+    A run without a part sent no bytes of it, which counts as zero.
     """
-    seeds = points.groupby(by, sort=False).size().rename("n")
+    runs = points.groupby(by, sort=False).size().rename("n")
     wholes = rows.groupby([*by, "point"], sort=False)["bytes"].sum().groupby(by, sort=False)
     totals = pd.DataFrame({"total": wholes.mean(), "total_sd": wholes.std(ddof=1)})
     sums = rows.groupby([*by, part], sort=False)["bytes"].sum().reset_index()
-    sums = sums.join(seeds, on=by).join(totals, on=by)
+    sums = sums.join(runs, on=by).join(totals, on=by)
     return sums.assign(bytes=sums["bytes"] / sums["n"])

@@ -1,4 +1,4 @@
-"""Which algorithm is first, in words that are computed from the means over seeds.
+"""Which algorithm is first, in words that are computed from the means over replicates.
 
 Not modelled: significance. "First" compares means; whether two of them differ by more than their spread is left to the
 reader, who sees it beside them.
@@ -49,7 +49,7 @@ def overall(found: list[Answer]) -> str:
             parts.append(f"Of {len(found)} conditions, {what} to the target: {told}.")
     open_ones = sum(a.first is None for a in found)
     if open_ones and parts:
-        parts.append(f"In {open_ones} of them no algorithm reached it with every seed.")
+        parts.append(f"In {open_ones} of them no algorithm reached it with every run.")
     return " ".join(parts)
 
 
@@ -70,7 +70,7 @@ def _answer(condition: str, rows: pd.DataFrame) -> Answer:
         verb = "reaches" if len(ahead) == 1 else "reach"
         parts.append(f"{_listed(ahead['algorithm'].tolist())} {verb} {goal}{place}: {', then '.join(told)}.")
     parts += [
-        f"{row['algorithm']} reaches it with {row['reached']} of {row['n']} seeds only, then after {_cost(row)}."
+        f"{row['algorithm']} reaches it with {row['reached']} of {row['n']} runs only, then after {_cost(row)}."
         for _, row in some.iterrows()
     ]
     if len(never) == len(rows):

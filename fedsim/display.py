@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, Time
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from analysis.axes import is_replicate
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 
@@ -81,8 +82,8 @@ class Display:
 
 
 def results(rows: Sequence[Row], axes: Sequence[str]) -> Table:
-    """Return the sweep's results, a row for each combination of the axes but the seed: mean ± standard deviation."""
-    shown = [axis for axis in axes if axis != "seed"]
+    """Return the sweep's results, a row for each combination of the axes but the seeds: mean ± standard deviation."""
+    shown = [axis for axis in axes if not is_replicate(axis)]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(str(row[axis]) for axis in shown), []).append(row)

@@ -60,8 +60,8 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8")
     measure = scenario.measure
     row = summarise(
-        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], target=measure.target,
-        model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
+        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
+        target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
@@ -111,7 +111,7 @@ def _world(
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
     own_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
-    ledger = Ledger(env, links, len(links.nodes))
+    ledger = Ledger(env, links, len(links.nodes), algorithm.prepares)
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)

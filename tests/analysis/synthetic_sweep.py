@@ -13,8 +13,8 @@ from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
 
 RESULTS = [  # the columns of a real summary.csv after point, status, axes and seed
     "metric", "score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_peer", "bytes_wasted",
-    "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "target", "seconds_to_target",
-    "bytes_to_target", "real_seconds",
+    "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "client_seconds",
+    "server_seconds", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
 ]  # fmt: skip
 LATENCY = {"10 ms": 0.01, "100 ms": 0.1, "1 s": 1.0}
 LEARNS = {"fedavg": (0.78, 0.30), "fedprox": (0.74, 0.22), "power": (0.84, 0.06)}  # final score, lost a period
@@ -29,19 +29,28 @@ def write_sweep(
     seeds=(0, 1),
     target=0.6,
     name=None,
+    orders=("2025",),
+    within=lambda latency, participation, algorithm: True,
 ) -> Path:
-    """Write one run folder; an axis with a single value is not in the grid. Returns the folder."""
+    """Write one run folder; an axis with a single value is not in the grid. Returns the folder.
+
+    `orders` are those of the tasks; `within` says which combinations are run, for a union of grids.
+    """
     folder.mkdir(parents=True)
     axes = {"network.latency": latencies, "protocol.participation": participations, "algorithm": algorithms}
+    axes["data.split.numpy_seed"] = orders
     given = {"name": name or folder.name, "seed": 0, "grid": {**{k: list(v) for k, v in axes.items()}, "seed": seeds}}
     (folder / "scenario.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
     rows = []
-    for latency, participation, algorithm, seed in product(latencies, participations, algorithms, seeds):
-        values = dict(zip(axes, (latency, participation, algorithm), strict=True))
+    for latency, participation, algorithm, order, seed in product(*axes.values(), seeds):
+        if not within(latency, participation, algorithm):
+            continue
+        values = dict(zip(axes, (latency, participation, algorithm, order), strict=True))
         grid = {key: value for key, value in values.items() if len(axes[key]) > 1}
         resolved = {
             "name": folder.name,
             "seed": seed,
+            "data": {"split": {"numpy_seed": int(order)}},
             "network": {"latency": latency},
             "protocol": {"name": "sync", "participation": float(participation)},
             "algorithm": {"name": algorithm},
@@ -51,18 +60,18 @@ def write_sweep(
         point = hashlib.sha256(text.encode()).hexdigest()[:12]
         (folder / point).mkdir()
         (folder / point / "scenario.yaml").write_text(f"# point {point}\n# fedsim: 0.1.0\n# torch: 2.9.0\n{text}")
-        recorder, ended = simulate(algorithm, LATENCY[latency], float(participation), seed)
+        recorder, ended = simulate(algorithm, LATENCY[latency], float(participation), 1000 * (int(order) % 2025) + seed)
         recorder.close(folder / point)
         tables = recorder.tables()
         row = summarise(
             *(tables[name] for name in ("transfers", "updates", "scores")),
-            "global", "accuracy", target, arrivals=tables["arrivals"],
+            "global", "accuracy", target, arrivals=tables["arrivals"], spans=tables["spans"],
         )  # fmt: skip
         rows.append(
             {"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1}
         )
-    order = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", *RESULTS]
-    pd.DataFrame(rows)[order].to_csv(folder / "summary.csv", index=False)
+    columns = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", *RESULTS]
+    pd.DataFrame(rows)[columns].to_csv(folder / "summary.csv", index=False)
     return folder
 
 

@@ -30,12 +30,14 @@ def panels(spec):
 
 
 def test_panels_are_the_axes_that_vary():
-    frame = pd.DataFrame({"a": ["1 s", "10 ms"], "b": ["x", "x"], "c": ["u", "v"], "algorithm": ["p", "q"]})
+    places = [(a, c) for a in ("1 s", "10 ms") for c in "uv"]
+    frame = pd.DataFrame(places, columns=["a", "c"]).assign(b="x", algorithm="p")
     shown = with_panels(frame, ["a", "b", "c"])
-    assert shown["column"].tolist() == ["a 1 s", "a 10 ms"]
-    assert shown["row"].tolist() == ["c u", "c v"]
-    assert with_panels(frame, ["b"])[["column", "row"]].to_numpy().tolist() == [["", ""]] * 2
-    assert with_panels(frame, ["c"], column="algorithm")["column"].tolist() == ["p", "q"]
+    assert shown["column"].tolist() == ["a 1 s", "a 1 s", "a 10 ms", "a 10 ms"]
+    assert shown["row"].tolist() == ["c u", "c v"] * 2
+    assert with_panels(frame, ["b"])[["column", "row"]].to_numpy().tolist() == [["", ""]] * 4
+    shown = with_panels(frame, ["c"], column="algorithm")
+    assert (shown["column"].tolist(), shown["row"].tolist()) == (["p"] * 4, ["c u", "c v"] * 2)
 
 
 def test_panels_stand_in_the_order_of_their_numbers():
@@ -43,15 +45,20 @@ def test_panels_stand_in_the_order_of_their_numbers():
         curves([("1 s", "1.0"), ("10 ms", "0.1"), ("100 ms", "1.0")]), "time", ["latency"], "auc", 0.5
     )
     assert spec["facet"]["column"]["sort"] == ["latency 10 ms", "latency 100 ms", "latency 1 s"]
-    assert spec["title"]["subtitle"].startswith("Mean and one standard deviation over n = 3 seeds")
+    assert spec["title"]["subtitle"].startswith("Mean and one standard deviation over n = 3 replicates")
     assert spec["resolve"]["scale"] == {"x": "independent"}
 
 
-def test_a_panel_without_rows_keeps_its_place():
+def test_a_union_of_grids_has_no_empty_panel():
     spec = charts.score_against(curves([("1 s", "1.0"), ("10 ms", "0.1")]), "time", ["latency", "share"], "auc", None)
-    absent = {(row["column"], row["row"]) for row in spec["datasets"]["rows"] if row.get("absent")}
-    assert absent == {("latency 1 s", "share 0.1"), ("latency 10 ms", "share 1.0")}
-    assert len(set(panels(spec))) == 4
+    assert set(panels(spec)) == {("latency 1 s, share 1.0", ""), ("latency 10 ms, share 0.1", "")}
+    assert spec["facet"]["column"]["sort"] == ["latency 10 ms, share 0.1", "latency 1 s, share 1.0"]
+    assert "row" not in spec["facet"]
+
+
+def test_a_value_that_is_missing_has_a_panel_with_a_name():
+    spec = charts.score_against(curves([("", "1.0"), ("10 ms", "1.0")]), "time", ["latency"], "auc", None)
+    assert set(panels(spec)) == {("latency –", ""), ("latency 10 ms", "")}
 
 
 def test_many_values_of_one_axis_wrap():
@@ -84,9 +91,9 @@ def test_targets_reached_by_some_seeds_or_none(tmp_path):
         }
     )  # fmt: skip
     spec = charts.to_target(frame, "seconds_to_target", [], 0.6)
-    assert [row["note"] for row in spec["datasets"]["rows"]] == ["", "1 of 3 seeds", "not reached"]
+    assert [row["note"] for row in spec["datasets"]["rows"]] == ["", "1 of 3 runs", "not reached"]
     svg = draw(spec, tmp_path / "figure")
-    assert "1 of 3 seeds" in svg
+    assert "1 of 3 runs" in svg
     assert "simulated time to 60% (h)" in svg
     lone = frame.iloc[:1].assign(seconds_to_target=0.64)  # from 0 to 600 ms, in steps of 100
     assert "e+" not in draw(charts.to_target(lone, "seconds_to_target", [], 0.6), tmp_path / "lone")

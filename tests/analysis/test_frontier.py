@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.frontier import curve, on_grid, pareto, reach
-from analysis.spread import mean_curves, over_seeds
+from analysis.spread import mean_curves, over_replicates
 from analysis.summarise import summarise
-from fedsim.record import Arrival, Recorder, Score, Transfer, Update
+from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
 
 
 def tables(model="global"):
@@ -16,6 +16,7 @@ def tables(model="global"):
     for version, start in ((1, 0.0), (2, 2.0)):
         recorder.add(Transfer(start, start + 1, -1, 0, "train", version - 1, 100, 120, "delivered"))
         recorder.add(Transfer(start + 1, start + 2, 0, -1, "train", version - 1, 80, 90, "delivered"))
+        recorder.add(Span(0, start + 1, start + 1 + 0.25 * version, "train"))
         recorder.add(Update(start + 2, version, "train", 2, 1, 1, 0, version - 1.0))
     for client, value, weight in ((0, 0.7, 10), (1, 0.3, 10), (2, 1.0, 0)):
         recorder.add(Score(2.0, 1, client, 0, 1, model, "test", "accuracy", value, weight))
@@ -47,16 +48,24 @@ def test_curve_and_summary_by_hand():
         "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "fm": pytest.approx(-0.1),
         "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None, "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
-        "late": 0, "target": 0.6, "seconds_to_target": 4.0, "bytes_to_target": 420,
+        "late": 0, "client_seconds": 0.375, "server_seconds": None, "target": 0.6,
+            "seconds_to_target": 4.0, "bytes_to_target": 420,
     }  # fmt: skip
     for form in (found, frames):
         row = summarise(
-            form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6, arrivals=form["arrivals"]
+            form["transfers"],
+            form["updates"],
+            form["scores"],
+            "global",
+            "accuracy",
+            0.6,
+            arrivals=form["arrivals"],
+            spans=form["spans"],
         )
         assert row == expected
         assert list(row) == list(expected)
         older = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
-        assert older == {**expected, "updates_per_period": None}
+        assert older == {**expected, "updates_per_period": None, "client_seconds": None}
 
 
 def test_no_other_model_stands_in_for_the_headline():
@@ -93,9 +102,9 @@ def test_mean_curve_of_two_seeds():
     assert set(mean["n"]) == {2}
 
 
-def test_over_seeds_leaves_missing_figures_out():
+def test_over_replicates_leaves_missing_figures_out():
     points = pd.DataFrame({"algorithm": ["a", "a", "b"], "score": [0.2, 0.4, np.nan]})
-    rows = over_seeds(points, ["algorithm"], ["score"])
+    rows = over_replicates(points, ["algorithm"], ["score"])
     assert rows["n"].tolist() == [2, 1]
     assert rows["score"].tolist()[0] == pytest.approx(0.3)
     assert rows["score_sd"].tolist()[0] == pytest.approx(0.1 * 2**0.5)

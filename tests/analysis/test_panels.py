@@ -4,7 +4,7 @@ from analysis.panels import _panel_order
 
 
 def test_a_comma_inside_a_part_or_a_draw_parts_nothing():
-    labels = ["protocol deadline(wait=1 s, over=1.5)", "protocol sync", "protocol deadline(wait=1 s)"]
+    labels = ["protocol deadline(wait=1 s, over=1.5)", "protocol sync", "protocol deadline(wait=1 s)", "hidden [8, 4]"]
     assert sorted(_panel_order(pd.Series(labels))) == sorted(labels)
 
 

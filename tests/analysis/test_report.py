@@ -21,7 +21,8 @@ SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algor
 ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("power",), "seeds": (0,)}
 FIGURES = (
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
-    "robustness_network_latency robustness_protocol_participation heat_score heat_seconds_to_target heat_bytes_moved "
+    "ranking am_along_network_latency am_along_protocol_participation "
+    "robustness_network_latency robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
     "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
 
@@ -83,10 +84,20 @@ def test_identifiers_are_unique_and_all_references_lead_somewhere(report):
 
 def test_every_section_and_every_row_is_there(report):
     page = Page(report)
-    assert {"first", "summary", "curves", "bytes", "robustness", "forgetting", "losses", "run", "words"} <= set(
-        page.ids
-    )
-    heads = next(row for row in page.rows if row[:4] == ["latency", "participation", "algorithm", "seeds"])
+    assert {
+        "first",
+        "ranking",
+        "summary",
+        "computing",
+        "curves",
+        "bytes",
+        "robustness",
+        "forgetting",
+        "losses",
+        "run",
+        "words",
+    } <= set(page.ids)
+    heads = next(row for row in page.rows if row[:4] == ["latency", "participation", "algorithm", "n"])
     rows = [row for row in page.rows if len(row) == len(heads) and row is not heads]
     assert [row[:4] for row in rows] == [
         [latency, share, algorithm, "2"]
@@ -149,7 +160,7 @@ def test_one_point_without_target_or_grid(tmp_path):
     words = "".join(page.words)
     assert "No target was set" in words
     assert "no numeric axis" in words
-    assert "A single seed" in words
+    assert "A single replicate" in words
     assert not (tmp_path / "single" / "report.html").exists()
 
 
@@ -266,13 +277,50 @@ def test_bytes_alone_make_a_report(tmp_path):
     assert all(link[1:] in page.ids for link in page.links)
 
 
+def test_orders_of_tasks_are_replicates(tmp_path):
+    run = write_sweep(tmp_path / "orders", **{**SMALL, "latencies": ("10 ms",)}, orders=("1", "2", "3"))
+    page, runs = Page(write([run])), load([run])
+    assert runs.axes == ("protocol.participation",)
+    assert not [path for path in (run / "figures").iterdir() if "numpy_seed" in path.name]
+    found = {path.stem: pd.read_csv(path) for path in (run / "tables").glob("*.csv")}
+    assert found["summary"]["n"].tolist() == [6] * 4
+    assert set(found["ranking"]["replicates"]) == {"3 orders x 2 seeds"}
+    assert set(found["curves"].columns) >= {"data.split.numpy_seed", "seed"}
+    points = runs.points[runs.points["protocol.participation"] == "1.0"].assign(am=lambda f: f["am"].astype(float))
+    orders = points[points["algorithm"] == "power"].groupby("data.split.numpy_seed")["am"].mean()
+    told = found["ranking"].query("`protocol.participation` == 1.0 and algorithm == 'power'").iloc[0]
+    half = 4.302652730 * orders.std() / 3**0.5
+    assert [told["mean"], told["low"], told["high"]] == pytest.approx(
+        [orders.mean(), orders.mean() - half, orders.mean() + half]
+    )
+    along = found["am_along_protocol.participation"].set_index(["algorithm", "x"])
+    assert along.loc[("power", 1.0), ["mean", "low"]].tolist() == pytest.approx([told["mean"], told["low"]])
+    assert ["data.split.numpy_seed", "1, 2, 3"] in page.rows
+    assert "over n = 6 replicates" in "".join(page.words)
+
+
+def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
+    """Participation at the first latency and latency at full participation, and nothing besides."""
+    run = write_sweep(
+        tmp_path / "cross", within=lambda latency, share, _: latency == "10 ms" or share == "1.0", seeds=(0, 1)
+    )
+    page = Page(write([run]))
+    assert "30 of 30 points have results" in "".join(page.words)
+    names = {path.stem for path in (run / "figures").glob("*.svg")}
+    assert not [name for name in names if name.startswith("heat")]
+    kept = pd.read_csv(run / "tables" / "robustness_protocol.participation.csv")
+    assert set(kept["network.latency"]) == {"10 ms"}
+    assert set(pd.read_csv(run / "tables" / "am_along_network.latency.csv")["protocol.participation"]) == {1.0}
+    assert len(pd.read_csv(run / "tables" / "ranking.csv")) == 15
+
+
 def test_runs_of_older_versions_still_load(tmp_path):
     old, new = (write_sweep(tmp_path / name, **ONE) for name in ("old", "new"))
     for path in old.glob("*/arrivals.parquet"):
         path.unlink()
     for path in old.glob("*/updates.parquet"):
         pd.read_parquet(path).drop(columns="staleness").to_parquet(path)
-    later = ["prequential", "updates_per_period", "staleness"]
+    later = ["prequential", "updates_per_period", "staleness", "client_seconds", "server_seconds"]
     summary = pd.read_csv(old / "summary.csv").drop(columns=["bytes_peer", *later])
     summary.to_csv(old / "summary.csv", index=False)
     assert load([old]).points[["bytes_peer", *later]].isna().all(axis=None)

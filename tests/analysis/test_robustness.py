@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.axes import best_end, is_numeric, number, ordered, short
+from analysis.crosses import along, crossed
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, show
-from analysis.robustness import areas, shares
+from analysis.robustness import areas, levels, shares
 
 AXIS = "protocol.participation"
 
@@ -51,6 +52,54 @@ def test_without_a_reference_there_is_no_share():
     zero = shares(points({"0.5": 0.4, "1.0": 0.0}), AXIS, [])
     assert zero["share"].isna().all()
     assert areas(zero, [])["area"].isna().all()
+
+
+def test_replicates_are_kept_apart_and_shares_refer_to_their_own():
+    frame = pd.concat(
+        points({"0.5": best / 2 + gain, "1.0": best}, seed=seed).assign(**{"data.split.numpy_seed": order})
+        for order, best, gain in (("1", 0.4, 0.0), ("2", 0.8, 0.2))
+        for seed in "01"
+    )
+    rows = shares(frame, AXIS, [])
+    assert rows.groupby(["data.split.numpy_seed", AXIS])["share"].unique().map(list).to_dict() == {
+        ("1", "0.5"): [0.5], ("1", "1.0"): [1.0], ("2", "0.5"): [pytest.approx(0.75)], ("2", "1.0"): [1.0],
+    }  # fmt: skip
+    assert len(areas(rows, [])) == 4
+
+
+def test_levels_are_means_with_intervals_over_the_orders():
+    frame = pd.concat(
+        points({"20 %": score, "1.0": score + 0.1}, seed=seed).assign(**{"data.split.numpy_seed": order})
+        for order, seed, score in (("1", "0", 0.2), ("1", "1", 0.4), ("2", "0", 0.5), ("2", "1", 0.5))
+    )
+    rows = levels(frame, AXIS, [], "score").set_index("x")
+    half = 12.706204736 * 0.1  # orders 0.3 and 0.5: deviation 0.2 / sqrt(2), of the mean 0.1
+    assert rows.loc[0.2, ["mean", "low", "high"]].tolist() == pytest.approx([0.4, 0.4 - half, 0.4 + half])
+    assert rows.loc[1.0, "mean"] == pytest.approx(0.5)
+    assert rows.loc[1.0, ["n", "replicates"]].tolist() == [4, "2 orders x 2 seeds"]
+    assert levels(frame.assign(score=float("nan")), AXIS, [], "score").empty
+
+
+def union(*places):
+    """A row for each (participation, latency, algorithm)."""
+    return pd.DataFrame(places, columns=[AXIS, "latency", "algorithm"])
+
+
+def test_a_line_needs_two_values_of_its_axis_in_the_same_condition():
+    frame = union(("1.0", "a", "p"), ("0.2", "a", "p"), ("1.0", "b", "p"), ("1.0", "b", "q"), ("0.2", "a", "q"))
+    assert along(frame, AXIS, ["latency"]).index.tolist() == [0, 1]
+    assert along(frame, "latency", [AXIS]).index.tolist() == [0, 2]
+    assert along(frame, AXIS, []).index.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_heat_map_needs_all_pairs():
+    product = [(share, latency) for share in ("0.2", "1.0") for latency in ("1 s", "2 s")]
+    whole = union(*((*place, "p") for place in product))
+    assert len(crossed(whole, (AXIS, "latency"), [])) == 4
+    assert crossed(whole.iloc[:3], (AXIS, "latency"), []).empty
+    assert crossed(whole.iloc[:2], (AXIS, "latency"), []).empty  # one value of one axis is no map
+    other = union(*((*place, "q") for place in product[1:]))
+    assert set(crossed(pd.concat([whole, other], ignore_index=True), (AXIS, "latency"), [])["algorithm"]) == {"p"}
 
 
 def test_an_axis_of_names_is_refused():

@@ -26,7 +26,7 @@ def test_first_cheapest_partly_and_never():
     assert near.condition == "latency 10 ms"
     assert near.sentence == (
         "power reaches 60.0 % first: power after 20.0 s and 2.00 MB, then fedavg after 30.0 s and 1.00 MB. "
-        "fedprox reaches it with 1 of 2 seeds only, then after 5.00 s and 100 kB. ghost never reaches it. "
+        "fedprox reaches it with 1 of 2 runs only, then after 5.00 s and 100 kB. ghost never reaches it. "
         "Cheapest in bytes: fedavg."
     )
     assert (near.first, near.cheapest) == ("power", "fedavg")
@@ -34,7 +34,7 @@ def test_first_cheapest_partly_and_never():
     assert (far.first, far.cheapest) == (None, None)
     assert overall([near, far]) == (
         "Of 2 conditions, first to the target: power in 1. Of 2 conditions, cheapest in bytes to the target: "
-        "fedavg in 1. In 1 of them no algorithm reached it with every seed."
+        "fedavg in 1. In 1 of them no algorithm reached it with every run."
     )
 
 

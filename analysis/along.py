@@ -1,0 +1,105 @@
+"""Charts of figures along one axis of the sweep: the share kept, the headline itself, and the updates had.
+
+Marks that share a value of a numeric axis are set side by side, for their bars would hide one another; the ticks stand
+at the values that were run. Not drawn: anything between the values, where the line only leads the eye.
+"""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.axes import number, ordered, short
+from analysis.charts import Spec, replicates_told, spread_note
+from analysis.panels import colour, dash, facet, finished, shape, with_panels
+
+BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
+WIDTHS = {1: 620, 2: 380, 3: 290}
+
+
+def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str, what: str) -> Spec:
+    """Chart the share of the reference along an axis.
+
+    Columns algorithm, `others`, axis (text), x (SI units), share (fraction) with its `_sd`, n; `what` is shared.
+    """
+    sd = frame["share_sd"].fillna(0.0)
+    rows = frame.assign(y=frame["share"], low=frame["share"] - sd, high=frame["share"] + sd)
+    note = f"100 % is the {what} at {reference}, of the same replicate. {spread_note(frame)}"
+    return _line(rows, axis, others, f"{what}, share of that at {reference}", (f"Share of {what} kept", note))
+
+
+def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
+    """Chart a headline along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no interval),
+    n, replicates (what they are); fractions.
+    """
+    known = frame.dropna(subset="mean")
+    rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]))
+    rows = rows.assign(high=known["high"].fillna(known["mean"]))
+    kinds = list(dict.fromkeys(known["replicates"]))
+    over = kinds[0] if len(kinds) == 1 else replicates_told(known)
+    note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"{over}: no interval is known"
+    return _line(rows, axis, others, what, (what, note))
+
+
+def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading: tuple[str, str]) -> Spec:
+    algorithms = list(rows["algorithm"].unique())
+    log = bool(rows["x"].min() > 0 and rows["x"].max() / rows["x"].min() >= 20)
+    rows = with_panels(rows.assign(beside=_beside(rows, algorithms, log)), others)
+    texts = {number(text): text for text in rows[axis]}
+    places = sorted(value for value in texts if value is not None)
+    spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
+    ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
+    scale = alt.Scale(type="log" if log else "linear", zero=False, nice=False, padding=12)
+    across = alt.X("beside:Q", title=short(axis), axis=ticks, scale=scale)
+    up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
+    common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
+    columns = rows["column"].nunique()
+    layers = _joined(algorithms, "y", common, up, zero=False)
+    chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
+    what, note = heading
+    return finished(chart, rows, f"{what[:1].upper()}{what[1:]} along {short(axis)}", note)
+
+
+def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
+    """Return x moved a little by algorithm, around the value; on a log scale by factors."""
+    places = np.log(rows["x"]) if log else rows["x"]
+    gaps = np.diff(np.unique(places.to_numpy(float)))
+    if not len(gaps):
+        return rows["x"]
+    share = rows["algorithm"].map(algorithms.index) - (len(algorithms) - 1) / 2
+    moved = places + share * BREADTH * gaps.min() / len(algorithms)
+    return pd.Series(np.exp(moved) if log else moved, index=rows.index)
+
+
+def _joined(algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], zero: bool) -> list[alt.Chart]:
+    """Return marks of a value along an axis, joined by a line, with a rule from `low` to `high` at each."""
+    return [
+        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        alt.Chart().mark_line(strokeWidth=2, opacity=0.8).encode(
+            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=zero), **up), strokeDash=dash(algorithms), **common
+        ),
+        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
+    ]  # fmt: skip
+
+
+def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -> Spec:
+    """Chart the updates had per period along an axis, beside the final score; the axis may be of names or draws.
+
+    Columns algorithm, `axis`, `others`, updates_per_period and score (fraction) with their `_sd`, n.
+    """
+    algorithms = list(frame["algorithm"].unique())
+    sides = []
+    for name, column, scale in (("updates a period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
+        sd = frame[f"{column}_sd"].fillna(0.0)
+        side = frame.assign(side=name, y=frame[column] * scale)
+        sides.append(side.assign(low=(frame[column] - sd) * scale, high=(frame[column] + sd) * scale))
+    rows = with_panels(
+        pd.concat(sides, ignore_index=True).dropna(subset="y").assign(x=lambda f: f[axis]), others, "side"
+    )
+    places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
+    up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
+    common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
+    layers = _joined(algorithms, "y", common, up, zero=True)
+    chart = facet(layers, rows, height=170, y="independent")
+    return finished(chart, rows, f"Updates had per period against {short(axis)}", spread_note(frame))

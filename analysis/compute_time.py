@@ -1,0 +1,56 @@
+"""How long computing takes on the simulated clock: clients' jobs and the server's updates, from the table of spans.
+
+A client's job is a span `train`, from the download to the upload, its broken-off jobs included with what they took. The
+server's computing are the spans of nodes below zero: the server itself (-1) and edge aggregators, waiting for a core
+not included. Both follow from operations over a node's speed.
+
+Not modelled: real time; the peers' own merging (`mix`) is told by its span only. A round in which an algorithm asks a
+client for several steps has as many jobs.
+"""
+
+import pandas as pd
+
+from analysis.spread import over_replicates
+
+COLUMNS = ["client_seconds", "server_seconds", "client_total", "server_total"]
+
+
+def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, float | None]:
+    """Return simulated seconds of one point: the mean client_seconds a job and server_seconds an update, and the sums
+    over the run, client_total (over all clients) and server_total.
+
+    None where there is no such span, or no update that folded anything.
+    """
+    seconds = spans["end"] - spans["start"]
+    jobs = seconds[(spans["client"] >= 0) & (spans["what"] == "train")]
+    served = seconds[spans["client"] < 0]
+    folded = int((updates["folded"] > 0).sum())
+    return {
+        "client_seconds": float(jobs.mean()) if len(jobs) else None,
+        "server_seconds": float(served.sum()) / folded if len(served) and folded else None,
+        "client_total": float(jobs.sum()) if len(jobs) else None,
+        "server_total": float(served.sum()) if len(served) else None,
+    }
+
+
+def compute_times(
+    points: pd.DataFrame, spans: dict[str, pd.DataFrame], updates: dict[str, pd.DataFrame], axes: list[str]
+) -> pd.DataFrame:
+    """Return means and `_sd` over replicates: `axes`, rank, algorithm, n, then COLUMNS and real_seconds.
+
+    The rank within a condition, 1 for the least, is by client_seconds and server_seconds together, one unknown counting
+    nothing. real_seconds is the host's for a whole point, set-up and scoring included. Conditions keep their order;
+    those without any span of computing are left out.
+    """
+    found = pd.DataFrame(
+        [compute_seconds(spans[point], updates[point]) for point in points["point"]], index=points.index
+    )
+    rows = points.drop(columns=COLUMNS, errors="ignore").join(found[COLUMNS].astype("float64"))
+    rows = rows[rows["client_seconds"].notna() | rows["server_seconds"].notna()]
+    means = over_replicates(rows, [*axes, "algorithm"], [*COLUMNS, "real_seconds"])
+    means["cost"] = means[COLUMNS[:2]].sum(axis=1)
+    ranks = (means.groupby(axes, sort=False) if axes else means)["cost"].rank(method="min")
+    means["place"] = means.groupby(axes, sort=False).ngroup() if axes else 0
+    means.insert(len(axes), "rank", ranks.astype("int64"))
+    ordered = means.sort_values(["place", "cost"], kind="stable").reset_index(drop=True)
+    return ordered.drop(columns=["cost", "place"])

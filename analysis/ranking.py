@@ -1,0 +1,85 @@
+"""Every method ranked in each condition of a sweep, with intervals and paired differences to the first.
+
+The headline is AM where a run has several periods, else the score. A difference is taken within a replicate (the same
+order, the same seed) and then averaged by the same rule as a mean (see intervals).
+
+Not modelled: correction for many comparisons, and for the first having been chosen by the data that it is compared on.
+"""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from analysis.axes import replicates
+from analysis.intervals import Interval, counted, interval
+
+COLUMNS = [
+    "rank", "algorithm", "measure", "mean", "low", "high", "fm", "fm_low", "fm_high", "n", "replicates", "mean_rank",
+    "pairs", "difference", "difference_low", "difference_high", "excludes_zero",
+]  # fmt: skip
+
+
+def headline(points: pd.DataFrame) -> str:
+    """Return the column that methods are ranked by: am where any run forgot or could have, else score."""
+    return "am" if points["am"].notna().any() and points["fm"].notna().any() else "score"
+
+
+def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """Return one row a condition and method, best first: `axes`, then COLUMNS.
+
+    Fractions throughout. `n` counts runs that have the headline, `replicates` says what they are. `mean_rank` is over
+    the replicates in which every ranked method has the headline. A method without any has neither rank nor mean and
+    stands last. `difference` is the method's headline less the first's over their `pairs` common replicates, and
+    `excludes_zero` is None without an interval.
+    """
+    measure = headline(points)
+    groups = points.groupby(axes, sort=False) if axes else [((), points)]
+    rows = []
+    for key, runs in groups:
+        place = dict(zip(axes, key, strict=True))
+        rows += [{**place, **row} for row in _ranked(runs, measure)]
+    return pd.DataFrame(rows, columns=[*axes, *COLUMNS])
+
+
+def _ranked(runs: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
+    methods = {str(name): frame for name, frame in runs.groupby("algorithm", sort=False)}
+    means = {name: interval(frame, measure) for name, frame in methods.items()}
+    # sorted() is stable, so equal means keep the order of the sweep
+    order = sorted(
+        means, key=lambda name: -math.inf if math.isnan(means[name].mean) else means[name].mean, reverse=True
+    )
+    ranks = _mean_ranks(runs, measure)
+    rows = []
+    for rank, name in enumerate(order, 1):
+        known, unknown = methods[name].dropna(subset=measure), math.isnan(means[name].mean)
+        pairs = _pairs(methods[name], methods[order[0]], measure)
+        apart = Interval(0.0, math.nan, math.nan) if rank == 1 else interval(pairs, "difference")
+        rows.append(
+            {
+                "rank": None if unknown else rank, "algorithm": name, "measure": measure,
+                **_told("", means[name]), **_told("fm", interval(methods[name], "fm")),
+                "n": len(known), "replicates": counted(known) if len(known) else "", "mean_rank": ranks.get(name),
+                "pairs": len(pairs), **_told("difference", apart), "excludes_zero": apart.excludes_zero,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _mean_ranks(runs: pd.DataFrame, measure: str) -> dict[str, float]:
+    """Return each method's mean rank over whole replicates, ties shared; empty if no replicate is whole."""
+    known = runs.dropna(subset=measure)
+    table = known.pivot_table(index=replicates(runs.columns), columns="algorithm", values=measure).dropna()
+    return {str(name): float(rank) for name, rank in table.rank(axis=1, ascending=False).mean().dropna().items()}
+
+
+def _pairs(runs: pd.DataFrame, first: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return a row a replicate that both have: its columns and the `difference`, runs less first."""
+    by = replicates(runs.columns)
+    both = runs[[*by, measure]].merge(first[[*by, measure]], on=by, suffixes=("", "_first")).dropna()
+    return both[by].assign(difference=both[measure] - both[f"{measure}_first"])
+
+
+def _told(name: str, found: Interval) -> dict[str, float]:
+    ends = (f"{name}_low", f"{name}_high") if name else ("low", "high")
+    return {name or "mean": found.mean, ends[0]: found.low, ends[1]: found.high}

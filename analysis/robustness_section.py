@@ -1,0 +1,97 @@
+"""The report's section on what moves along the numeric axes of a sweep: shares kept, AM itself, and heat maps.
+
+Where runs have several periods the headline is AM, and the score is shown beside it only where the two differ: they are
+the same number where all clients have met all periods by the last scoring.
+"""
+
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from analysis import along, charts, crosses, robustness, sections
+from analysis.axes import best_end, is_numeric, short
+from analysis.page import paragraph, section
+from analysis.ranked_section import NAMES
+from analysis.ranking import headline
+from analysis.spread import over_replicates
+
+
+class Files(Protocol):
+    """Where tables and drawings go."""
+
+    def save(self, name: str, frame: pd.DataFrame) -> None:
+        """Write a table."""
+
+    def drawn(self, name: str, spec: charts.Spec) -> str:
+        """Write a drawing and return it as a part of the page."""
+
+
+def robustness_section(
+    points: pd.DataFrame, means: pd.DataFrame, axes: list[str], target: float | None, files: Files
+) -> str:
+    """Return the section, having written its figures and tables."""
+    numeric = [axis for axis in axes if is_numeric(points[axis])]
+    measures = _measures(points)
+    parts = []
+    for axis in numeric:
+        others = [other for other in axes if other != axis]
+        rows = crosses.along(points, axis, others)
+        for place, measure in enumerate(measures if len(rows) else []):
+            parts += _absolute(rows, axis, others, measure, files)
+            parts += _kept(rows, axis, others, measure, f"robustness_{measure}" if place else "robustness", files)
+    if not parts:
+        why = (
+            "The sweep has no numeric axis along which a method was run twice, so there is nothing to lose score along."
+        )
+        return section("robustness", "Robustness", paragraph(why))
+    return section("robustness", "Robustness", *parts, *_heat_maps(means, numeric, axes, measures, target, files))
+
+
+def _measures(points: pd.DataFrame) -> list[str]:
+    """Return the headline, and the score too where it tells something else."""
+    first = headline(points)
+    same = np.allclose(points["am"], points["score"], rtol=0, atol=1e-9, equal_nan=True)
+    return [first] if first == "score" or same else [first, "score"]
+
+
+def _absolute(rows: pd.DataFrame, axis: str, others: list[str], measure: str, files: Files) -> list[str]:
+    levels = crosses.along(robustness.levels(rows, axis, others, measure), axis, others)
+    if levels.empty:
+        return []
+    files.save(f"{measure}_along_{axis}", levels)
+    spec = along.absolute(levels, axis, others, NAMES[measure])
+    return [files.drawn(f"{measure}_along_{_name(axis)}", spec)]
+
+
+def _kept(rows: pd.DataFrame, axis: str, others: list[str], measure: str, prefix: str, files: Files) -> list[str]:
+    shares = robustness.shares(rows, axis, others, measure).dropna(subset="share")
+    shares = crosses.along(shares, axis, others)
+    if shares.empty:
+        return []
+    by, what, reference = ["algorithm", *others], NAMES[measure], best_end(axis, list(rows[axis]))
+    kept = over_replicates(shares, [*by, axis, "x"], ["share"])
+    areas = over_replicates(robustness.areas(shares, others), by, ["area"])
+    files.save(f"{prefix}_{axis}", kept)
+    files.save(f"{prefix}_area_{axis}", areas)
+    spec = along.robustness(kept, axis, others, f"{short(axis)} {reference}", what)
+    return [files.drawn(f"{prefix}_{_name(axis)}", spec), sections.areas(areas, axis, others, reference, what)]
+
+
+def _heat_maps(
+    means: pd.DataFrame, numeric: list[str], axes: list[str], measures: list[str], target: float | None, files: Files
+) -> list[str]:
+    """Return heat maps over the first pair of axes of which all combinations were run."""
+    for pair in combinations(numeric, 2):
+        others = [axis for axis in axes if axis not in pair]
+        rows = crosses.crossed(means, pair, others)
+        if len(rows):
+            goals = ["seconds_to_target", "bytes_to_target"] if rows["seconds_to_target"].notna().any() else []
+            values = [*measures, *goals, "bytes_moved"]
+            return [files.drawn(f"heat_{value}", charts.heat(rows, value, pair, others, target)) for value in values]
+    return []
+
+
+def _name(axis: str) -> str:
+    return axis.replace(".", "_")

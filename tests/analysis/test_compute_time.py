@@ -1,0 +1,64 @@
+import pandas as pd
+import pytest
+
+from analysis.compute_time import compute_seconds, compute_times
+from analysis.sections import compute_time
+
+SPANS = [  # client, start, end, what
+    (0, 0.0, 2.0, "train"), (1, 1.0, 5.0, "train"), (0, 2.0, 12.0, "offline"), (1, 5.0, 5.0, "left"),
+    (2, 0.0, 7.0, "mix"), (-1, 5.0, 5.5, "fold"), (-2, 4.0, 4.3, "fold"),
+]  # fmt: skip
+
+
+def spans(rows=SPANS):
+    return pd.DataFrame(rows, columns=["client", "start", "end", "what"])
+
+
+def updates(*folded):
+    return pd.DataFrame({"folded": folded})
+
+
+def test_seconds_by_hand():
+    found = compute_seconds(spans(), updates(2, 0, 1))  # an update that folded nothing has computed nothing
+    assert found == pytest.approx(
+        {"client_seconds": 3.0, "server_seconds": 0.4, "client_total": 6.0, "server_total": 0.8}
+    )
+
+
+def test_what_nobody_computed_is_not_zero():
+    clients = compute_seconds(spans(SPANS[:5]), updates(1))
+    assert (clients["client_seconds"], clients["server_seconds"], clients["server_total"]) == (3.0, None, None)
+    assert set(compute_seconds(spans([]), updates()).values()) == {None}
+
+
+def sweep(seconds):
+    """A point for each (latency, algorithm, seed, seconds a job)."""
+    points = pd.DataFrame(seconds, columns=["latency", "algorithm", "seed", "job"]).assign(real_seconds=9.0)
+    points["point"] = [f"p{i}" for i in points.index]
+    tables = {f"p{i}": spans([(0, 1.0, 1.0 + job, "train")]) for i, job in enumerate(points["job"])}
+    return points, tables, {name: updates(1) for name in tables}
+
+
+def test_algorithms_are_ranked_in_each_condition():
+    rows = [("1 s", "slow", "0", 4.0), ("1 s", "slow", "1", 6.0), ("1 s", "fast", "0", 1.0), ("1 s", "fast", "1", 1.0)]
+    frame = compute_times(*sweep([*rows, ("2 s", "slow", "0", 2.0)]), ["latency"])
+    assert frame[["latency", "rank", "algorithm", "n"]].to_numpy().tolist() == [
+        ["1 s", 1, "fast", 2], ["1 s", 2, "slow", 2], ["2 s", 1, "slow", 1],
+    ]  # fmt: skip
+    assert frame["client_seconds"].tolist() == [1.0, 5.0, 2.0]
+    assert frame["client_seconds_sd"].tolist()[:2] == pytest.approx([0.0, 2**0.5])
+    assert frame["server_seconds"].isna().all()
+    html = compute_time(frame, ["latency"])
+    assert "5.00 ± 1.41 s" in html
+    assert "server&#x27;s update</th>" not in html  # a column that tells nothing is left out
+
+
+def test_the_server_counts_in_the_rank():
+    points, tables, counts = sweep([("1 s", "a", "0", 1.0), ("1 s", "b", "0", 2.0)])
+    tables["p0"] = pd.concat([tables["p0"], spans([(-1, 2.0, 5.0, "fold")])])
+    assert compute_times(points, tables, counts, [])["algorithm"].tolist() == ["b", "a"]
+
+
+def test_runs_without_computing_are_left_out():
+    points, tables, counts = sweep([("1 s", "a", "0", 1.0)])
+    assert compute_times(points, {name: rows.iloc[:0] for name, rows in tables.items()}, counts, []).empty

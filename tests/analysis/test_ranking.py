@@ -1,0 +1,96 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.forest import MOST_PANELS, forest
+from analysis.panels import draw
+from analysis.ranked_section import ranked
+from analysis.ranking import headline, ranking
+
+ORDER, T2 = "data.split.numpy_seed", 4.302652730
+FIRST = {("1", "0"): 0.4, ("1", "1"): 0.6, ("2", "0"): 0.6, ("2", "1"): 0.8, ("3", "0"): 0.8, ("3", "1"): 1.0}
+LESS = {"1": 0.10, "2": 0.12, "3": 0.08}  # by how much the second is lower, by order
+
+
+def points(methods, **axes):
+    """A row a run: methods map (order, seed) to AM; FM is half of it, the score AM plus 1."""
+    rows = [
+        {**axes, "algorithm": name, ORDER: order, "seed": seed, "am": am, "fm": am / 2, "score": am + 1}
+        for name, found in methods.items()
+        for (order, seed), am in found.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def two():
+    return {"low": {(o, s): am - LESS[o] for (o, s), am in FIRST.items()}, "high": FIRST}
+
+
+def test_ranks_means_and_paired_differences_by_hand():
+    first, second = ranking(points(two()), []).to_dict("records")
+    half = T2 * 0.2 / math.sqrt(3)
+    assert (first["rank"], first["algorithm"], first["measure"]) == (1, "high", "am")
+    assert (first["mean"], first["low"], first["high"]) == pytest.approx((0.7, 0.7 - half, 0.7 + half))
+    assert (first["fm"], first["fm_low"]) == pytest.approx((0.35, 0.35 - half / 2))
+    assert (first["n"], first["replicates"], first["difference"]) == (6, "3 orders x 2 seeds", 0.0)
+    assert first["excludes_zero"] is None
+    assert (second["rank"], second["algorithm"], second["pairs"]) == (2, "low", 6)
+    apart = T2 * 0.02 / math.sqrt(3)  # by order -0.10, -0.12, -0.08
+    told = [second[name] for name in ("mean", "difference", "difference_low", "difference_high")]
+    assert told == pytest.approx([0.6, -0.1, -0.1 - apart, -0.1 + apart])
+    assert second["excludes_zero"] is True
+    assert second["high"] > first["low"]  # though their own intervals overlap
+
+
+def test_a_difference_that_may_be_zero_and_the_mean_rank():
+    methods = two()
+    methods["low"] |= {("3", "0"): 0.9, ("3", "1"): 1.1}  # by order -0.10, -0.12, +0.10; ranked above in two of six
+    first, second = ranking(points(methods), []).to_dict("records")
+    assert (first["algorithm"], first["mean_rank"], second["mean_rank"]) == pytest.approx(("high", 8 / 6, 10 / 6))
+    assert second["difference"] == pytest.approx(-0.04)
+    assert second["excludes_zero"] is False
+
+
+def test_ties_share_a_rank_and_partly_run_replicates_have_no_say_in_it():
+    methods = {"a": {("1", "0"): 0.5, ("1", "1"): 0.9}, "b": {("1", "0"): 0.5}}
+    rows = ranking(points(methods), []).set_index("algorithm")
+    assert rows["mean_rank"].to_dict() == {"a": 1.5, "b": 1.5}
+    assert rows["replicates"].to_dict() == {"a": "1 order x 2 seeds", "b": "1 order x 1 seed"}
+    assert rows.loc["b", "pairs"] == 1
+    assert math.isnan(rows.loc["b", "low"])
+
+
+def test_conditions_are_ranked_apart_and_what_has_no_headline_is_last():
+    frame = pd.concat([points(two(), latency="1 s"), points({"high": {("1", "0"): 0.1}}, latency="2 s")])
+    frame = pd.concat([frame, points({"none": {("1", "0"): np.nan}}, latency="1 s")], ignore_index=True)
+    rows = ranking(frame, ["latency"])
+    assert rows[["latency", "algorithm"]].to_numpy().tolist() == [
+        ["1 s", "high"], ["1 s", "low"], ["1 s", "none"], ["2 s", "high"],
+    ]  # fmt: skip
+    assert rows["rank"].tolist() == pytest.approx([1, 2, math.nan, 1], nan_ok=True)
+    assert rows["n"].tolist() == [6, 6, 0, 1]
+    html = ranked(rows, ["latency"], "AM", "")
+    assert html.count("<tr>") == 5
+    assert ">yes<" in html
+
+
+def test_with_a_single_period_the_score_is_ranked():
+    frame = points(two()).assign(fm=np.nan)
+    assert (headline(frame), headline(points(two()))) == ("score", "am")
+    assert ranking(frame, [])["mean"].tolist() == pytest.approx([1.7, 1.6])
+
+
+def test_the_forest_has_a_panel_a_condition_and_its_methods_by_rank(tmp_path):
+    frame = pd.concat([points(two(), latency=f"{place} s") for place in range(MOST_PANELS + 1)])
+    spec = forest(ranking(frame, ["latency"]), ["latency"], ["low", "high"], "AM")
+    assert len({row["column"] for row in spec["datasets"]["rows"]}) == MOST_PANELS
+    assert spec["title"]["subtitle"] == (
+        f"Mean and 95 % interval over 3 orders x 2 seeds; the first {MOST_PANELS} of {MOST_PANELS + 1} conditions"
+    )
+    lone = forest(ranking(points(two()), []), [], ["low", "high"], "AM")
+    svg = draw(lone, tmp_path / "forest")
+    assert svg.index(">high<") < svg.index(">low<")
+    single = ranking(points({"a": {("1", "0"): 0.5}}), [])
+    assert forest(single, [], ["a"], "AM")["title"]["subtitle"] == "1 order x 1 seed: no interval is known"
