@@ -30,7 +30,7 @@ FILES = {
     "replay.csv": "start_s,client,direction,bytes\n0,0,up,400000\n0,1,up,400000\n0.1,0,up,9000\n0.5,1,down,700000\n"
     "0.6,0,down,700000\n5.5,0,up,3000\n7,1,up,0\n9,1,up,50000\n",
 }
-LINKS = {"hierarchical": ("tree",), "gossip": ("peers",)}
+LINKS = {"hierarchical": ("tree",), "gossip": ("peers",), "isolated": ("star", "tree", "peers")}
 PROTOCOLS: list[dict[str, Any]] = [
     {"name": "sync", "rounds": 4, "participation": 0.7},
     {"name": "deadline", "rounds": 4, "clients": 2, "wait": "4 s", "over": 1.5},
@@ -44,6 +44,7 @@ PROTOCOLS: list[dict[str, Any]] = [
     {"name": "hierarchical", "rounds": 4, "clients": 2, "wait": "4 s"},
     {"name": "gossip", "rounds": 3},
     {"name": "gossip", "rounds": 3, "weights": "metropolis"},
+    {"name": "isolated", "rounds": 4, "participation": 0.7},
 ]
 TREE = {"name": "tree", "edges": 2, "latency": "15 ms"}
 TOPOLOGIES: dict[str, list[dict[str, Any]]] = {

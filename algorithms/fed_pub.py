@@ -1,0 +1,217 @@
+"""Fed-PUB: personal aggregation by what models do, and masks of one's own (Baek et al., ICML 2023).
+
+Each client trains a GCN under masks (fedsim/learn/models/masked_gcn.py), which stay with it and are never overwritten:
+
+    L = CE + λ₁ Σ ‖mask‖₁ + λ₂ Σ ‖θ − θ_received‖₂   (the norm of each tensor; not before anything is learned)
+
+and then sends, beside its update, what its trained model makes of a random proxy graph: e, the mean over the proxy's
+vertices of the last convolution's output in evaluation mode.  The server gives every client a mean of its own:
+
+    αᵢⱼ = exp(τ cos(eᵢ, eⱼ)) / Σⱼ exp(τ cos(eᵢ, eⱼ)),   θ̄ᵢ = Σⱼ αᵢⱼ θⱼ
+
+With P weights and biases, M masks and F features a message holds 4 P bytes down, and once 4 · 500 F + 8 a proxy edge
+until a reply has shown that the client has the proxy; 4 P + 4 hidden + 8 up, and 4 M more where masks are sent.
+
+`preset` chooses between the paper and the published code.  The code takes the tensors that it regularises from
+`state_dict()`, which is detached: neither term has a gradient, so that `official` trains by the cross-entropy alone.
+It also sends the masks up, averages them and sends them down, where nobody loads them.  Here they can be sent up, which
+is billed along with their averaging; they are then dropped, and never sent down.
+
+What the formulas leave open, or what differs:
+
+- The code's server groups those that have just replied.  Here what a client sent last stays and takes part until it
+  sends anew; `absent: leave` is the code's way.  With full participation both are the same.
+- A client without a model of its own is sent `state["model"]`, the mean by samples over those of the last grouping.
+  It is also what travels between peers and between edges and cloud, where all that is personal is moved by as much as
+  mixing has moved that mean; similarities are taken within one server's clients.
+- "The very first round" is told by the server: it lasts until it has folded a reply.
+- The optimiser is the scenario's, for masks as for weights; the code's is Adam, 1e-2, with weight decay 1e-6.
+- Adam makes a full step of a small gradient.  Where λ₁, or weight decay, outweighs CE, a mask's entry loses the
+  learning rate a step: thirty steps of 0.01 took the median mask of a synthetic client from 1 to 0.8, by weight decay
+  5e-4 alone to 0.9.  The threshold cuts nothing off before the learning rate times all steps is near 1.
+- Masks of one's own personalise without the similarities: of six synthetic clients in two camps that name the same
+  things differently, those with τ = 0 did as well as those with τ = 10.  Without its masks a client needs the latter.
+  Where the camps swap the same two names, embeddings stay too much alike for τ = 10 to part them.
+- Adam's state carried over from one period to the next can leave a model of this depth with one constant prediction.
+  On Cora by POWER's protocol `training.keep_state: false` avoids it.
+
+The clock charges the embedding to the client, the similarities and the means to the server; the regularisers nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+
+from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Fit
+from fedsim.data.graph import graph_of
+from fedsim.learn import tree
+from fedsim.learn.models.masked_gcn import MaskedGCN
+from fedsim.net.wire import Spec
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+
+@dataclass(frozen=True)
+class FedPUB(FedAvg):
+    """With τ = 0, equal samples and neither regulariser, this is FedAvg save for the masks."""
+
+    preset: Literal["paper", "official"] = "paper"
+    lambda1: float = 1e-3  # strength of the masks' sparsity; `official` ignores it, as the code does
+    lambda2: float = 1e-3  # strength of the pull towards the model received; likewise
+    threshold: float = 1e-3  # masks below it count nothing in evaluation; λ₁ in the code
+    tau: float = 10.0  # sharpness of the similarities; the code's script for Cora's disjoint clients has 3
+    send_masks: bool | None = None  # upload the masks too; not given: as the preset does, `official` alone
+    absent: Literal["stay", "leave"] = "stay"  # what happens to those that have not just replied
+    proxy_blocks: Count = 5  # of 100 vertices each
+    proxy_edges: Fraction = 0.1  # chance of an edge within a block; there is none between blocks
+
+    def backbone(self, model):
+        """Return the masked GCN of the scenario's width and dropout."""
+        return MaskedGCN(hidden=model.hidden, dropout=model.dropout, threshold=self.threshold)
+
+    @property
+    def sends_masks(self):
+        """Whether uploads hold masks."""
+        return self.preset == "official" if self.send_masks is None else self.send_masks
+
+    # ---- server
+
+    def start(self):
+        """Return the first weights, the proxy graph, and nothing known of any client."""
+        weights, _ = apart(self.task.init())
+        return {"model": weights, "proxy": self.proxy(), "reached": frozenset(), "last": {}, "personal": {}}
+
+    def proxy(self):
+        """Return random blocks of vertices with features from N(0, 1) (V, F), each edge once (2, E)."""
+        generator = torch.Generator().manual_seed(integer(self.task.seed, "fed_pub", "proxy"))
+        vertices = 100 * self.proxy_blocks
+        pairs = torch.triu_indices(100, 100, 1)
+        drawn = [
+            pairs[:, torch.rand(pairs.shape[1], generator=generator) < self.proxy_edges] + 100 * block
+            for block in range(self.proxy_blocks)
+        ]
+        x = torch.randn(vertices, self.task.features, generator=generator)
+        return {"x": x.to(self.task.device), "edges": torch.cat(drawn, 1).int().to(self.task.device)}
+
+    def download(self, state, client, step):
+        """Send the client's weights, whether they were learned, and the proxy until a reply shows that it is there."""
+        model = state["personal"].get(client, state["model"])
+        first = {} if client in state["reached"] else {"proxy": state["proxy"]}
+        return {"model": model, "learned": bool(state["last"]), **first}
+
+    def predictor(self, state, client, memory):
+        """Return the weights made for this client under its own masks."""
+        return joined(state["personal"].get(client, state["model"]), memory.get("local"))
+
+    def update(self, state, replies, step):
+        """Note what came, and make anew the models of all clients that are grouped."""
+        fresh = {reply.client: self.note(reply) for reply in replies}
+        last = dict(sorted({**state["last"], **fresh}.items())) if self.absent == "stay" else fresh
+        models, samples = [one["model"] for one in last.values()], [one["samples"] for one in last.values()]
+        shares = self.shares(torch.stack([one["embedding"] for one in last.values()]))
+        means = tree.transform(lambda leaf: torch.tensordot(shares.to(leaf.dtype), leaf, dims=1), tree.stack(models))
+        personal = {**state["personal"], **dict(zip(last, tree.unstack(means, len(last)), strict=True))}
+        reached = state["reached"] | fresh.keys()
+        return {
+            **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
+        }  # fmt: skip
+
+    def note(self, reply):
+        """Return what is kept of a reply: the client's model, which the protocol's discount draws to its download."""
+        model = tree.add(reply.download["model"], tree.scale(reply.upload["update"], reply.weight))
+        return {"model": model, "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
+
+    def shares(self, embeddings):
+        """Return α (n, n) of embeddings (n, hidden); one of zeros is like nobody, and takes from all alike."""
+        e = F.normalize(embeddings.double(), dim=1)
+        return torch.softmax(self.tau * (e @ e.T), dim=1)
+
+    def mix(self, state, shares, weights):
+        """Merge the means, and move by the same difference all that is personal."""
+        new = super().mix(state, shares, weights)
+        by = tree.sub(new["model"], state["model"])
+        new["personal"] = {client: tree.add(model, by) for client, model in state["personal"].items()}
+        new["last"] = {c: {**one, "model": tree.add(one["model"], by)} for c, one in state["last"].items()}
+        return new
+
+    def server_flops(self, state, replies, step):
+        """Return the reading, and for each pair grouped a cosine and a multiply-add a number averaged."""
+        grouped = {reply.client for reply in replies} | (set(state["last"]) if self.absent == "stay" else set())
+        numbers = tree.count(state["model"]) + (tree.count(like_masks(state["model"])) if self.sends_masks else 0)
+        pair = 2.0 * (self.task.model.hidden + numbers)
+        return super().server_flops(state, replies, step) + len(grouped) ** 2 * pair
+
+    # ---- client
+
+    def work(self, job):
+        """Train under the client's own masks; send the difference of the weights and the functional embedding."""
+        received = job.download["model"]
+        if "proxy" in job.download:
+            job.memory["proxy"] = both_ways(job.download["proxy"])
+        model = joined(received, job.memory.get("local"))
+        if bool(job.data["train"].any()):
+            given = {"received": received, "learned": float(job.download["learned"])}
+            model = yield Fit(start=model, loss=self.loss, given=given)
+        job.memory["local"] = model
+        weights, masks = apart(model)
+        sent = {"update": tree.sub(weights, received), "samples": self.samples(job.data)}
+        more = {"masks": masks} if self.sends_masks else {}
+        return {**sent, "embedding": self.embedding(model, job.memory["proxy"]), **more}
+
+    def loss(self, params, data, given):
+        """Return the cross-entropy, and both regularisers where they have a gradient."""
+        plain = self.task.loss(params, data)
+        if self.preset == "official":
+            return plain
+        weights, masks = apart(params)
+        sparsity = sum(mask.abs().flatten(1).sum(1) for mask in tree.leaves(masks))
+        return plain + self.lambda1 * sparsity + self.lambda2 * given["learned"] * distance(weights, given["received"])
+
+    @torch.no_grad()
+    def embedding(self, model, proxy):
+        """Return e (hidden,) of one client's model."""
+        return self.task.model.convolved(tree.stack([model]), proxy).mean(0)
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        more = {"masks": like_masks(job.download["model"])} if self.sends_masks else {}
+        return {**super().upload_like(job), "embedding": Spec((self.task.model.hidden,), "float32"), **more}
+
+    def extra_steps(self, job):
+        """Count the embedding: a forward pass up to the last convolution on the proxy graph."""
+        proxy = both_ways(job.download["proxy"]) if "proxy" in job.download else job.memory["proxy"]
+        return self.task.model.convolutions_flops(proxy) / self.task.flops(job.data)
+
+
+def apart(params):
+    """Return a model's weights and biases, and its masks; with or without a client axis."""
+    weights = {name: {key: leaf for key, leaf in layer.items() if key != "mask"} for name, layer in params.items()}
+    return weights, {name: layer["mask"] for name, layer in params.items()}
+
+
+def joined(weights, local):
+    """Return these weights under the masks of the client's own last model, or of ones where it has none."""
+    return {
+        name: {**layer, "mask": torch.ones_like(layer["weight"]) if local is None else local[name]["mask"]}
+        for name, layer in weights.items()
+    }
+
+
+def like_masks(weights):
+    """Return tensors of the shapes of the masks."""
+    return {name: layer["weight"] for name, layer in weights.items()}
+
+
+def distance(weights, received):
+    """Return Σ ‖θ − θ_received‖₂ over the tensors of each client (K,); its slope is zero where they are equal."""
+    pairs = zip(tree.leaves(weights), tree.leaves(received), strict=True)
+    return sum(torch.linalg.vector_norm((a - b).flatten(1), dim=1) for a, b in pairs)
+
+
+def both_ways(proxy):
+    """Return the proxy as a graph, whose edges lead in both directions."""
+    edges = torch.cat([proxy["edges"], proxy["edges"].flip(0)], 1)
+    return graph_of(proxy["x"], edges, torch.zeros(len(proxy["x"]), dtype=torch.long, device=edges.device))

@@ -1,0 +1,96 @@
+"""Graph convolutions under trained masks (Baek et al., "Personalized Subgraph Federated Learning", ICML 2023).
+
+    h = dropout(relu(Â h (W ⊙ M) + b))  for all layers but the last;  logits = h (W ⊙ M) + b
+
+Â is the GCN's D^-1/2 (A + I) D^-1/2, and M has the shape of W, begins as ones and is trained along with it.  While
+training all of M counts; in evaluation what is smaller than a threshold is cut off.  Products stay dense: a mask
+saves neither bytes nor operations.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, ops
+from fedsim.learn.model import Model, Parameters, fan_in, glorot
+from fedsim.units import Count
+
+
+@dataclass(frozen=True)
+class MaskedGCN(Model):
+    """Glorot weights and zero biases in the convolutions; the classifier as `torch.nn.Linear` draws it."""
+
+    layers: Count = 3  # convolutions, and the linear classifier behind them
+    threshold: float = 1e-3  # in evaluation a mask's entry counts from here on, up or down
+
+    def __post_init__(self) -> None:
+        """Hold the options' ranges."""
+        if self.layers < 2:
+            raise ValueError("layers: must be 2 or more, a convolution and the classifier")
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return a convolution's weight and mask (F, H) and bias (H,)."""
+        return masked(glorot(inputs, outputs, generator), torch.zeros(outputs))
+
+    def init(self, features: int, classes: int, generator: Generator) -> Parameters:
+        """Return the model's first parameters, without a client axis."""
+        params = super().init(features, classes, generator)
+        inputs = self.widths(features, classes)[-2]
+        weight = fan_in(inputs, generator, (inputs, classes))
+        params[f"layer{self.layers}"] = masked(weight, fan_in(inputs, generator, (classes,)))
+        return params
+
+    def layer(self, params, h, graph):
+        """Transform, then propagate."""
+        moved = ops.propagate(ops.linear(h, self.weight(params, graph), graph), graph, "sym")
+        return moved + ops.by_row(params["bias"], graph)
+
+    def weight(self, params: dict[str, Tensor], graph: Graph) -> Tensor:
+        """Return W ⊙ M (K, F, H), without the small entries of M unless the graph is one to train on."""
+        mask = params["mask"]
+        if "seed" not in graph:
+            mask = torch.where(mask.abs() < self.threshold, 0.0, mask)
+        return params["weight"] * mask
+
+    def convolved(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the output of the last convolution (N, hidden), before the rectifier."""
+        h = graph["x"]
+        for i in range(1, self.layers - 1):
+            h = ops.dropout(torch.relu(self.layer(params[f"layer{i}"], h, graph)), self.dropout, graph, i)
+        result: Tensor = self.layer(params[f"layer{self.layers - 1}"], h, graph)
+        return result
+
+    def embed(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the embedding (N, hidden)."""
+        return ops.dropout(torch.relu(self.convolved(params, graph)), self.dropout, graph, self.layers - 1)
+
+    def forward(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the logits (N, C) of parameters with a client axis on a union of as many graphs."""
+        last = params[f"layer{self.layers}"]
+        return ops.linear(self.embed(params, graph), self.weight(last, graph), graph, last["bias"])
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """Two operations a multiply-add, as in a GCN, and the product with the mask."""
+        return 2.0 * nonzeros * outputs + 2.0 * (edges + vertices) * outputs + inputs * outputs
+
+    def convolutions_flops(self, graph: Graph) -> float:
+        """Return the floating-point operations of a forward pass up to the last convolution."""
+        vertices, edges = len(graph["y"]), graph["edges"].shape[1]
+        total, nonzeros = 0.0, layout.of(graph).nonzeros
+        for inputs, outputs in pairwise(self.widths(graph["x"].shape[1], 0)[:-1]):
+            total += self.layer_flops(vertices, edges, nonzeros, inputs, outputs)
+            nonzeros = vertices * outputs
+        return total
+
+    def flops(self, graph: Graph, classes: int) -> float:
+        """Return the floating-point operations of one forward pass."""
+        of_classifier = 2.0 * len(graph["y"]) * self.hidden * classes + self.hidden * classes
+        return self.convolutions_flops(graph) + of_classifier
+
+
+def masked(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
+    """Return a layer's first parameters: its mask lets everything through."""
+    return {"weight": weight, "bias": bias, "mask": torch.ones_like(weight)}

@@ -1,0 +1,95 @@
+"""Everybody alone: each client goes on from its own state, as the only client of a federation of its own.
+
+The variant without federation of any algorithm, against which POWER compares ER-GNN, TWP and DSLR (its Fig. 2b).  In a
+round every client of the cohort works once on what its own state would send it, and folds the outcome into that state
+as a server would, with the same arithmetic, on its own computer and in its own time (the spans `mix`).  Nothing
+travels: neither topology, rates nor codecs matter, and of the effects only those that slow clients or take them away.
+
+A round ends when all have finished or are lost, and counts as one update, so that `every: 10 updates` of a stream or
+of `measure` means as many rounds as under `sync`.  Who goes to sleep or leaves before its state is updated is lost for
+the round, and its state stays as it was.  Where an algorithm has several steps, each client goes through those of its
+own state; clients at the same step take it together, in one row, and wait for those that have more to go.
+
+Not modelled: clients whose rounds are not in step, and a server's faster computer.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from fedsim.algorithm import Algorithm, Reply, State
+from fedsim.net.topology import Topology
+from fedsim.protocol import Rounds, Steps, select
+from fedsim.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolated(Rounds):
+    """A step lasts as long as its slowest client; who is lost is asked again in the next step."""
+
+    def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
+        """Return None: whatever would travel stays where it is, so that any algorithm fits any network."""
+        return None
+
+    def run(self, world: World) -> Steps:
+        """Give every client the first state as its own; then ask, and wait for all."""
+        for host in world.clients.values():
+            host.state = world.server.state
+        for _ in range(self.rounds):
+            cohort = yield from select(world, self.cohort_size(world))
+            world.server.rounds += 1
+            yield from _round(world, cohort)
+
+
+def _round(world: World, cohort: Sequence[int]) -> Steps:
+    """Have each client of the cohort go through the steps of its own state, those with the same next one together."""
+    algorithm = world.algorithm
+    left = {client: list(algorithm.steps(_own(world, client))) for client in cohort}
+    while any(left.values()):
+        step = max(left.values(), key=len)[0]  # who has most to go goes first, and the others' last steps wait for it
+        ready = {client: _own(world, client) for client, own in left.items() if own[:1] == [step]}
+        yield from _take(world, list(ready), step)
+        for client, before in ready.items():
+            state = _own(world, client)
+            more = () if state is before else algorithm.more(state, step)  # nothing new is known to who was lost
+            left[client] = [*more, *left[client][1:]]
+
+
+def _take(world: World, clients: Sequence[int], step: str) -> Steps:
+    """Have these clients take a step, each by itself, and count it when all are through."""
+    jobs = []
+    for client in clients:
+        world.clients.begin(client)
+        jobs.append(world.env.process(_alone(world, client, step)))
+    yield world.env.all_of(jobs)
+    folded = sum(bool(job.value) for job in jobs)
+    world.server.note(lost=len(jobs) - folded)
+    yield from world.server.count(step, folded, 0.0)
+
+
+def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
+    """Let a client work, and fold the outcome into its own state; return whether nothing broke it off."""
+    updated = yield from _update(world, client, step)
+    world.clients.finish(client)
+    return updated
+
+
+def _update(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
+    algorithm, clients, state = world.algorithm, world.clients, _own(world, client)
+    download = algorithm.download(state, client, step)
+    promise = yield from clients.work(client, step, download)
+    if promise is None:
+        return False
+    replies = [Reply(client, world.server.version, download, promise.value())]
+    if not (yield from clients.compute(client, algorithm.server_flops(state, replies, step), "mix")):
+        return False
+    clients[client].state = algorithm.update(state, replies, step)
+    return True
+
+
+def _own(world: World, client: int) -> State:
+    state = world.clients[client].state
+    assert state is not None
+    return state
