@@ -19,7 +19,9 @@ that is used, does not mind.  The embedding is the one after the last rectifier,
 The steps run client by client within a job, not in one computation for all, hence slower than other training here.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +32,7 @@ from fedsim.learn import ops, replay, tree
 from fedsim.learn.layout import Matrix
 from fedsim.learn.optimiser import Adam
 from fedsim.seeds import integer
+from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
 
@@ -45,6 +48,7 @@ class FedDslr(FedAvg):
     links: Count = 5  # edges learned for each buffer vertex
     structure_steps: Count = 99  # Adam steps of structure learning, once a period
     structure_lr: float = 1e-2  # of that Adam
+    tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
     def work(self, job):
         """Close the period that has ended, connect what is kept to the new one, and train with replay."""

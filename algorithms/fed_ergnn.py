@@ -18,14 +18,16 @@ in the first step of the new period.  Distinct binary features are never nearer 
 d = 0.5 the first vertex of the class that has no twin in another one is kept.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import ops, replay, tree
 from fedsim.seeds import integer
+from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
 
@@ -41,6 +43,7 @@ class FedERGNN(FedAvg):
     distance: float = 0.5  # reach of other_class, in units of what it measures
     sample: Count = 1000  # most vertices of a class that other_class looks at
     official_mean: bool = False  # the mean rule as published: least alike
+    tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
     def work(self, job):
         """Close the period that has ended, then train with replay."""

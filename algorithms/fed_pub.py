@@ -38,8 +38,9 @@ What the formulas leave open, or what differs:
 The clock charges the embedding to the client, the similarities and the means to the server; the regularisers nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +52,7 @@ from fedsim.learn import tree
 from fedsim.learn.models.masked_gcn import MaskedGCN
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
+from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
 
@@ -67,6 +69,8 @@ class FedPUB(FedAvg):
     absent: Literal["stay", "leave"] = "stay"  # what happens to those that have not just replied
     proxy_blocks: Count = 5  # of 100 vertices each
     proxy_edges: Fraction = 0.1  # chance of an edge within a block; there is none between blocks
+
+    tunes: ClassVar[Mapping[str, Span]] = {"lambda1": Span(1e-5, 1e-2, log=True), "tau": Span(1.0, 30.0, log=True)}
 
     def backbone(self, model):
         """Return the masked GCN of the scenario's width and dropout."""

@@ -21,13 +21,15 @@ period's vertices where both have the same graph (edges kept), else with its own
 Every job begins at the global model, so that what the penalty has held is averaged away as far as clients differ.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import ops, tree
+from fedsim.span import Span
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class FedTWP(FedAvg):
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
     lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t
     beta: float = 0.01  # strength of the norm of the gradient; `official` ignores it, as the code does
+    tunes: ClassVar[Mapping[str, Span]] = {
+        "lambda_loss": Span(1.0, 1e4, log=True),
+        "lambda_topology": Span(1.0, 1e4, log=True),
+    }
 
     def work(self, job):
         """Close the period that has ended, then train near what mattered in it and before."""

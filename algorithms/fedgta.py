@@ -36,8 +36,9 @@ The clock charges the client a third of a training step for the closing predicti
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -45,6 +46,7 @@ import torch.nn.functional as F
 from algorithms.fedavg import FedAvg
 from fedsim.learn import ops, tree
 from fedsim.net.wire import Spec
+from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
 
@@ -60,6 +62,7 @@ class FedGTA(FedAvg):
     loops: bool = True  # Â with self-loops, as the authors' own repository; OpenFGL has none
     temperature: float = 20.0  # of P'
     absent: Literal["stay", "leave"] = "stay"  # what happens to those that have not just replied
+    tunes: ClassVar[Mapping[str, Span]] = {"threshold": Span(0.0, 0.95, step=0.05)}
 
     # ---- server
 

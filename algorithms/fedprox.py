@@ -1,9 +1,12 @@
 """FedProx (Li et al., MLSys 2020): FedAvg with a pull towards the model received."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import tree
+from fedsim.span import Span
 
 
 @dataclass(frozen=True)
@@ -11,6 +14,7 @@ class FedProx(FedAvg):
     """L + μ/2 ‖w − w_received‖² (Eq. 2); inexact solving is left to the local steps."""
 
     mu: float = 0.01  # strength of the pull
+    tunes: ClassVar[Mapping[str, Span]] = {"mu": Span(1e-4, 1.0, log=True)}
 
     def loss(self, params, data, given):
         """Return the task's loss and the proximal term."""

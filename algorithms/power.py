@@ -12,8 +12,9 @@ Whether intertask edges are kept is the stream's option `edges`.
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,9 @@ from algorithms.fedavg import FedAvg
 from fedsim.data.graph import graph_of
 from fedsim.learn import layout, ops, prototypes, replay, tree
 from fedsim.learn.optimiser import Adam
+from fedsim.learn.replay import BETA
 from fedsim.seeds import integer
+from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
 log = logging.getLogger(__name__)
@@ -47,6 +50,11 @@ class Power(FedAvg):
     rebuild_steps: Count = 300  # outer L-BFGS steps of 20 iterations at most, for each prototype
     restarts: int = 5  # new beginnings of a reconstruction that diverged; the official code has none
     neighbours: int = 0  # edges of the buffer graph to the k̄ most alike; 0: each vertex only itself
+    tunes: ClassVar[Mapping[str, Span]] = {
+        "beta": BETA,
+        "phi": Span(0.0, 0.9, step=0.1),
+        "server_epochs": Span(choices=(3, 5, 10)),
+    }
 
     # ---- server
 

@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   python -m fedsim scenarios/sparse_clients.yaml
   python -m fedsim scenarios/sparse_clients.yaml --dry-run
   python -m fedsim scenarios/sparse_clients.yaml --set clients.count=5 --set "grid.seed=[0, 1]" --out runs/small
+  python -m fedsim scenarios/cora_continual.yaml --tune 20                     # 20 trials for each algorithm
   python -m fedsim --schema > scenarios/schema.json
 
 The same command again continues: finished points are skipped.
@@ -61,11 +62,14 @@ def command(given: argparse.Namespace) -> int:
     except ScenarioError as error:
         raise document.error(error.problems) from None
     refuse(document, check.points(points))
+    if given.tune and given.dry_run:
+        raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
     console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
     if given.dry_run:
         show(console, scenario, points, given.verbose)
         return 0
-    return run(given, scenario, document, points, console)
+    refuse(document, check.points(points, whole=True))
+    return (tune if given.tune else run)(given, scenario, document, points, console)
 
 
 def run(
@@ -77,11 +81,8 @@ def run(
     from fedsim.run import run as run_point
     from fedsim.sweep import Sweep
 
-    refuse(document, check.points(points, whole=True))
     out = given.out or Path("runs") / scenario.name
-    flags = "".join(f"# with {flag}\n" for flag in document.flags.values())
-    text = document.text if document.text.endswith("\n") else f"{document.text}\n"
-    sweep = Sweep(points, text + flags, out, data_folder(given.data))
+    sweep = Sweep(points, as_given(document), out, data_folder(given.data))
     left = len(sweep.unfinished(given.fresh))
     engine = Local(min(given.jobs or os.cpu_count() or 1, max(left, 1)))
     try:
@@ -99,6 +100,27 @@ def run(
             raise UserError(f"the points are done, but there is no report: {error}") from None
         console.print(f"report: {page}", soft_wrap=True)
     return 1 if any(row["status"] == "failed" for row in rows) else 0
+
+
+def tune(
+    given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
+) -> int:
+    """Look for the options of the scenario's algorithms and return the exit code."""
+    from fedsim.display import Display
+    from fedsim.run import run as run_point
+    from fedsim.tune import command
+    from fedsim.tune.bench import Bench
+
+    out, jobs = given.out or Path("runs") / scenario.name, given.jobs or os.cpu_count() or 1
+    data, display = data_folder(given.data), Display(console)
+    bench = Bench(out / "tuning", as_given(document), data, run_point, jobs, display, given.fresh)
+    return command.tune(scenario, document, points, given.tune, bench, console)
+
+
+def as_given(document: Document) -> str:
+    """Return the text of a scenario file, with the flags that have changed it as comments."""
+    text = document.text if document.text.endswith("\n") else f"{document.text}\n"
+    return text + "".join(f"# with {flag}\n" for flag in document.flags.values())
 
 
 def refuse(document: Document, problems: Sequence[Problem]) -> None:
@@ -142,6 +164,7 @@ def parser() -> argparse.ArgumentParser:
     add("scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file, see scenarios/")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a dotted key; may be repeated")
     add("--out", type=Path, metavar="DIR", help="the folder of the results (default: runs/NAME)")
+    add("--tune", type=_trials, metavar="N", help="N trials for each algorithm; then the best options as a scenario")
     add("--jobs", type=_jobs, metavar="N", help="points at the same time (default: as many as CPU cores, at most)")
     add("--engine", choices=["local"], default="local", help="where the points run")
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
@@ -157,6 +180,12 @@ def parser() -> argparse.ArgumentParser:
 def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes of at least 1")
+    return int(text)
+
+
+def _trials(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of trials of at least 1")
     return int(text)
 
 

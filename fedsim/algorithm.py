@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.net import wire
 from fedsim.net.wire import Tree
+from fedsim.span import Span
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,6 +85,8 @@ class Algorithm(ABC):
     task: Task
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
+    prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
+    tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
 
     def backbone(self, model: Model) -> Model:
         """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""
@@ -108,6 +111,10 @@ class Algorithm(ABC):
     def steps(self, state: State) -> Sequence[str]:
         """Return the exchanges of the coming round, all with the same cohort; none means that nothing is sent."""
         return ("train",)
+
+    def more(self, state: State, step: str) -> Sequence[str]:
+        """Return the exchanges that what this step has brought calls for before the round goes on."""
+        return ()
 
     def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
         """Return the parameters that the server would have this client predict with."""

@@ -7,8 +7,9 @@ the network is laid out once by `rehearsal`, for what can only be told where the
 
 import ast
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from fedsim import combinations, find, fleet, rehearsal, source, wording
 from fedsim.errors import Problem, ScenarioError
@@ -26,18 +27,20 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
     known: dict[str, list[Problem]] = {}
     metrics = known_metrics()
     for point in chosen:
-        wrong = _metric_problems(point, metrics)
+        wrong, plain = _metric_problems(point, metrics), point.scenario.plain()
+        once = partial(_once, known, point.scenario, plain)
         for kind, key, part in point.scenario.parts():
             told = json.dumps([kind, key, part.name, part.options], default=str)
             if told not in known:
                 known[told] = _part_problems(kind, key, part, whole)
             wrong += known[told]
-        wrong += _once(known, "fleet", point, ("clients", "network"), fleet.problems)
+        wrong += once("fleet", ("clients", "network"), fleet.problems)
         if not wrong:
             look = partial(_fit_problems, whole=whole)
-            wrong += _once(known, "fit", point, ("algorithm", "protocol", "network", *LEARNS), look)
+            there = [key for key in LEARNS if plain.get(key)]
+            wrong += once(f"fit of {there}", ("algorithm", "protocol", "network"), look)
         if not wrong:
-            wrong += _once(known, "meeting", point, ("clients", "network", "protocol"), rehearsal.problems)
+            wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:
             found.setdefault(Problem(combinations.blame(problem.key, point.places), problem.message))
     return [*found]
@@ -45,16 +48,16 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
 
 def _once(
     known: dict[str, list[Problem]],
+    scenario: Scenario,
+    plain: Mapping[str, Any],
     what: str,
-    point: Point,
     keys: Sequence[str],
     look: Callable[[Scenario], list[Problem]],
 ) -> list[Problem]:
     """Look once at every different choice of these keys."""
-    plain = point.scenario.plain()
     told = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
     if told not in known:
-        known[told] = look(point.scenario)
+        known[told] = look(scenario)
     return known[told]
 
 

@@ -63,7 +63,11 @@ def resolve(plain: Mapping[str, Any], model: type[S]) -> list[Combination[S]]:
 
 
 def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[str]) -> list[Problem]:
-    """Return what is wrong with the axes and what goes with their values, whatever the values do."""
+    """Return what is wrong with the axes and what goes with their values, whatever the values do.
+
+    No axis may start with one of `refused`, nor say which points there are.
+    """
+    refused = refused | {*UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
     found = [
         problem for kind in ("grid", "vary") for problem in grid.problems(scenario, listed[kind], refused, where=kind)

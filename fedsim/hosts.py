@@ -24,7 +24,7 @@ from fedsim.net.network import Network
 from fedsim.net.squeezed import Squeezed
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
-from fedsim.record import SERVER, Row, Update
+from fedsim.record import SERVER, Row, Span, Update
 
 
 class Ask(simpy.Event):
@@ -127,11 +127,15 @@ class ServerHost:
         return counts
 
     def count(self, step: str, folded: int, staleness: float) -> Generator[simpy.Event, Any, None]:
-        """Note an update of so many replies, this much behind on average; observers and streams then go first."""
+        """Note an update of so many replies, this much behind on average; observers and streams then go first.
+
+        What only prepares has its row too, but counts as none.
+        """
         lost, late = self.tally()
-        self.version += bool(folded)
+        counts = bool(folded) and step not in self.algorithm.prepares
+        self.version += counts
         self.write(Update(self.env.now, self.version, step, folded + lost + late, folded, lost, late, staleness))
-        if folded:
+        if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
         yield self.env.timeout(0)
@@ -209,7 +213,10 @@ class ServerHost:
     def _compute(self, operations: float) -> Generator[simpy.Event, Any, None]:
         with self._queue.request() as core:
             yield core
+            start = self.env.now
             yield self.env.timeout(operations / self.speed)
+            if operations:
+                self.write(Span(self.node, start, self.env.now, "serve"))
 
     def _drop(self, reply: Reply, fate: str) -> None:
         if (row := self._unread.pop(reply.ask, None)) is not None:

@@ -11,7 +11,7 @@ It cannot see whether an algorithm's arithmetic is right, nor bytes that no mess
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Protocol
 
 import numpy as np
@@ -37,9 +37,9 @@ class Meter(Protocol):
 class Ledger:
     """Sees each row as it is written, and closes the books at the end of a run."""
 
-    def __init__(self, env: simpy.Environment, network: Meter, clients: int) -> None:
-        """Keep the books of so many clients."""
-        self._env, self._network = env, network
+    def __init__(self, env: simpy.Environment, network: Meter, clients: int, prepares: Set[str] = frozenset()) -> None:
+        """Keep the books of so many clients; the steps that only prepare count no update."""
+        self._env, self._network, self._prepares = env, network, prepares
         self.totals = {upload: {part: np.zeros(clients) for part in PARTS} for upload in (True, False)}
         self._rows = {upload: np.zeros(clients, dtype=np.int64) for upload in (True, False)}
         # (server, client): when the downloads arrived that no reply has answered, in order
@@ -61,7 +61,8 @@ class Ledger:
                 raise Breach(f"client {row.client} did two jobs at once: {row} before {self._busy_until[row.client]} s")
             self._busy_until[row.client] = row.end
         elif isinstance(row, Update):
-            if row.asked != row.folded + row.lost + row.late or row.version - self._version != (row.folded > 0):
+            counts = row.folded > 0 and row.step not in self._prepares
+            if row.asked != row.folded + row.lost + row.late or row.version - self._version != counts:
                 raise Breach(f"an update does not add up after version {self._version}: {row}")
             self._version = row.version
 

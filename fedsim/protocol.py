@@ -5,7 +5,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -87,6 +87,16 @@ class Rounds(Cohorts):
 def own_steps(algorithm: Algorithm) -> bool:
     """Return whether the algorithm has exchanges of its own, which need rounds with one cohort throughout."""
     return type(algorithm).steps is not Algorithm.steps
+
+
+def exchanges(world: World) -> Iterator[str]:
+    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them."""
+    waiting = list(world.algorithm.steps(world.server.state))
+    while waiting:
+        step, before = waiting.pop(0), world.server.state
+        yield step
+        if world.server.state is not before:  # where nobody has replied, nothing new is known
+            waiting = [*world.algorithm.more(world.server.state, step), *waiting]
 
 
 def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:

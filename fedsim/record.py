@@ -62,10 +62,10 @@ class Update(Row):
 
 @dataclass(frozen=True, slots=True)
 class Span(Row):
-    """A stretch of a client's time.
+    """A stretch of a client's time, or of the server's (-1) and an edge aggregator's (below).
 
     `train`; `mix` (a peer updates its own state and merges what others have sent); `offline`; `left` (an instant: it
-    left in the middle of its work).
+    left in the middle of its work); `serve` (a server computes; waiting for a core is not counted).
     """
 
     client: int

@@ -182,9 +182,12 @@ def _apply_to_axes(document: Document, key: str, value: Any, name: str) -> None:
 
 def dump(scenario: Scenario) -> str:
     """Return the scenario as YAML that reads back to the same scenario."""
-    return yaml.dump(
-        scenario.plain(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
-    )
+    return text_of(scenario.plain())
+
+
+def text_of(data: dict[str, Any]) -> str:
+    """Return a scenario's plain data as YAML."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
 
 
 def _plain(text: str, name: str, lines: dict[str, int]) -> Any:

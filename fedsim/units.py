@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction as Exact
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -325,6 +326,7 @@ def canonical(value: Any) -> Any:
     return _canonical_text(str(value))
 
 
+@lru_cache(maxsize=4096)
 def _canonical_text(text: str) -> Any:
     readers: list[Callable[[str], Any]] = [d.draw for d in DIMENSIONS] + [fraction, clock]
     for read in readers if text[:1].isalnum() or text[:1] in ".+" else []:

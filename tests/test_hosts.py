@@ -56,8 +56,10 @@ def test_an_exchange_takes_latencies_bytes_over_rate_and_work_over_speed(latency
     assert (first.src, first.dst, first.nbytes, first.fate) == (SERVER, 0, download_bytes(algorithm), "delivered")
     assert (second.src, second.dst, second.nbytes, second.fate) == (0, SERVER, upload_bytes(algorithm), "delivered")
     assert second.arrived == pytest.approx(exchange)
-    (span,) = here.spans
+    span, *served = here.spans
     assert (span.client, span.what) == (0, "train")
+    assert [(one.client, one.what) for one in served] == [(SERVER, "serve")] * bool(server_work)
+    assert sum(one.end - one.start for one in served) == pytest.approx(server_work / 1e9)
     assert span.start == pytest.approx(first.arrived)
     assert span.end - span.start == pytest.approx(1e6 / speed)
     check_books(here)

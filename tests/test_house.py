@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # An arrow may only go down, or stay within one entry.  The first entry that fits a module is its floor.
 FLOORS: list[tuple[int, str, str]] = [
-    (12, "fedsim.__main__", "the command line"),
+    (13, "fedsim.__main__", "the command line"),
+    (12, "fedsim.tune", "sweeps in search of options"),
     (11, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
     (10, "fedsim.run", "one point"),
     (9, "fedsim.learning", "its learning half"),
@@ -42,7 +43,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (1, "fedsim.record", "the tables"),
     (1, "fedsim.find fedsim.source fedsim.wording", "from a name to a class"),
     (1, "fedsim.table fedsim.paths", "files that a scenario names"),
-    (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook", "values"),
+    (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook fedsim.span", "values"),
     (1, "analysis", "reads the tables"),
     (0, "fedsim", "the version"),
 ]
@@ -55,6 +56,7 @@ ALGORITHMS_USE = (
     "fedsim.data.graph",
     "fedsim.net.wire",
     "fedsim.seeds",
+    "fedsim.span",
     "fedsim.units",
 )
 OUTER_NAMES = {"numpy", "simpy", "msgpack", "fedsim"}  # all that net/ may use beside the standard library
@@ -229,11 +231,10 @@ SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 def test_every_name_in_a_scenario_resolves(path):
     scenario, _ = scenario_file.load(path)
     assert scenario.name == path.stem
-    points = list(scenario.points())
-    assert points
-    for point in points:
-        for kind, key, part in point.scenario.parts():
-            assert find.check(kind, part, key) == []
+    parts = [part for point in scenario.points() for part in point.scenario.parts()]
+    assert parts
+    distinct = {repr(part): part for part in parts}
+    assert [problem for kind, key, part in distinct.values() for problem in find.check(kind, part, key)] == []
 
 
 def test_there_are_scenarios_and_their_first_lines_say_what_they_ask():

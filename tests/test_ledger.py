@@ -24,10 +24,10 @@ class Meter:
         return self.moved.get((client, upload), 0.0)
 
 
-def ledger(now=10.0, clients=2, **moved):
+def ledger(prepares=frozenset(), now=10.0, clients=2, **moved):
     env = simpy.Environment()
     env.run(until=now)
-    return Ledger(env, Meter(**moved), clients)
+    return Ledger(env, Meter(**moved), clients, prepares)
 
 
 def test_books_that_balance_pass_and_are_told_by_their_parts():
@@ -79,6 +79,14 @@ def test_what_cannot_be_true_is_a_breach(rows, told):
         books.see(row)
     with pytest.raises(Breach, match=told):
         books.see(rows[-1])
+
+
+def test_what_only_prepares_counts_no_update():
+    books = ledger({"offer"})
+    books.see(replace(FOLDED, step="offer", version=0))
+    books.see(replace(FOLDED, version=1))
+    with pytest.raises(Breach, match="does not add up"):
+        books.see(replace(FOLDED, step="offer", version=2))
 
 
 def test_rows_that_are_written_late_find_their_own_requests():

@@ -15,6 +15,9 @@ from fedsim.algorithm import Job
 from fedsim.data.graph import Graph, graph_of, take_rows, under
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
+from fedsim.span import Span
+
+BETA = Span(0.01, 0.5, log=True)  # where every method of replay tunes the new period's share: it decides more than they
 
 
 def isolated(graph: Graph, rows: Tensor) -> Graph:

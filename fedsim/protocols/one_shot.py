@@ -17,7 +17,7 @@ import simpy
 
 from fedsim.algorithm import Reply
 from fedsim.hosts import Ask
-from fedsim.protocol import Cohorts, Steps
+from fedsim.protocol import Cohorts, Steps, exchanges
 from fedsim.units import Fraction, Seconds
 from fedsim.world import World
 
@@ -58,7 +58,7 @@ class OneShot(Cohorts):
         everybody, rng = np.arange(len(world.clients)), world.rng("participation")
         cohort = world.sampler.choose(everybody, self.cohort_size(world), world.clients, rng).tolist()
         world.server.rounds += 1
-        for step in world.algorithm.steps(world.server.state):
+        for step in exchanges(world):
             replies = yield from self._collect(world, cohort, step)
             yield from world.server.update(replies, step)
             cohort = sorted(reply.client for reply in replies)

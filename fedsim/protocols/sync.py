@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, gather, select
+from fedsim.protocol import Rounds, Steps, exchanges, gather, select
 from fedsim.world import World
 
 
@@ -15,6 +15,6 @@ class Sync(Rounds):
         for _ in range(self.rounds):
             cohort = yield from select(world, self.cohort_size(world))
             world.server.rounds += 1
-            for step in world.algorithm.steps(world.server.state):
+            for step in exchanges(world):
                 replies = yield from gather(world, [world.server.ask(c, step) for c in cohort], want=len(cohort))
                 yield from world.server.update(replies, step)

@@ -1,0 +1,273 @@
+"""FedSage+: generated neighbours in place of those that other clients hold (Zhang et al., NeurIPS 2021).
+
+The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  At each new period a client hides
+⌊`hide` · n_val⌋ of its validation vertices and trains its generator (fedsim.learn.neighbours) for `generator_epochs` on
+
+    (smooth-L1 of the counts + greedy loss + cross-entropy on the mended graph + Σ_{j≠i} greedy loss at client j) / K
+
+Then it puts generated neighbours into its graph, without labels, and trains the classifier there for the rest of the
+period; all parts of the generator are trained in one phase, as OpenFGL does, and only fGen is ever shown to others.
+Generators stay local and restart from their previous weights at a new period, with fresh moments of Adam.
+
+Exchanges.  Every round begins with `offer`.  Who has epochs left sends fGen and the latents of its n training vertices
+up, once; everybody else sends five bytes.  While somebody offers, the round goes on with `judge`: each client of the
+cohort gets the offers of the others and returns for each the gradients by fGen and latents of its greedy loss against
+the features of five random neighbours of n random vertices of its own.  The next `offer` brings a client its K − 1
+separate gradients; it takes its step and offers again, or is through.  Neither counts as an update of the model.
+So the server needs no word of a period's beginning: who holds a new one offers, whenever it arrives and whoever joins
+late, and who is through only judges.  Gradients name the offer that they judge; where some are lost, K counts those
+that came, where all are, the step is a local one; an epoch that was broken off is made up for in the client's next
+round.  Until a client is through it trains on its graph as it is.  Alone in its round it learns without judges.
+
+Bytes.  With G = 4 (33,024 + 526,336 + 10,245 F) for fGen at its default size and Lᵢ = 4 · 128 nᵢ for the latents, an
+epoch of K clients takes
+
+    Σᵢ (G + Lᵢ) [1 up + (K − 1) copies down + (K − 1) gradients up + (K − 1) gradients down] = (3 K − 2) Σᵢ (G + Lᵢ)
+
+in raw numbers, through the server; counted by ordered pair as if clients were linked it would be 2 (K − 1) Σᵢ (G + Lᵢ).
+Both public repositories read the other clients' features directly instead.  The classifier's round is FedAvg's.
+
+What the recipes leave open: a client's own classifier in the generator's loss is one of the generator's parts, drawn
+and trained with it, and never sent; the count that j would need of each vertex of i does not travel, so there all five
+guesses count; classifiers are scored on the clients' own graphs, without generated vertices.  A client without a
+training vertex neither offers nor mends.
+
+The clock charges what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and
+later rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+
+from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Fit
+from fedsim.learn import layout, mending, ops, tree
+from fedsim.learn.models.sage import SAGE
+from fedsim.learn.neighbours import NeighGen, stepped
+from fedsim.net.wire import Spec
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+
+@dataclass(frozen=True)
+class FedSagePlus(FedAvg):
+    """Smaller widths make the exchange cheaper in the same proportion."""
+
+    prepares = frozenset({"offer", "judge"})
+
+    agg: Literal["weighted", "uniform"] = "weighted"  # the repositories average uniformly
+    generator_epochs: Count = 20  # of the generator, at each new period
+    hide: Fraction = 0.5  # share of the validation vertices that the generator learns to miss
+    most: Count = 5  # generated neighbours of a vertex, at most
+    encoder: Count = 64  # width of the generator's encoder
+    latent: Count = 128  # numbers that describe a vertex
+    narrow: Count = 256  # fGen's first layer
+    wide: Count = 2048  # fGen's second layer
+    generator_dropout: Fraction = 0.5  # before fGen's last layer
+    generator_lr: float = 1e-3  # of its Adam
+    generator_decay: float = 1e-4  # its weight decay
+
+    def backbone(self, model):
+        """Return GraphSAGE of the scenario's width and dropout."""
+        return SAGE(hidden=model.hidden, layers=2, dropout=model.dropout)
+
+    @property
+    def neighgen(self):
+        """The generator for the task's features."""
+        sizes = {"hidden": self.encoder, "latent": self.latent, "narrow": self.narrow, "wide": self.wide}
+        return NeighGen(self.task, **sizes, most=self.most, dropout=self.generator_dropout)
+
+    # ---- server
+
+    def start(self):
+        """Return the first model; no offer and no gradient is under way."""
+        return {**super().start(), "offers": {}, "gradients": {}, "present": 0}
+
+    def steps(self, state):
+        """Return the offer, which all but a period's first round leave at that, and the training."""
+        return ("offer", "train")
+
+    def more(self, state, step):
+        """Go on with an epoch while somebody offers; where only one client has replied nobody could judge."""
+        if step != "offer" or not state["offers"]:
+            return ()
+        return ("judge", "offer") if state["present"] > 1 else ("offer",)
+
+    def download(self, state, client, step):
+        """Send the client's gradients, or the others' offers, or the model."""
+        if step == "offer":
+            return state["gradients"].get(client, {})
+        if step == "judge":
+            return {str(other): offer for other, offer in state["offers"].items() if other != client}
+        return super().download(state, client, step)
+
+    def update(self, state, replies, step):
+        """Pass offers and gradients on, keeping none longer than the exchange, or average the classifiers."""
+        idle = {"offers": {}, "gradients": {}}
+        if step == "offer":
+            offers = {reply.client: reply.upload for reply in replies if reply.upload}
+            return {**state, **idle, "offers": offers, "present": len(replies)}
+        if step == "judge":
+            return {**state, **idle, "gradients": self.sorted_out(state["offers"], replies)}
+        return {**super().update(state, replies, step), **idle}
+
+    def sorted_out(self, offers, replies):
+        """Return each offering client's gradients, with the number of the offer that they judge."""
+        found = {client: {"number": offer["number"], "parts": []} for client, offer in offers.items()}
+        for reply in replies:
+            for key, gradients in reply.upload.items():
+                found[int(key)]["parts"].append(gradients)
+        return found
+
+    def server_flops(self, state, replies, step):
+        """Return nothing for what is only passed on."""
+        return 0.0 if step in self.prepares else super().server_flops(state, replies, step)
+
+    # ---- client
+
+    def work(self, job):
+        """Take a step of the generator and offer, or judge, or train the classifier."""
+        if job.step == "offer":
+            return self.offer(job)
+        return self.judge(job) if job.step == "judge" else super().work(job)
+
+    def samples(self, data):
+        """Return the client's weight in the average."""
+        return 1 if self.agg == "uniform" else super().samples(data)
+
+    def fit(self, job, given):
+        """Train the downloaded model on the mended graph, or on the client's own until it is through."""
+        model = job.download["model"]
+        if bool(job.data["train"].any()):
+            if not self.is_mended(job):
+                job.memory["mended"] = {"period": job.period, "through": False, "graph": mending.unmended(job.data)}
+            model = yield Fit(start=model, loss=self.loss, given=given, data=job.memory["mended"]["graph"])
+        job.memory["local"] = model
+        return model
+
+    def offer(self, job):
+        """Take the step that the last offer awaited; return the next offer, or nothing once the graph is mended."""
+        due = self.due(job)
+        if due is None:
+            return {}
+        note, neighgen = self.begun(job), self.neighgen
+        if note["awaits"]:
+            note = self.improved(job, note)
+        if due:
+            number = note["number"] + 1
+            job.memory["generator"] = {**note, "awaits": True, "number": number}
+            with torch.no_grad():
+                z = neighgen.latents(note["params"], note["impaired"].graph)[note["impaired"].rows]
+            return {"number": number, "generator": note["params"]["features"], "latents": z}
+        graph = neighgen.filled(note["params"], job.data, self.random(job, "mend"))
+        job.memory["mended"] = {"period": job.period, "through": True, "graph": graph}
+        job.memory["generator"] = {**note, "awaits": False, "impaired": None, "moments": None}
+        return {}
+
+    def due(self, job):
+        """Return how many offers the client has yet to make, this job's counted, None where it need not come at all."""
+        if not bool(job.data["train"].any()) or (self.is_mended(job) and job.memory["mended"]["through"]):
+            return None
+        note = job.memory.get("generator")
+        done = note["epoch"] + note["awaits"] if note is not None and note["period"] == job.period else 0
+        return self.generator_epochs - done
+
+    def is_mended(self, job):
+        """Return whether the client has laid out the graph that it trains on in this period."""
+        return job.memory.get("mended", {}).get("period") == job.period
+
+    def begun(self, job):
+        """Return what the client notes of its generator, begun anew where the period is new."""
+        note = job.memory.get("generator")
+        if note is not None and note["period"] == job.period:
+            return note
+        params = self.neighgen.init(self.random(job, "generator")) if note is None else note["params"]
+        number = 0 if note is None else note["number"]
+        impaired = mending.impaired(job.data, self.hide, self.most, self.random(job, "hide"))
+        fresh = {"period": job.period, "epoch": 0, "awaits": False, "number": number}
+        return {**fresh, "params": params, "moments": None, "impaired": impaired}
+
+    def improved(self, job, note):
+        """Return the notes after the optimiser's step, with the gradients of those who have judged this offer."""
+        foreign = job.download["parts"] if job.download and job.download["number"] == note["number"] else []
+        seed = ops.seed_steps(torch.tensor([job.seed], device=self.task.device), 0, 1)
+        grads = self.neighgen.gradients(note["params"], note["impaired"], foreign, self.random(job, "noise"), seed)
+        params, moments = stepped(note["params"], grads, note["moments"], self.generator_lr, self.generator_decay)
+        return {**note, "params": params, "moments": moments, "epoch": note["epoch"] + 1, "awaits": False}
+
+    def judge(self, job):
+        """Return the gradients of each offer; none where the client has no edge to judge by."""
+        return {key: self.judged(job, key, offer) for key, offer in self.judgeable(job).items()}
+
+    def judged(self, job, key, offer):
+        """Return the gradients of one offer against random neighbours of the client's own."""
+        noise = self.random(job, "judge", key)
+        true = mending.strangers(job.data, len(offer["latents"]), self.most, noise)
+        return self.neighgen.judged(offer["generator"], offer["latents"], true, noise)
+
+    def judgeable(self, job):
+        """Return the offers that the client can judge."""
+        return job.download if job.data["edges"].shape[1] else {}
+
+    def random(self, job, *what):
+        """Return a generator of the job's own for this."""
+        return torch.Generator().manual_seed(integer(job.seed, "fedsage_plus", *what))
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        if job.step == "judge":
+            offers = self.judgeable(job).items()
+            return {key: {"generator": one["generator"], "latents": one["latents"]} for key, one in offers}
+        if job.step == "offer":
+            if not self.due(job):
+                return {}
+            latents = Spec((int(job.data["train"].sum()), self.latent), "float32")
+            return {"number": 0, "generator": self.neighgen.like(), "latents": latents}
+        return super().upload_like(job)
+
+    # ---- what it costs
+
+    def effort(self, job):
+        """Return the mended graph's work against the client's own graph's in training, nothing in other steps."""
+        through = self.is_mended(job) and job.memory["mended"]["through"]
+        if job.step != "train":
+            return 0.0
+        return self.mended_flops(job.data) / self.task.flops(job.data) if through else 1.0
+
+    def extra_steps(self, job):
+        """Return the generator's work, in training steps of the client's own graph."""
+        operations = {"offer": self.offer_flops, "judge": self.judge_flops}.get(job.step, lambda job: 0.0)(job)
+        return operations / self.task.flops(job.data) if operations else 0.0
+
+    def offer_flops(self, job):
+        """Return the operations of the awaited step (Adam: 12 a number), and of the offer or of mending."""
+        due = self.due(job)
+        if due is None:
+            return 0.0
+        neighgen, graph = self.neighgen, job.data
+        encoding = neighgen.encoder.flops(graph, self.latent)
+        total = encoding if due else encoding + neighgen.flops(len(graph["y"]))
+        note = job.memory.get("generator")
+        if note is None or note["period"] != job.period or not note["awaits"]:
+            return total
+        numbers = tree.count(note["params"]) + tree.count(job.download)
+        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + self.mended_flops(graph)
+        return total + step + 12.0 * numbers
+
+    def judge_flops(self, job):
+        """Return the operations of a pass through fGen and back for each offer."""
+        return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
+
+    def mended_flops(self, graph):
+        """Return a training step's operations on the mended graph, by the number of vertices it should have."""
+        model, vertices, edges = self.task.model, len(graph["y"]), graph["edges"].shape[1]
+        hidden = int(self.hide * int(graph["val"].sum()))
+        new = min(self.most * vertices, edges * hidden / max(1, vertices))
+        nonzeros, total = layout.of(graph).nonzeros + new * self.task.features, 0.0
+        for inputs, outputs in pairwise(model.widths(self.task.features, self.task.classes)):
+            total += model.layer_flops(vertices + new, edges + 2 * new, nonzeros, inputs, outputs)
+            nonzeros = (vertices + new) * outputs
+        return 3 * total

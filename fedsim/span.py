@@ -1,0 +1,51 @@
+"""Where an option of an algorithm may be tuned: an interval, steps within one, or a list of choices.
+
+An algorithm's class declares its spans under `tunes`.  Numbers are kept to three significant digits, so that what a
+written scenario says is exactly what was tried.  Whole numbers are listed as choices.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """From `low` to `high`, both included: evenly, in steps of `step`, or evenly in the logarithm; or one of `choices`.
+
+    Raises ValueError where it holds no two values, says two of these at once, or has an end of more than three digits.
+    """
+
+    low: float = 0.0
+    high: float = 0.0
+    step: float | None = None
+    log: bool = False
+    choices: tuple[int | float | str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what means nothing."""
+        if self.choices:
+            if len(set(self.choices)) < 2 or (self.low, self.high, self.step, self.log) != (0, 0, None, False):
+                raise ValueError(f"{self}: choices are two different ones at least, and stand alone")
+        elif not self.low < self.high or (self.log and (self.low <= 0 or self.step is not None)):
+            raise ValueError(f"{self}: low is below high; a logarithm needs a low above 0 and has no step")
+        elif (self.kept(self.low), self.kept(self.high)) != (self.low, self.high):
+            raise ValueError(f"{self.low} to {self.high}: three digits at most, as of the values between")
+
+    def kept(self, value: int | float | str) -> int | float | str:
+        """Return a value of the span as it is tried and written: a choice as it is, a number to three digits."""
+        return value if self.choices else float(f"{value:.3g}")
+
+    def holds(self, value: object) -> bool:
+        """Return whether it is a value that could be tried."""
+        if self.choices:
+            return value in self.choices
+        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+            return False
+        steps = (value - self.low) / self.step if self.step else 0.0
+        return abs(steps - round(steps)) < 1e-8
+
+    def __str__(self) -> str:
+        """Return the span in words."""
+        if self.choices:
+            return " or ".join(map(str, self.choices))
+        how = ", log" if self.log else f", step {self.step:g}" if self.step else ""
+        return f"{self.low:g} to {self.high:g}{how}"

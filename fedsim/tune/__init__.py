@@ -1,0 +1,1 @@
+"""Tuning: the same number of trials for every algorithm of a scenario, judged on validation data alone."""

@@ -1,0 +1,66 @@
+"""Where trials are run: ordinary points of one folder, through the same sweep and engine as a scenario's own.
+
+Points that are there already are not run again, so that a search that was interrupted goes on where it was.  Those
+that fail are run once in a search, and once more when it is continued.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedsim.display import Display
+from fedsim.engines.local import Local
+from fedsim.progress import Progress
+from fedsim.scenario import Point
+from fedsim.sweep import Engine, Row, Run, Sweep
+
+
+@dataclass
+class Bench:
+    """The folder of trials, the text of the scenario that they are of, and who is shown how they go.
+
+    It is what the sweeps of a search report to, and passes on what concerns the search as a whole.
+    """
+
+    out: Path
+    given: str
+    data: Path
+    run_point: Run
+    jobs: int
+    display: Display
+    fresh: bool = False
+    engine: Callable[[int], Engine] = Local
+    rows: dict[str, Row] = field(default_factory=dict)
+    _points: dict[str, Point] = field(default_factory=dict)  # those that have not failed
+
+    def run(self, points: Sequence[Point]) -> dict[str, Row]:
+        """Run those that have not been run yet, and return the rows of all points so far by id.
+
+        Raises UserError as a sweep does: where the folder cannot be used, or the first points show a mistake.
+        """
+        new = {point.id: point for point in points if point.id not in self.rows}
+        self.display.done += len(points) - len(new)
+        if new:
+            # All that were tried, so that summary.csv lists them all; the finished ones are only read.
+            sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data)
+            engine = self.engine(min(self.jobs, max(len(sweep.unfinished(self.fresh)), 1)))
+            ended = sweep.run(self.run_point, engine, self, self.fresh)
+            self.fresh = False
+            self.rows |= {row["point"]: row for row in ended}
+            self._points |= {id: point for id, point in new.items() if self.rows[id]["status"] != "failed"}
+        return self.rows
+
+    def begin(self, points: int, finished: int) -> None:
+        """Count what an earlier search has left; how many points there are in all was told before."""
+        self.display.done += finished - len(self._points)
+
+    def told(self, point: Point, progress: Progress) -> None:
+        """Pass on how far a point has come."""
+        self.display.told(point, progress)
+
+    def ended(self, point: Point, row: Row, message: str) -> None:
+        """Pass on that a point has ended."""
+        self.display.ended(point, row, message)
+
+    def note(self, text: str) -> None:
+        """Keep to oneself that there are other points: they are the trials to come of an earlier search."""

@@ -1,0 +1,117 @@
+"""What is tuned of a scenario: its algorithms as they are written there, what of each, and on which points.
+
+An entry is an algorithm with the options that the scenario gives it.  Those that its class names in `tunes` are tuned,
+whatever they were; the others stay, so that two presets of one algorithm are two entries.  A trial of an entry is all
+its points (seeds, orders, networks ...) with the options tried, scored on validation data and on nothing else.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedsim import find, grid
+from fedsim.errors import Problem, ScenarioError
+from fedsim.scenario import Part, Point
+from fedsim.span import Span
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An algorithm of the scenario: as written, its name in tables, what may be tuned, the values written, its points.
+
+    `written` holds the values that the tuned options have as the scenario stands, defaults included.
+    """
+
+    part: Part
+    label: str
+    spans: Mapping[str, Span]
+    written: Options
+    points: tuple[Point, ...]
+
+    def with_options(self, options: Options) -> Part:
+        """Return the entry with these options in place of those written."""
+        return Part(name=self.part.name, options={**self.part.options, **options})
+
+    def lowest(self) -> Part:
+        """Return the entry with every tuned option at the beginning of its span."""
+        return self.with_options(
+            {name: span.choices[0] if span.choices else span.low for name, span in self.spans.items()}
+        )
+
+    def holds(self, options: Options) -> bool:
+        """Return whether these values of the tuned options all lie within their spans."""
+        return all(span.holds(options[name]) for name, span in self.spans.items())
+
+    def trial(self, part: Part, options: Options) -> list[Point]:
+        """Return the entry's points with this part in its place, scored by the headline on validation data only."""
+        told = ", ".join(f"{name}={value}" for name, value in options.items())
+        axes = {"algorithm": self.label, "options": told or "as written"}
+        return [_trial_point(point, part, axes) for point in self.points]
+
+
+def entries(points: Sequence[Point]) -> list[Entry]:
+    """Return the entries of these points, in order of their first appearance.
+
+    Raises ScenarioError where there is nothing to tune or nothing to tune on.
+    """
+    _refuse_what_cannot_be_scored(points)
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(key(_part(point)), []).append(point)
+    parts = [_part(group[0]) for group in groups.values()]
+    labels = grid.labels([part.model_dump() for part in parts])
+    found = [_entry(p, str(label), group) for p, label, group in zip(parts, labels, groups.values(), strict=True)]
+    if not any(entry.spans for entry in found):
+        told = f"none of {', '.join(labels)} has anything to tune: no class of them names options in `tunes`"
+        raise ScenarioError([Problem("algorithm", told)])
+    _refuse_twins(found)
+    return found
+
+
+def key(part: Part) -> str:
+    """Return a text that two parts share where they say the same."""
+    return json.dumps([part.name, part.options], sort_keys=True, default=str)
+
+
+def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
+    algorithm = find.build("algorithm", part)
+    if not algorithm.learns:
+        raise ScenarioError([Problem("algorithm", f"{part.name!r} learns nothing that could be scored; leave it out")])
+    written = {name: getattr(algorithm, name) for name in algorithm.tunes}
+    return Entry(part, label, algorithm.tunes, written, tuple(points))
+
+
+def _part(point: Point) -> Part:
+    assert point.scenario.algorithm is not None
+    return point.scenario.algorithm
+
+
+def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
+    for point in points:
+        scenario = point.scenario
+        if scenario.algorithm is None or scenario.data is None:
+            lacks = "algorithm" if scenario.algorithm is None else "data"
+            raise ScenarioError([Problem(lacks, "is missing: nothing is learned, so there is nothing to tune")])
+        if scenario.data.split.val == 0:
+            told = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
+            raise ScenarioError([Problem("data.split.val", told)])
+
+
+def _refuse_twins(found: Sequence[Entry]) -> None:
+    seen: dict[str, Entry] = {}
+    for entry in found:
+        first = seen.setdefault(key(entry.lowest()), entry)
+        if first is not entry:
+            told = f"{first.label} and {entry.label} differ in nothing but what is tuned; keep one of them only"
+            raise ScenarioError([Problem("algorithm", told)])
+
+
+def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:
+    measure = point.scenario.measure
+    only = {"splits": ["val"], "models": measure.models[:1], "metrics": measure.metrics[:1]}
+    changed = {"algorithm": part, "measure": measure.model_copy(update=only)}
+    scenario = point.scenario.model_copy(update=changed)
+    return Point(scenario.id(), scenario, {**point.axes, **axes})

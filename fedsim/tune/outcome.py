@@ -1,0 +1,127 @@
+"""What tuning leaves behind: the trials as CSV, the tuned scenario as YAML, and a table for the console."""
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from fedsim import __version__, scenario_file
+from fedsim.display import NONE, number
+from fedsim.errors import Problem, ScenarioError
+from fedsim.scenario import Part, Point, Scenario
+from fedsim.scenario_file import Document
+from fedsim.sweep import replace, write_table
+from fedsim.tune.entries import Entry, key
+from fedsim.tune.study import Trial
+
+COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed"]
+
+
+def best(trials: Sequence[Trial], entry: Entry) -> Trial | None:
+    """Return an entry's best trial, the first of equals; None where none has a value.
+
+    As written it may lie outside its spans.  Then it cannot be chosen: others that tune the same could not have it.
+    """
+    own = [t for t in trials if t.entry is entry and t.value is not None and entry.holds(t.options)]
+    return max(own, key=lambda trial: trial.value or 0.0, default=None)
+
+
+def write_trials(path: Path, trials: Sequence[Trial]) -> None:
+    """Write the trials so far, a row each; a failed one has no val_am."""
+    rows = [
+        {
+            "algorithm": trial.entry.label, "trial": trial.number, "options": json.dumps(dict(trial.options)),
+            "val_am": trial.value, "points": trial.points, "failed": trial.failed,
+        }
+        for trial in trials
+    ]  # fmt: skip
+    write_table(path, COLUMNS, rows)
+
+
+def table(trials: Sequence[Trial], entries: Sequence[Entry]) -> Table:
+    """Return a row for each entry: how many trials, validation AM as written and at best, and what is chosen."""
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for title, right in (("algorithm", 0), ("trials", 1), ("failed", 1), ("as written", 1), ("best", 1), ("chosen", 0)):
+        made.add_column(title, justify="right" if right else "left", no_wrap=True)
+    for entry in entries:
+        own = [trial for trial in trials if trial.entry is entry]
+        found = best(trials, entry)
+        failed = sum(trial.value is None for trial in own)
+        values = [number(own[0].value), number(found.value) if found else NONE]
+        made.add_row(entry.label, str(len(own)), str(failed), *values, _chosen(found))
+    return made
+
+
+def _chosen(found: Trial | None) -> str:
+    if found is None:
+        return "none: no trial within the spans went well"
+    if not found.entry.spans:
+        return "nothing to tune"
+    told = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
+    return f"{told} (as written)" if found.number == 1 else told
+
+
+def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget: int) -> None:
+    """Write the scenario with each entry as its best trial had it, and a comment on how that was found."""
+    data = tuned(document.data, {key(trial.entry.part): trial.part for trial in chosen})
+    measure = chosen[0].entry.points[0].scenario.measure
+    lines = [
+        f"tuned from {document.path.name} by fedsim {__version__}, --tune {budget}: as many trials for each algorithm",
+        f"objective: AM of {measure.metrics[0]} on validation data, {measure.models[0]} model, mean over the points;",
+        "test data were not scored",
+        *(f"with {flag}" for flag in document.flags.values()),
+        *(_told(trial) for trial in chosen),
+    ]
+    comment = "".join(f"# {line}\n" for told in lines for line in told.splitlines())
+    replace(path, comment + scenario_file.text_of(data))
+
+
+def _told(trial: Trial) -> str:
+    return f"{trial.entry.label}: {number(trial.value)} in trial {trial.number}, {_chosen(trial)}"
+
+
+def tuned(data: Mapping[str, Any], parts: Mapping[str, Part]) -> dict[str, Any]:
+    """Return a scenario's plain data with each part in place of the entry of that key, under the name NAME_tuned."""
+    made = copy.deepcopy({**data, "name": f"{data['name']}_tuned"})
+
+    def changed(raw: Any) -> Any:
+        part = parts.get(key(Part.model_validate(raw)))
+        return raw if part is None else part.model_dump()
+
+    if made.get("algorithm") is not None:
+        made["algorithm"] = changed(made["algorithm"])
+    for axes in _axes(made):
+        if isinstance(axes.get("algorithm"), list):
+            axes["algorithm"] = [changed(raw) for raw in axes["algorithm"]]
+    return made
+
+
+def _axes(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for section in ("grid", "vary"):
+        several = data.get(section)
+        yield from [axes for axes in (several if isinstance(several, list) else [several]) if isinstance(axes, dict)]
+
+
+def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], points: Sequence[Point]) -> None:
+    """Raise ScenarioError where the scenario says an algorithm's options elsewhere than in its entries.
+
+    The scenario is written as if every option were lowest, and must then have the points that it had, with those.
+    """
+    lowest = {key(entry.part): entry.lowest() for entry in entries}
+    data = tuned(document.data, lowest)
+    try:
+        made = [point.id for point in Scenario.model_validate(data).points()]
+    except ScenarioError:
+        made = []
+    except ValueError as error:
+        raise ScenarioError([Problem("name", f"{data['name']!r} cannot be written: {error}")]) from None
+    parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
+    due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
+    if made != due:
+        told = (
+            "its options are set by another axis, or by what goes with a value; to tune them, list each version whole"
+        )
+        raise ScenarioError([Problem("algorithm", f"{told}, as in [fedavg, {{name: power, preset: paper}}]")])
