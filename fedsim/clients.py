@@ -64,7 +64,8 @@ class Backend(Protocol):
 class ClientHost:
     """One client: what it holds, what it remembers, how fast it is (floating-point operations a second).
 
-    `state` is its own where there is no server (gossip, isolated); `notes` are what a codec keeps for it (error feedback).
+    `state` is its own where there is no server (gossip, isolated); `notes` are what a codec keeps for it (error
+    feedback).
     """
 
     __slots__ = ("_jobs", "_last", "_memory", "_seed_of", "data", "notes", "number", "period", "seen", "speed", "state")

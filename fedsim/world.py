@@ -78,7 +78,7 @@ class World:
         return [int(client) for client in chosen]
 
     def state_of(self, client: int) -> State:
-        """Return the state that a client's predictions come from: its own where clients have one (gossip, isolated), else the server's."""
+        """Return the state that a client's predictions come from: its own, or the server's where it has none."""
         own = self.clients[client].state
         return self.server.state if own is None else own
 
