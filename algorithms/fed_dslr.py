@@ -68,13 +68,16 @@ class FedDslr(FedAvg):
         return self.beta or kept / max(1, kept + int(data["train"].sum()))
 
     def effort(self, job):
-        """Count replay's pass over the client's whole graph."""
-        return 2.0 if self.structure and self.replays(job) else 1.0
+        """Count replay's pass over the client's whole graph, or over the buffer where it has no edges."""
+        return 2.0 if self.structure and self.replays(job) else 1 + replay.replayed(job, self.keep)
 
     def extra_steps(self, job):
-        """Count structure learning, each step of which is two passes, in a period's first job with a buffer."""
+        """Count structure learning, each step of which is two passes, in a period's first job with a buffer.
+
+        And the forward pass, a third of a step, on which the buffer is chosen when a period has ended.
+        """
         learns = self.structure and self.replays(job) and self.unconnected(job)
-        return 2.0 * self.structure_steps if learns else 0.0
+        return (2.0 * self.structure_steps if learns else 0.0) + replay.closes(job) / 3
 
     def replays(self, job):
         """Return whether this job will have something to replay, the period that has just ended counted."""

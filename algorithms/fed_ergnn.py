@@ -64,6 +64,18 @@ class FedERGNN(FedAvg):
         new = ops.sum_by_client(data["train"].float(), data)
         return buffer["sizes"] / (new + buffer["sizes"]).clamp(min=1)
 
+    def effort(self, job):
+        """Count the vertices replayed beside the graph's own."""
+        return 1 + replay.replayed(job, self.keep)
+
+    def extra_steps(self, job):
+        """Count the forward pass, a third of a step, whose embedding the rule measures when a period has ended."""
+        return 1 / 3 if self.measures() == "embedding" and replay.closes(job) else 0.0
+
+    def measures(self):
+        """Return what tells where a vertex lies."""
+        return self.on or ("embedding" if self.select == "coverage" else "features")
+
     @torch.no_grad()
     def experience(self, last):
         """Return the best vertices of each class of a period, as a buffer."""
@@ -73,7 +85,7 @@ class FedERGNN(FedAvg):
     def vectors(self, last):
         """Return what tells for some rows where they lie: (n, H)."""
         data = last["data"]
-        if (self.on or ("embedding" if self.select == "coverage" else "features")) == "features":
+        if self.measures() == "features":
             return lambda rows: replay.dense(data, rows)
         z = self.task.embed(tree.stack([last["model"]]), data)
         return lambda rows: z[rows]

@@ -203,17 +203,33 @@ class Power(FedAvg):
         """Return the prototype gradients of a period that the server does not know of, with the class counts."""
         if "encoder" in job.download:
             job.memory["encoder"] = job.download["encoder"]
-        if job.download["known"] == str(job.period):
+        if not self.introduces(job):
             return {}
         labels, means, counts = prototypes.of_classes(job.data, self.task.classes)
         sent = prototypes.gradients(job.memory["encoder"], means, labels)
         both = zip(sent, counts.tolist(), strict=True)
         return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
 
+    def effort(self, job):
+        """Count the vertices replayed beside the graph's own."""
+        return 1 + replay.replayed(job, self.keep) if self.replay else 1.0
+
+    def extra_steps(self, job):
+        """Count two forward passes, a third of a step each, where a period has ended, and Γ's gradients."""
+        steps = 2 / 3 if self.replay and replay.closes(job) else 0.0
+        if self.introduces(job):
+            gamma = tree.count(job.download.get("encoder") or job.memory["encoder"])
+            steps += len(job.data["y"][job.data["train"]].unique()) * 6.0 * gamma / self.task.flops(job.data)
+        return steps
+
+    def introduces(self, job):
+        """Return whether the server does not know the client's period yet."""
+        return self.transfer and job.download["known"] != str(job.period)
+
     def upload_like(self, job):
         """Return a tree as large as the upload: the model, and Γ for each class to be introduced."""
         like = super().upload_like(job)
-        if not self.transfer or job.download["known"] == str(job.period):
+        if not self.introduces(job):
             return like
         gamma = job.download.get("encoder") or job.memory["encoder"]
         classes = len(job.data["y"][job.data["train"]].unique())

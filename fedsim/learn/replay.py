@@ -111,6 +111,23 @@ def closed(job: Job, select: Callable[[dict[str, Any]], Graph]) -> Graph:
     return buffer
 
 
+def closes(job: Job) -> bool:
+    """Return whether this job is the first since a period of the client's has ended."""
+    last = job.memory.get("last")
+    return last is not None and last["period"] != job.period
+
+
+def replayed(job: Job, keep: int) -> float:
+    """Return how many vertices the job replays, as a share of its graph's: what replay adds to a step, about."""
+    buffer, rows = job.memory.get("buffer"), 0
+    if buffer is not None:
+        rows += len(buffer["y"])
+    if closes(job):
+        ended = job.memory["last"]["data"]
+        rows += int(ended["y"][ended["train"]].bincount().clamp(max=keep).sum())
+    return rows / max(1, len(job.data["y"]))
+
+
 def of_each_class(graph: Graph, choose: Callable[[Tensor], Tensor]) -> Graph:
     """Return a buffer of what `choose` picks, as places in the rows that it is given, of each class's training rows."""
     kept = [rows[choose(rows)] for rows in class_rows(graph)]

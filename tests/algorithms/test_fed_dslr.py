@@ -74,7 +74,8 @@ def test_without_structure_it_is_replay_of_the_same_class_rule():
     own, other = history(FedDslr(structure=False, keep=2)), history(FedERGNN(keep=2))
     assert same(own[0]["model"], other[0]["model"])
     assert torch.equal(own[1][-1]["buffer"]["x"], other[1][-1]["buffer"]["x"])
-    assert own[3] == [(1, 0)] * 6
+    shares, third = [0, 0, 4 / 24, 4 / 24, 8 / 24, 8 / 24], pytest.approx(1 / 3)
+    assert own[3] == [(pytest.approx(1 + share), third if at in (2, 4) else 0) for at, share in enumerate(shares)]
 
 
 def test_its_messages_are_fedavgs():
@@ -90,7 +91,8 @@ def test_its_messages_are_fedavgs():
 
 def test_structure_is_learned_once_a_period_and_billed_then():
     _, memories, _, efforts = history(FedDslr(keep=2, structure_steps=12))
-    assert efforts == [(1, 0), (1, 0), (2, 24), (2, 0), (2, 24), (2, 0)]
+    choosing = pytest.approx(24 + 1 / 3)  # the forward pass on which a period's vertices are chosen
+    assert efforts == [(1, 0), (1, 0), (2, choosing), (2, 0), (2, choosing), (2, 0)]
     held = [memory.get("attached") for memory in memories[1:]]
     assert held[0] is held[1] is None
     assert held[2] is held[3]
@@ -112,10 +114,11 @@ def test_a_period_without_a_training_vertex_learns_no_structure():
     never = torch.zeros(24, dtype=torch.bool)
     idle = with_masks(PERIODS[1], never, PERIODS[1]["val"], PERIODS[1]["test"])
     _, memories, _, efforts = history(FedDslr(structure_steps=3), [PERIODS[0], idle, PERIODS[2]])
-    assert efforts == [(1, 0), (1, 0), (1, 0), (1, 0), (2, 6), (2, 0)]
+    kept = pytest.approx(1 + 2 / 24)  # two vertices are held, of a graph of 24
+    assert efforts == [(1, 0), (1, 0), (kept, pytest.approx(1 / 3)), (kept, 0), (2, pytest.approx(6 + 1 / 3)), (2, 0)]
     assert "attached" not in memories[4]
     assert memories[5]["attached"]["graph"]["y"][24:].tolist() == [0, 1]
-    assert history(FedDslr(structure_steps=3), [idle, idle])[3] == [(1, 0)] * 4
+    assert history(FedDslr(structure_steps=3), [idle, idle])[3] == [(1, 0), (1, 0), (1, pytest.approx(1 / 3)), (1, 0)]
 
 
 def test_the_pairs_come_from_the_jobs_seed_alone():

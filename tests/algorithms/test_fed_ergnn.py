@@ -164,6 +164,21 @@ def test_a_large_class_is_sampled_by_the_jobs_seed():
     assert kept(FedERGNN(select="other_class", sample=30, keep=2), data, 5)[0] == [10.0, 20.0]
 
 
+def test_what_is_replayed_and_chosen_by_is_billed():
+    algorithm = bound(FedERGNN(keep=2))
+    _, memories, _ = history(algorithm)
+
+    def job(period, memory):
+        return Job(0, "train", period, {}, PERIODS[period], memory, 0)
+
+    vertices = len(PERIODS[0]["y"])
+    assert (algorithm.effort(job(0, {})), algorithm.extra_steps(job(0, {}))) == (1, 0)
+    # the first job of a period counts what it is about to keep of the one before, the next finds it in the buffer
+    assert [algorithm.effort(job(1, memory)) for memory in memories[2:4]] == [1 + 4 / vertices] * 2
+    assert [algorithm.extra_steps(job(1, memory)) for memory in memories[2:4]] == [1 / 3, 0]
+    assert bound(FedERGNN(select="mean")).extra_steps(job(1, memories[2])) == 0
+
+
 def test_without_beta_the_new_period_weighs_as_much_as_the_buffer_holds():
     algorithm = bound(FedERGNN(beta=None))
     params = tree.stack([algorithm.task.init()] * 3)

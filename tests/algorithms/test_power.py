@@ -143,6 +143,23 @@ def test_a_lost_upload_is_sent_again_and_a_late_joiner_introduces_itself():
     assert "prototypes" in early.reply(state, graph([4, 5]), 1).upload
 
 
+def test_what_is_computed_beside_training_is_billed():
+    algorithm = made(Power(keep=2, rebuild_steps=1, restarts=0))
+    state, client, data = algorithm.start(), Client(algorithm, 0), graph([0, 1])
+    first = Job(0, "train", 0, algorithm.download(state, 0, "train"), data, {}, 0)
+    gamma = 2 * 6.0 * tree.count(state["encoder"]) / algorithm.task.flops(data)
+    assert algorithm.effort(first) == 1
+    assert algorithm.extra_steps(first) == pytest.approx(gamma)  # of two classes
+    state = algorithm.update(state, [client.reply(state, data, 0)], "train")
+    download = algorithm.download(state, 0, "train")
+    assert algorithm.extra_steps(Job(0, "train", 0, download, data, client.memory, 0)) == 0
+    later = Job(0, "train", 1, download, data, client.memory, 0)
+    assert algorithm.effort(later) == 1 + 4 / len(data["y"])
+    assert algorithm.extra_steps(later) == pytest.approx(2 / 3 + gamma)
+    without = made(Power(replay=False, transfer=False))
+    assert (without.effort(later), without.extra_steps(later)) == (1, 0)
+
+
 def test_experience_is_kept_when_a_period_ends_one_a_class_and_chosen_by_both_models():
     algorithm = made(Power(keep=2, rebuild_steps=5))
     state, client = algorithm.start(), Client(algorithm, 0)
