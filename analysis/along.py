@@ -31,11 +31,11 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
 
 def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
     """Chart a headline along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no interval),
-    n, replicates (what they are); fractions.
+    n, replicates (what they are); fractions.  Intervals are drawn as far as a share can go; the table has all of them.
     """
     known = frame.dropna(subset="mean")
-    rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]))
-    rows = rows.assign(high=known["high"].fillna(known["mean"]))
+    rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))
+    rows = rows.assign(high=known["high"].fillna(known["mean"]).clip(upper=1.0))
     kinds = list(dict.fromkeys(known["replicates"]))
     over = kinds[0] if len(kinds) == 1 else replicates_told(known)
     note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"{over}: no interval is known"

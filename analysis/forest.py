@@ -1,6 +1,6 @@
 """The chart of a ranking: each method's mean and interval, best on top, one panel a condition.
 
-Not drawn: conditions beyond the first dozen, which are in the table, and paired differences.
+Not drawn: what of an interval lies outside of 0 to 100 %, conditions beyond the first dozen, which are in the table, and paired differences.
 """
 
 from typing import Any
@@ -23,7 +23,9 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
     rows = known.assign(column=labels, row="")
     rows = rows[rows["column"].isin(conditions[:MOST_PANELS])]
     # an interval that is not known is drawn as none, not as a wide one
-    rows = rows.assign(low=rows["low"].fillna(rows["mean"]), high=rows["high"].fillna(rows["mean"]))
+    rows = rows.assign(
+        low=rows["low"].fillna(rows["mean"]).clip(lower=0.0), high=rows["high"].fillna(rows["mean"]).clip(upper=1.0)
+    )
     down = alt.Y("algorithm:N", title=None, sort=alt.EncodingSortField("rank", op="min"))
     across: dict[str, Any] = {"title": f"{measure} (mean, 95 % interval)"}
     across |= {"axis": alt.Axis(format="%", tickCount=5), "scale": alt.Scale(zero=False)}
