@@ -1,6 +1,7 @@
 """The chart of a ranking: each method's mean and interval, best on top, one panel a condition.
 
-Not drawn: what of an interval lies outside of 0 to 100 %, conditions beyond the first dozen, which are in the table, and paired differences.
+Not drawn, but in the table: what of an interval lies outside of 0 to 100 %, conditions beyond the first dozen, and
+paired differences.
 """
 
 from typing import Any
