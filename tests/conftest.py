@@ -12,6 +12,6 @@ from hypothesis import HealthCheck, settings
 from scenario_texts import load  # noqa: F401 -- a fixture
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
-pytest.register_assert_rewrite("whole_run_checks")
+pytest.register_assert_rewrite("whole_run_checks", "camps")
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")

@@ -4,20 +4,18 @@ import math
 
 import pytest
 import torch
+from camps import accuracy, added, community, gap, moved, rounds
 
 from algorithms.fed_pub import FedPUB, apart, both_ways, joined
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, bind
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
-from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
-from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 from fedsim.net import wire
 
 
@@ -32,28 +30,6 @@ def graph(seed=0, n=12, features=5, classes=4, edges=20, share=0.5):
     y = torch.randint(classes, (n,), generator=g)
     ends = torch.randint(max(n, 1), (2, edges), generator=g)
     return graph_of(torch.randn(n, features, generator=g), ends, y, train, ~train, ~train)
-
-
-def rounds(algorithm, graphs, asked, seed=0, lr=0.02):
-    """Run one round for each list of clients asked: the final state, the memories, and the jobs of each round."""
-    cohort, memories, state, history = Cohort(algorithm, Trainer(Adam(lr), 3)), {}, algorithm.start(), []
-    for number, clients in enumerate(asked):
-        jobs = [
-            Job(c, "train", 0, algorithm.download(state, c, "train"), graphs[c], dict(memories.get(c, {})),
-                1000 * seed + 100 * number + c)
-            for c in clients
-        ]  # fmt: skip
-        promises = [cohort.submit(job) for job in jobs]
-        assert all(wire.size(promise.value()) == promise.nbytes for promise in promises)
-        replies = [Reply(j.client, number, j.download, p.value()) for j, p in zip(jobs, promises, strict=True)]
-        memories |= {job.client: promise.memory() for job, promise in zip(jobs, promises, strict=True)}
-        state = algorithm.update(state, replies, "train")
-        history.append(replies)
-    return state, memories, history
-
-
-def gap(one, other):
-    return max(float((a - b).abs().max()) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
 
 
 # ---- what travels
@@ -228,17 +204,7 @@ def test_the_embedding_is_the_mean_output_of_the_second_convolution_on_the_proxy
 
 def reply(algorithm, client, number, embedding, samples=1, weight=1.0):
     """A reply whose model is its download plus `number` everywhere."""
-    start = algorithm.start()["model"]
-    update = tree.transform(lambda leaf: torch.full_like(leaf, number), start)
-    upload = {"update": update, "samples": samples, "embedding": torch.tensor(embedding)}
-    return Reply(client, 0, {"model": start}, upload, weight)
-
-
-def added(algorithm, model):
-    """By how much each number of a model is above the first model's, which must be the same everywhere."""
-    over = torch.cat([leaf.flatten() for leaf in tree.leaves(tree.sub(model, algorithm.start()["model"]))])
-    torch.testing.assert_close(over, over[:1].expand_as(over), rtol=0, atol=1e-5)
-    return float(over[0])
+    return moved(algorithm, client, number, samples, weight, embedding=torch.tensor(embedding))
 
 
 EMBEDDINGS = [[1.0, 0.0], [3.0, 3.0], [0.0, -2.0]]
@@ -305,29 +271,6 @@ def test_the_clock_is_charged_the_embedding_and_the_similarities(preset):
 
 
 # ---- what it is for
-
-
-def community(labels, seed, n=24):
-    """Noisy clusters of vertices, joined within, that the client names by its own labels."""
-    g = torch.Generator().manual_seed(seed)
-    cluster = torch.arange(n) % len(labels)
-    x = 1.5 * torch.randn(n, 20, generator=g)
-    x[torch.arange(n), cluster] += 2
-    source = torch.arange(n)
-    target = (source + len(labels) * torch.randint(1, 4, (n,), generator=g)) % n
-    mask = torch.rand(n, generator=g) < 0.5
-    ends = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
-    return graph_of(x, ends, torch.tensor(labels)[cluster], mask, ~mask, ~mask)
-
-
-def accuracy(algorithm, state, memories, graphs):
-    """The mean over clients of what the server would have them predict with."""
-    right = []
-    for client, data in graphs.items():
-        params = tree.stack([algorithm.predictor(state, client, memories[client])])
-        output = algorithm.task.forward(params, data)
-        right.append(float((output.argmax(1) == data["y"])[data["test"]].float().mean()))
-    return sum(right) / len(right)
 
 
 def shares_of(algorithm, state):

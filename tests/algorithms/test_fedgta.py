@@ -4,19 +4,17 @@ import math
 
 import pytest
 import torch
+from camps import accuracy, added, community, gap, moved, rounds
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import bind
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
-from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 from fedsim.net import wire
 
 
@@ -32,49 +30,6 @@ def graph(seed=0, n=12, features=5, classes=4, edges=20):
     return graph_of(torch.randn(n, features, generator=g), ends, y, train, ~train, ~train)
 
 
-def community(labels, seed, n=24, train=0.5):
-    """Noisy clusters of vertices, joined within, that the client names by its own labels."""
-    g = torch.Generator().manual_seed(seed)
-    cluster = torch.arange(n) % len(labels)
-    x = 1.5 * torch.randn(n, 20, generator=g)
-    x[torch.arange(n), cluster] += 2
-    source = torch.arange(n)
-    target = (source + len(labels) * torch.randint(1, 4, (n,), generator=g)) % n
-    mask = torch.rand(n, generator=g) < train
-    ends = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
-    return graph_of(x, ends, torch.tensor(labels)[cluster], mask, ~mask, ~mask)
-
-
-def rounds(algorithm, graphs, asked, seed=0):
-    """Run one round for each list of clients asked: the final state, and the replies of each round."""
-    cohort, memories, state, history = Cohort(algorithm, Trainer(Adam(0.02), 3)), {}, algorithm.start(), []
-    for number, clients in enumerate(asked):
-        downloads = {c: algorithm.download(state, c, "train") for c in clients}
-        jobs = {
-            c: Job(c, "train", 0, downloads[c], graphs[c], dict(memories.get(c, {})), 1000 * seed + 100 * number + c)
-            for c in clients
-        }
-        promises = {c: cohort.submit(job) for c, job in jobs.items()}
-        assert all(wire.size(promise.value()) == promise.nbytes for promise in promises.values())
-        memories |= {c: promise.memory() for c, promise in promises.items()}
-        history.append([Reply(c, number, downloads[c], promises[c].value()) for c in clients])
-        state = algorithm.update(state, history[-1], "train")
-    return state, history
-
-
-def gap(one, other):
-    return max(float((a - b).abs().max()) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
-
-
-def accuracy(algorithm, state, graphs):
-    """The mean over clients of what the server would have them predict with."""
-    shares = []
-    for client, data in graphs.items():
-        output = algorithm.task.forward(tree.stack([algorithm.predictor(state, client, {})]), data)
-        shares.append(float((output.argmax(1) == data["y"])[data["test"]].float().mean()))
-    return sum(shares) / len(shares)
-
-
 # ---- what a client sends
 
 
@@ -82,7 +37,7 @@ def accuracy(algorithm, state, graphs):
 def test_it_sends_the_moments_and_one_number_more_than_fedavg(kind, moments):
     graphs, model = {0: graph(features=30)}, GAT(hidden=64)
     sent = [
-        rounds(made(algorithm, 30, 4, model), graphs, [[0]])[1][0][0].upload
+        rounds(made(algorithm, 30, 4, model), graphs, [[0]])[2][0][0].upload
         for algorithm in (FedGTA(kind=kind, moments=moments), FedAvg())
     ]
     numbers = (2 if kind == "hybrid" else 1) * moments * 4
@@ -94,7 +49,7 @@ def test_it_sends_the_moments_and_one_number_more_than_fedavg(kind, moments):
 def test_the_numbers_are_those_of_the_formulas_written_out():
     """In plain Python and double precision, vertex by vertex, from the trained model's logits."""
     data, algorithm = graph(3), made(FedGTA(moments=3))
-    state, history = rounds(algorithm, {0: data}, [[0]])
+    state, _, history = rounds(algorithm, {0: data}, [[0]])
     logits = algorithm.task.forward(tree.stack([state["last"][0]["model"]]), data).double()
     n, classes, y, train = 12, 4, data["y"].tolist(), data["train"].tolist()
 
@@ -161,19 +116,10 @@ def test_the_confidence_is_never_negative(classes):
 # ---- what the server makes of it
 
 
-def reply(algorithm, client, number, moments, confidence=1.0, samples=1, weight=1.0, download=None):
+def reply(algorithm, client, number, moments, confidence=1.0, samples=1, weight=1.0):
     """A reply whose model is its download plus `number` everywhere."""
-    start = algorithm.start()["model"] if download is None else download
-    update = tree.transform(lambda leaf: torch.full_like(leaf, number), start)
-    upload = {"update": update, "samples": samples, "moments": torch.tensor(moments)}
-    return Reply(client, 0, {"model": start}, {**upload, "confidence": torch.tensor([confidence])}, weight)
-
-
-def added(algorithm, model):
-    """By how much each number of a model is above the first model's, which must be the same everywhere."""
-    over = torch.cat([leaf.flatten() for leaf in tree.leaves(tree.sub(model, algorithm.start()["model"]))])
-    torch.testing.assert_close(over, over[:1].expand_as(over), rtol=0, atol=1e-5)
-    return float(over[0])
+    told = {"moments": torch.tensor(moments), "confidence": torch.tensor([confidence])}
+    return moved(algorithm, client, number, samples, weight, **told)
 
 
 def test_each_client_gets_the_confident_mean_of_those_alike():
@@ -259,8 +205,8 @@ def test_contradicting_clients_are_told_apart_and_each_camp_learns_its_own_rule(
     reached = {}
     for name, plain in {"camps": FedGTA(), "alone": FedGTA(threshold=1.0), "together": FedAvg()}.items():
         algorithm = made(plain, features=20, seed=seed)
-        state, _ = rounds(algorithm, graphs, [list(graphs)] * 10, seed)
-        reached[name] = accuracy(algorithm, state, unseen)
+        state, memories, _ = rounds(algorithm, graphs, [list(graphs)] * 10, seed)
+        reached[name] = accuracy(algorithm, state, memories, unseen)
         if name == "camps":
             assert algorithm.groups(state["last"]) == {c: (0, 2, 4) if c % 2 == 0 else (1, 3, 5) for c in graphs}
     assert reached["camps"] > reached["alone"] + 0.05
@@ -275,5 +221,5 @@ def test_contradicting_clients_are_told_apart_and_each_camp_learns_its_own_rule(
 def test_it_is_by_the_labels_of_training_vertices_alone_that_clients_are_told_apart(train, other, apart):
     graphs = {client: community([0, 1] if client == 0 else other, client, 200, train) for client in range(2)}
     algorithm = made(FedGTA(), features=20)
-    state, _ = rounds(algorithm, graphs, [[0, 1]] * 4)
+    state = rounds(algorithm, graphs, [[0, 1]] * 4)[0]
     assert (algorithm.groups(state["last"])[0] == (0,)) == apart
