@@ -5,10 +5,12 @@ Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, noth
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +19,10 @@ from fedsim import __version__, check, scenario_file
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
+
+if TYPE_CHECKING:
+    from fedsim.engines.local import Local
+    from fedsim.engines.ray import Ray
 
 EXAMPLES = """examples:
   python -m fedsim scenarios/sparse_clients.yaml
@@ -77,17 +83,15 @@ def run(
 ) -> int:
     """Run the points and return the exit code."""
     from fedsim.display import Display, results
-    from fedsim.engines.local import Local
     from fedsim.run import run as run_point
     from fedsim.sweep import Sweep
 
     out = given.out or Path("runs") / scenario.name
     sweep = Sweep(points, as_given(document), out, data_folder(given.data))
     left = len(sweep.unfinished(given.fresh))
-    engine = Local(min(given.jobs or os.cpu_count() or 1, max(left, 1)))
     try:
-        with Display(console) as display:
-            rows = sweep.run(run_point, engine, display, given.fresh)
+        with engine(given, left) as where, Display(console) as display:
+            rows = sweep.run(run_point, where, display, given.fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     console.print(results(rows, [*points[0].axes]))
@@ -111,10 +115,17 @@ def tune(
     from fedsim.tune import command
     from fedsim.tune.bench import Bench
 
-    out, jobs = given.out or Path("runs") / scenario.name, given.jobs or os.cpu_count() or 1
-    data, display = data_folder(given.data), Display(console)
-    bench = Bench(out / "tuning", as_given(document), data, run_point, jobs, display, given.fresh)
-    return command.tune(scenario, document, points, given.tune, bench, console)
+    out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
+    with engine(given) as where:
+        bench = Bench(out / "tuning", as_given(document), data, run_point, where, Display(console), given.fresh)
+        return command.tune(scenario, document, points, given.tune, bench, console)
+
+
+def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":
+    """Return the engine that the flags ask for, not started; None where the number of points is not known."""
+    from fedsim.engines.choose import choose
+
+    return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
 
 
 def as_given(document: Document) -> str:
@@ -166,7 +177,14 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="DIR", help="the folder of the results (default: runs/NAME)")
     add("--tune", type=_trials, metavar="N", help="N trials for each algorithm; then the best options as a scenario")
     add("--jobs", type=_jobs, metavar="N", help="points at the same time (default: as many as CPU cores, at most)")
-    add("--engine", choices=["local"], default="local", help="where the points run")
+    add("--engine", choices=["local", "ray"], default="local", help="where the points run: here, or on a Ray cluster")
+    add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray of this machine's own)")
+    add(
+        "--gpus-per-point",
+        type=_gpus,
+        metavar="N",
+        help="with --engine ray: the share of a GPU for each point, as 0.25",
+    )
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
     add("--fresh", action="store_true", help="remove earlier results of this scenario first")
     add("--no-report", action="store_true", help="make no report at the end")
@@ -181,6 +199,18 @@ def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes of at least 1")
     return int(text)
+
+
+def _gpus(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf or (number > 1 and number != int(number)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a fraction of a GPU, as 0.25, nor a whole number of them"
+        )
+    return number
 
 
 def _trials(text: str) -> int:

@@ -10,6 +10,7 @@ import csv
 import fcntl
 import json
 import os
+import platform
 import re
 import shutil
 import traceback
@@ -33,6 +34,7 @@ RESULTS = [
 ]  # fmt: skip
 TABLES = ("transfers", "updates", "spans", "arrivals", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
+LOCK = ".lock"
 ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -116,7 +118,8 @@ class Sweep:
         good = len(rows)
         watcher.begin(len(self.points), good)
         self._write_summary(rows)
-        with closing(engine.work(rest, partial(attempt, run, self.out, self.data), watcher.told)) as results:
+        job = partial(attempt, run, self.out.absolute(), self.data.absolute())  # workers may be elsewhere
+        with closing(engine.work(rest, job, watcher.told)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
                 if outcome.mistake and not good:
@@ -158,6 +161,10 @@ def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progr
     """Run one point beside its place and move it there when it is done; a failure is returned, not raised."""
     folder = out / f".partial-{point.id}"
     try:
+        if not (out / LOCK).is_file():  # whoever runs the sweep holds it
+            lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
+            raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
+        shutil.rmtree(folder, ignore_errors=True)  # of a worker that has died
         folder.mkdir()
         row = run(point, folder, data, told)
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
@@ -232,7 +239,7 @@ def locked(out: Path) -> Iterator[list[Path]]:
     Folders put into the list that it gives are removed at the end if this call created them and they are empty.
     Raises UserError where the folder cannot be written or another process holds it.
     """
-    new, path = [folder for folder in (out, *out.parents) if not folder.exists()], out / ".lock"
+    new, path = [folder for folder in (out, *out.parents) if not folder.exists()], out / LOCK
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")

@@ -21,7 +21,13 @@ def run(point, folder, data, progress):
         os.kill(os.getpid(), signal.SIGKILL)
     if do == "exit":
         os._exit(3)
+    if do == "once" and not (data / f"{point.id}.died").exists():
+        (data / f"{point.id}.died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if do == "wait":
+        wait_for(data / "heard")
     if do == "sleep":
+        (data / f"{point.id}.asleep").write_text(str(os.getpid()))
         time.sleep(60)
     if do == "interrupt":
         raise KeyboardInterrupt
@@ -38,3 +44,10 @@ def run(point, folder, data, progress):
         "fm": None,
         "target": float("nan"),
     }
+
+
+def wait_for(path):
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)

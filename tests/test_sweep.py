@@ -24,6 +24,13 @@ HERE = Local(1)
 POOL = Local(2, prepare="fake_runs")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ended():
+    """End the workers of the pool, which stay between tests."""
+    yield
+    POOL.close()
+
+
 class Listener:
     def __init__(self):
         self.progress, self.rows, self.messages, self.notes, self.begun = [], [], [], [], None
@@ -183,11 +190,11 @@ def test_a_failed_point_is_tried_again_and_its_log_goes(make):
 
 
 @pytest.mark.parametrize(("do", "told"), [("die", "ended by signal SIGKILL"), ("exit", "ended with exit code 3")])
-def test_a_worker_that_dies_fails_its_point_only(make, do, told):
+def test_a_worker_that_dies_twice_fails_its_point_only(make, do, told):
     swept, listener = make("well", do, "stall", seeds=[1, 2]), Listener()
     rows = swept.run(fake_runs.run, POOL, listener)
     assert [row["status"] for row in rows] == ["done"] * 2 + ["failed"] * 2 + ["stalled"] * 2
-    assert sum(told in message for message in listener.messages) == 2
+    assert sum(told in message and message.startswith("tried 2 times: ") for message in listener.messages) == 2
     assert not [*swept.out.glob(".*")]
 
 
@@ -255,7 +262,8 @@ SLEEPER = """
         axes = {"algorithm.do": ["well", "sleep"], "seed": [1, 2]}
         points = [*Scenario.model_validate(yaml.safe_load(SMALL) | {"grid": axes}).points()]
         try:
-            Sweep(points, SMALL, root / "runs", root).run(fake_runs.run, Local(2, "fake_runs"), Listener())
+            with Local(2, "fake_runs") as engine:
+                Sweep(points, SMALL, root / "runs", root).run(fake_runs.run, engine, Listener())
         except KeyboardInterrupt:
             sys.exit(130)
 """

@@ -50,12 +50,9 @@ def tune(folder, trials, text=TEXT, jobs=1, fresh=False):
     path.write_text(text)
     scenario, document = scenario_file.load(path)
     console, out = Console(file=io.StringIO(), width=200), folder / "out" / "tuning"
-
-    def engine(workers):
-        return Local(workers, prepare="fake_scores")
-
-    bench = Bench(out, document.text, folder, fake_scores.run, jobs, Display(console), fresh, engine)
-    code = command.tune(scenario, document, [*scenario.points()], trials, bench, console)
+    with Local(jobs, prepare="fake_scores") as engine:
+        bench = Bench(out, document.text, folder, fake_scores.run, engine, Display(console), fresh)
+        code = command.tune(scenario, document, [*scenario.points()], trials, bench, console)
     return code, console.file.getvalue(), out
 
 

@@ -1,8 +1,9 @@
 """Points on this machine: in this process, or in a few workers that have imported torch once.
 
 Every worker is a pool of one, with a pipe of its own: when it dies, exactly one point is lost, and the others neither
-notice nor share a lock with it.  Workers leave Ctrl-C to this process and end when it ends.  No GPU is shared out:
-workers on one GPU share its memory as they find it.
+notice nor share a lock with it.  Workers leave Ctrl-C to this process and end when it ends, or when whoever made the
+engine closes it: until then they wait for the next points, with torch imported.  No GPU is shared out: workers on one
+GPU share its memory as they find it.
 """
 
 import importlib
@@ -17,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Self
 
+from fedsim.engines.queue import Died, Queue
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 
@@ -28,24 +30,35 @@ PATIENCE = 0.1  # seconds between two looks at the workers
 TOLD_EVERY = 0.2  # seconds between two reports of a worker
 
 
-@dataclass(frozen=True)
-class Died:
-    """What comes of a point whose worker ended before the point did."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
+@dataclass
 class Local:
-    """Runs points in `jobs` processes; one job is this process itself."""
+    """Runs points in `jobs` processes; one job is this process itself.  A context: leaving it ends the workers."""
 
     jobs: int
     prepare: str = "fedsim.run"  # the module that each worker imports before its first point
+    _slots: "list[Slot]" = field(default_factory=list, init=False, repr=False)
+
+    def __enter__(self) -> Self:
+        """Start nothing yet: workers are started as points need them."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the workers."""
+        self.close()
+
+    def close(self) -> None:
+        """End the workers at once; more points would start new ones."""
+        for slot in self._slots:
+            slot.kill()
+        self._slots.clear()
 
     def work(
         self, points: Sequence[Point], job: Job, told: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
-        """Yield each point with what the job returned, or `Died`, as they end; leaving the loop ends the workers."""
+        """Yield each point with what the job returned, or `Died`, as they end.
+
+        Leaving the loop early ends the workers that are at work; the others wait for the next call.
+        """
         return self._here(points, job, told) if self.jobs == 1 else self._pool(points, job, told)
 
     def _here(
@@ -58,23 +71,24 @@ class Local:
     def _pool(
         self, points: Sequence[Point], job: Job, told: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
-        waiting = list(reversed(points))
-        slots = [Slot(self.prepare) for _ in range(min(self.jobs, len(points)))]
+        queue, slots = Queue(points), self._slots
+        slots += [Slot(self.prepare) for _ in range(min(self.jobs, len(points)) - len(slots))]
         try:
-            while waiting or any(slot.point for slot in slots):
+            while queue or any(slot.point for slot in slots):
                 for slot in slots:
-                    if slot.point is None and waiting:
-                        told(slot.begin(waiting.pop(), job), Progress(0.0, 0.0, None, 0))
+                    if slot.point is None and queue:
+                        told(slot.begin(queue.next(), job), Progress(0.0, 0.0, None, 0))
                 wait([slot.future for slot in slots if slot.future], timeout=PATIENCE, return_when=FIRST_COMPLETED)
                 for slot in slots:
                     for progress in slot.heard():
                         if slot.point:
                             told(slot.point, progress)
                     if slot.future and slot.future.done():
-                        yield slot.end()
+                        yield from queue.ended(*slot.end())
         finally:
             for slot in slots:
-                slot.kill()
+                if slot.point:
+                    slot.kill()
 
 
 @dataclass
@@ -90,18 +104,25 @@ class Slot:
 
     def begin(self, point: Point, job: Job) -> Point:
         """Hand the point to the worker, which is started if there is none, and return it."""
+        try:
+            self._submit(point, job)
+        except BrokenProcessPool:  # the worker has died while it had nothing to do
+            self.kill()
+            self._submit(point, job)
+        self.point = point
+        return point
+
+    def _submit(self, point: Point, job: Job) -> None:
         mouth = None
         if self._pool is None:
             context = get_context("spawn")
             self._ear, mouth = context.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, mouth))
-        self.point = point
         with _deaf():  # the worker inherits that Ctrl-C is not its business
             self.future = self._pool.submit(_obey, job, point)
         self._workers = list((self._pool._processes or {}).values())
         if mouth is not None:
             mouth.close()  # now only the worker holds it, so that its death is an end of file
-        return point
 
     def heard(self) -> Iterator[Progress]:
         """Yield what the worker has told since the last call."""
@@ -114,6 +135,8 @@ class Slot:
     def end(self) -> tuple[Point, Any]:
         """Return the point that has ended and its result, and be free for another."""
         point, future = self.point, self.future
+        for _ in self.heard():
+            pass  # or it would be told of the next point
         assert point is not None
         assert future is not None
         self.point = self.future = None
@@ -126,6 +149,7 @@ class Slot:
 
     def kill(self) -> None:
         """End the worker at once, whatever it does."""
+        self.point = self.future = None
         if self._pool is None:
             return
         for worker in self._workers:

@@ -4,12 +4,11 @@ Points that are there already are not run again, so that a search that was inter
 that fail are run once in a search, and once more when it is continued.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsim.display import Display
-from fedsim.engines.local import Local
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 from fedsim.sweep import Engine, Row, Run, Sweep
@@ -26,10 +25,9 @@ class Bench:
     given: str
     data: Path
     run_point: Run
-    jobs: int
+    engine: Engine
     display: Display
     fresh: bool = False
-    engine: Callable[[int], Engine] = Local
     rows: dict[str, Row] = field(default_factory=dict)
     _points: dict[str, Point] = field(default_factory=dict)  # those that have not failed
 
@@ -43,8 +41,7 @@ class Bench:
         if new:
             # All that were tried, so that summary.csv lists them all; the finished ones are only read.
             sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data)
-            engine = self.engine(min(self.jobs, max(len(sweep.unfinished(self.fresh)), 1)))
-            ended = sweep.run(self.run_point, engine, self, self.fresh)
+            ended = sweep.run(self.run_point, self.engine, self, self.fresh)
             self.fresh = False
             self.rows |= {row["point"]: row for row in ended}
             self._points |= {id: point for id, point in new.items() if self.rows[id]["status"] != "failed"}

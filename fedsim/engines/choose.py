@@ -1,0 +1,29 @@
+"""The engine that the command line names, from the flags that concern it."""
+
+import os
+
+from fedsim.engines.local import Local
+from fedsim.engines.ray import Ray
+from fedsim.errors import UserError
+
+NAMES = ("local", "ray")
+
+
+def choose(
+    name: str, jobs: int | None, gpus: float | None, address: str | None, points: int | None = None
+) -> Local | Ray:
+    """Return the engine for so many points (None: not known), not started.
+
+    Raises UserError where a flag is given that means nothing to this engine.
+    """
+    if name == "ray":
+        return Ray(jobs, address, gpus or 0.0)
+    if gpus is not None:
+        mend = "leave it out, or give --engine ray"
+        raise UserError(
+            f"--gpus-per-point: the engine local shares no GPU out, its workers share what there is; {mend}"
+        )
+    if address is not None:
+        raise UserError("--ray-address means nothing to the engine local; leave it out, or give --engine ray")
+    most = jobs or os.cpu_count() or 1
+    return Local(most if points is None else min(most, max(points, 1)))

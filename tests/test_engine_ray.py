@@ -1,0 +1,218 @@
+"""Points through a real Ray of this machine's own, and through a cluster that a second process finds by its address."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fake_runs
+import pytest
+import yaml
+from small_points import PLAIN
+from test_engines import swept, workers
+from test_sweep import Listener, alive, names
+
+from fedsim import sweep
+from fedsim.engines.local import Local
+from fedsim.engines.ray import Ray
+from fedsim.errors import ScenarioError, UserError
+from fedsim.run import run
+from fedsim.scenario import Scenario
+
+ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
+
+HERE = Path(__file__).parent
+PATHS = os.pathsep.join([str(HERE), str(HERE.parent)])
+TWO = yaml.safe_dump({**PLAIN, "grid": {"algorithm": ["fedavg", "fed_ergnn"]}})
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", PATHS)  # for the workers
+        patched.delenv("RAY_ADDRESS", raising=False)
+        with Ray(2) as engine:
+            yield engine
+        assert not ray.is_initialized()
+
+
+@pytest.fixture
+def address(engine, tmp_path):
+    """The address of the same Ray, for other processes."""
+    (tmp_path / "first").mkdir()
+    swept(tmp_path / "first", "well").run(fake_runs.run, engine, Listener())
+    return ray.get_runtime_context().gcs_address
+
+
+def test_every_point_is_run_once_by_another_process_and_kept_whole(tmp_path, engine):
+    points, listener = swept(tmp_path, "well", "stall", seeds=[3, 1]), Listener()
+    rows = points.run(fake_runs.run, engine, listener)
+    ids = [point.id for point in points.points]
+    assert [row["point"] for row in rows] == ids
+    assert [row["status"] for row in rows] == ["done", "done", "stalled", "stalled"]
+    assert names(points.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
+    assert all(names(points.out / name) == sorted(sweep.FILES) for name in ids)
+    assert len(workers(tmp_path)) == 4
+    assert os.getpid() not in workers(tmp_path)
+
+
+def test_points_tell_how_far_they_are(tmp_path, engine):
+    class Hearer(Listener):
+        def told(self, point, progress):
+            super().told(point, progress)
+            if progress.share == 0.5:
+                (tmp_path / "heard").touch()
+
+    listener = Hearer()
+    [row] = swept(tmp_path, "wait").run(fake_runs.run, engine, listener)
+    assert row["status"] == "done"
+    assert listener.progress[-1] == (row["point"], 0.5)
+
+
+def test_a_worker_that_dies_twice_fails_its_point_only_and_ray_says_nothing(tmp_path, engine, capfd):
+    listener = Listener()
+    rows = swept(tmp_path, "well", "die", "once", "fail").run(fake_runs.run, engine, listener)
+    assert [row["status"] for row in rows] == ["done", "failed", "done", "failed"]
+    told = dict(zip([row["algorithm.do"] for row in listener.rows], listener.messages, strict=True))
+    assert told["die"].startswith("tried 2 times: its worker process ended (WorkerCrashedError: ")
+    assert told["fail"].startswith("RuntimeError: the numbers do not add up (")
+    assert not [*(tmp_path / "runs").glob(".*")]
+    time.sleep(0.5)  # Ray tells from a thread of its own
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_mistake_before_any_point_has_finished_leaves_nothing(tmp_path, engine):
+    with pytest.raises(ScenarioError):
+        swept(tmp_path, "mistake", seeds=[1, 2]).run(fake_runs.run, engine, Listener())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_leaving_early_cancels_the_others_and_the_engine_can_go_on(tmp_path, engine):
+    class Impatient(Listener):
+        def ended(self, point, row, message):
+            wait_until(None, lambda: sleepers(tmp_path))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path, "well", "sleep").run(fake_runs.run, engine, Impatient())
+    assert not any(map(alive, sleepers(tmp_path)))
+    assert not [*(tmp_path / "runs").glob(".*")]
+    rows = swept(tmp_path, "well", "stall").run(fake_runs.run, engine, Listener())
+    assert [row["status"] for row in rows] == ["done", "stalled"]
+
+
+def test_no_more_points_run_at_a_time_than_jobs(tmp_path, engine, monkeypatch):
+    class Slow(Listener):
+        def told(self, point, progress):
+            if progress.share == 0.5 and not (tmp_path / "heard").exists():
+                time.sleep(1.0)  # in which a second point would end
+                (tmp_path / "heard").touch()
+
+    engine._connected()  # with CPUs for two
+    monkeypatch.setattr(engine, "jobs", 1)
+    rows = swept(tmp_path, "wait", "well").run(fake_runs.run, engine, Slow())
+    order = [line.split()[0] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert order == [row["point"] for row in rows]
+
+
+def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
+    def nowhere(point, folder, data, progress):
+        raise AssertionError("never begun")
+
+    nowhere.__module__, nowhere.__qualname__ = "fake_nowhere", "nowhere"
+    module = type(sys)("fake_nowhere")
+    module.nowhere = nowhere
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "fake_nowhere", module)
+        with pytest.raises(UserError, match=r"a worker of Ray could not begin .*fake_nowhere.*: install this version"):
+            swept(tmp_path, "well").run(nowhere, engine, Listener())
+
+
+def without_real_time(path):
+    with path.open(newline="") as file:
+        rows = [*csv.reader(file)]
+    column = rows[0].index("real_seconds")
+    return [row[:column] + row[column + 1 :] for row in rows]
+
+
+def test_both_engines_leave_the_same_bytes(tmp_path, engine):
+    outs = []
+    for name, where in (("ray", engine), ("local", Local(1))):
+        points = [*Scenario.model_validate(yaml.safe_load(TWO)).points()]
+        outs.append(tmp_path / name)
+        sweep.Sweep(points, TWO, outs[-1], tmp_path).run(run, where, Listener())
+    far, near = outs
+    assert without_real_time(far / "summary.csv") == without_real_time(near / "summary.csv")
+    assert len(without_real_time(far / "summary.csv")) == 3
+    assert names(far) == names(near)
+    for path in near.glob("*/*"):
+        if path.name != "row.json":
+            assert path.read_bytes() == (far / path.relative_to(near)).read_bytes(), path
+
+
+SLEEPER = """
+    import signal, sys
+    from pathlib import Path
+    import fake_runs
+    from fedsim.engines.ray import Ray
+    from test_engines import swept
+    from test_sweep import Listener
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    try:
+        with Ray() as engine:
+            swept(Path(sys.argv[1]), "well", "sleep").run(fake_runs.run, engine, Listener())
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_the_points_of_a_cluster_end_with_the_sweep(tmp_path, address, sent):
+    script, root = tmp_path / "sleeper.py", tmp_path / "second"
+    root.mkdir()
+    script.write_text(textwrap.dedent(SLEEPER))
+    running = subprocess.Popen(
+        [sys.executable, str(script), str(root)],
+        env={**os.environ, "PYTHONPATH": PATHS, "RAY_ADDRESS": address},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    asleep = wait_until(running, lambda: sleepers(root))
+    os.killpg(running.pid, sent)
+    told, _ = running.communicate(timeout=30)
+    assert running.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
+    assert told == b""
+    wait_until(None, lambda: not any(map(alive, asleep)))
+    if sent == signal.SIGINT:
+        assert not [*root.glob("runs/.*")]
+
+
+def sleepers(root):
+    return [int(text) for path in root.glob("*.asleep") if (text := path.read_text())]
+
+
+def wait_until(running, holds):
+    until = time.monotonic() + 60
+    while not (found := holds()):
+        assert running is None or running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+def test_the_command_line_runs_points_on_the_cluster_it_is_told_of(tmp_path, address):
+    (tmp_path / "small.yaml").write_text(TWO)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsim", "small.yaml", "--engine", "ray", "--ray-address", address, "--no-report",
+         "--out", "out"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ray" not in done.stdout
+    assert [row[1] for row in without_real_time(tmp_path / "out" / "summary.csv")] == ["status", "done", "done"]

@@ -1,0 +1,213 @@
+"""What engines have in common, and what the local one keeps between two calls."""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import fake_runs
+import pytest
+import yaml
+from scenario_texts import SMALL
+from test_sweep import Listener, alive, names
+
+from fedsim import __main__ as command_line
+from fedsim.engines import choose, queue
+from fedsim.engines.local import Local, Slot
+from fedsim.engines.queue import Died, Queue
+from fedsim.engines.ray import Ray
+from fedsim.errors import UserError
+from fedsim.scenario import Scenario
+from fedsim.sweep import LOCK, Sweep, attempt
+
+
+def swept(root, *does, seeds=(1,)):
+    axes = {"algorithm.do": list(does), "seed": list(seeds)}
+    points = [*Scenario.model_validate(yaml.safe_load(SMALL) | {"grid": axes}).points()]
+    return Sweep(points, SMALL, root / "runs", root)
+
+
+def workers(root):
+    """Processes that have run points, in order."""
+    return [int(line.split()[1]) for line in (root / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def pool():
+    with Local(2, prepare="fake_runs") as engine:
+        yield engine
+
+
+def test_workers_stay_for_the_next_points_and_end_with_the_engine(tmp_path, pool):
+    swept(tmp_path, "well", seeds=[1, 2, 3]).run(fake_runs.run, pool, Listener())
+    first = set(workers(tmp_path))
+    swept(tmp_path, "well", "stall", seeds=[4, 5]).run(fake_runs.run, pool, Listener())
+    assert len(workers(tmp_path)) == 7
+    assert len(first | set(workers(tmp_path))) <= 2
+    assert os.getpid() not in first
+    pool.close()
+    assert not any(map(alive, workers(tmp_path)))
+
+
+def test_no_more_workers_are_started_than_there_are_points(tmp_path):
+    with Local(8, prepare="fake_runs") as pool:
+        swept(tmp_path, "well").run(fake_runs.run, pool, Listener())
+        assert len(pool._slots) == 1
+
+
+def test_a_worker_that_dies_between_two_calls_costs_nothing(tmp_path, pool):
+    swept(tmp_path, "well").run(fake_runs.run, pool, Listener())
+    [idle] = workers(tmp_path)
+    os.kill(idle, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while alive(idle):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    rows = swept(tmp_path, "well", "stall").run(fake_runs.run, pool, Listener())
+    assert [row["status"] for row in rows] == ["done", "stalled"]
+    assert idle not in workers(tmp_path)[1:]
+
+
+def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / LOCK).touch()
+    [point], slot = swept(tmp_path, "well").points, Slot("fake_runs")
+    try:
+        slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path))
+        assert slot.future.result(timeout=60).row
+        assert slot._ear.poll()
+        slot.end()
+        assert [*slot.heard()] == []
+    finally:
+        slot.kill()
+
+
+def test_leaving_early_ends_those_at_work_and_the_engine_can_go_on(tmp_path, pool):
+    class Impatient(Listener):
+        def ended(self, point, row, message):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path, "well", "sleep").run(fake_runs.run, pool, Impatient())
+    assert not any(slot.point for slot in pool._slots)
+    assert len(names(tmp_path / "runs")) == 3
+    rows = swept(tmp_path, "well", "stall").run(fake_runs.run, pool, Listener())
+    assert [row["status"] for row in rows] == ["done", "stalled"]
+    assert len(workers(tmp_path)) == 2
+
+
+def test_a_point_whose_worker_died_once_is_run_again(tmp_path, pool):
+    listener = Listener()
+    rows = swept(tmp_path, "once", "well").run(fake_runs.run, pool, listener)
+    assert [row["status"] for row in rows] == ["done", "done"]
+    assert listener.messages == ["", ""]
+    assert len([*tmp_path.glob("*.died")]) == 1
+
+
+def test_a_point_waits_again_after_all_others_and_twice_is_enough(tmp_path):
+    first, second = swept(tmp_path, "well", seeds=[1, 2]).points
+    line = Queue([first, second])
+    assert line.next() is first
+    assert line.ended(first, Died("it fell")) == []
+    assert line.next() is second
+    assert line.ended(second, None) == [(second, None)]
+    assert line.next() is first
+    assert line.ended(first, Died("it fell again")) == [(first, Died("tried 2 times: it fell again"))]
+    assert not line
+    assert queue.TRIES == 2
+
+
+def test_a_machine_that_does_not_share_the_folder_is_told(tmp_path):
+    [point] = swept(tmp_path, "well").points
+    (tmp_path / "runs").mkdir()
+    outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None)
+    assert "must share this folder under this name" in str(outcome.mistake)
+    (tmp_path / "runs" / LOCK).touch()
+    assert attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None).row["updates"] == 3
+
+
+# ---- the flags
+
+
+def test_the_engine_is_the_one_named_with_what_the_flags_say():
+    assert choose.choose("local", 3, None, None) == Local(3)
+    assert choose.choose("local", 3, None, None, points=2) == Local(2)
+    assert choose.choose("local", None, None, None, points=0) == Local(1)
+    assert choose.choose("ray", 3, 0.25, "auto", points=2) == Ray(3, "auto", 0.25)
+    assert choose.choose("ray", None, None, None) == Ray()
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def call(*flags):
+        try:
+            code = command_line.main(["small.yaml", *flags])
+        except SystemExit as left:
+            code = left.code
+        assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+        return code, capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
+        (["--ray-address", "auto"], "fedsim: --ray-address means nothing to the engine local"),
+        (["--tune", "2", "--gpus-per-point", "1"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
+        (["--engine", "ray", "--gpus-per-point", "1.5"], "'1.5' is neither a fraction of a GPU"),
+        (["--engine", "ray", "--gpus-per-point", "0"], "'0' is neither a fraction of a GPU"),
+        (["--engine", "ray", "--gpus-per-point", "all"], "'all' is neither a fraction of a GPU"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_one_sentence(call, flags, told):
+    code, err = call(*flags)
+    assert code == 2
+    assert told in err
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason='Ray is not installed: pip install -e ".[ray]"')
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("127.0.0.1:9", "fedsim: there is no Ray cluster at '127.0.0.1:9' (ConnectionRefusedError: "),
+        ("ray://here:9", "'ray://here:9' (ValueError: Ray's client is not used here; give HOST:PORT of the cluster's"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_told_at_once(call, address, told):
+    code, err = call("--engine", "ray", "--ray-address", address)
+    assert code == 2
+    assert told in err
+
+
+def test_without_ray_one_sentence_says_what_to_install(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, err = call("--engine", "ray")
+    assert code == 2
+    assert err.startswith("fedsim: --engine ray needs Ray, which is not installed: pip install ")
+    assert len(err.splitlines()) == 1
+
+
+def test_more_of_a_gpu_than_there_is_is_refused():
+    left = []
+    ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 4.0, "GPU": 1.0}, shutdown=lambda: left.append(True))
+    Ray(gpus=0.5)._refuse_gpus(ray)
+    assert not left
+    with pytest.raises(UserError, match="Ray has 1 GPUs, and each point asks for 2: give a smaller --gpus-per-point"):
+        Ray(gpus=2.0)._refuse_gpus(ray)
+    assert left
+
+
+def test_engines_are_named_once():
+    folder = Path(choose.__file__).parent
+    assert all((folder / f"{name}.py").is_file() for name in choose.NAMES)
+    action = next(action for action in command_line.parser()._actions if action.dest == "engine")
+    assert tuple(action.choices) == choose.NAMES
