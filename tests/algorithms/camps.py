@@ -1,5 +1,6 @@
 """What tests of servers with a model for each client share: rounds by hand, and clients that name things their way."""
 
+import pytest
 import torch
 
 from fedsim.algorithm import Job, Reply
@@ -69,3 +70,17 @@ def added(algorithm, model):
     over = torch.cat([leaf.flatten() for leaf in tree.leaves(tree.sub(model, algorithm.start()["model"]))])
     torch.testing.assert_close(over, over[:1].expand_as(over), rtol=0, atol=1e-5)
     return float(over[0])
+
+
+def check_mixing(algorithm, replies):
+    """Mix with a share that is one above, at three times the weight: all that is personal moves along by 0.75.
+
+    The replies are two clients', one above the first model and three above it.  Returns the other's share.
+    """
+    state = algorithm.update(algorithm.start(), replies, "train")
+    other = {"model": tree.add(state["model"], tree.transform(torch.ones_like, state["model"]))}
+    mixed = algorithm.mix(state, [algorithm.share(state), other], [1.0, 3.0])
+    assert added(algorithm, mixed["model"]) == pytest.approx(2.75, abs=1e-5)
+    assert [added(algorithm, mixed["personal"][c]) for c in range(2)] == pytest.approx([1.75, 3.75], abs=1e-5)
+    assert [added(algorithm, mixed["last"][c]["model"]) for c in range(2)] == pytest.approx([1.75, 3.75], abs=1e-5)
+    return other

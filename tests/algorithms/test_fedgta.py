@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from camps import accuracy, added, community, gap, moved, rounds
+from camps import accuracy, added, check_mixing, community, gap, moved, rounds
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
@@ -170,12 +170,7 @@ def test_those_that_have_not_replied_stay_with_what_they_sent_last_or_are_left_o
 def test_mixing_moves_every_personal_model_along():
     algorithm = made(FedGTA())
     replies = [reply(algorithm, 0, 1.0, [1.0, 0.0]), reply(algorithm, 1, 3.0, [0.0, 1.0])]
-    state = algorithm.update(algorithm.start(), replies, "train")
-    other = {"model": tree.add(state["model"], tree.transform(torch.ones_like, state["model"]))}
-    mixed = algorithm.mix(state, [algorithm.share(state), other], [1.0, 3.0])
-    assert added(algorithm, mixed["model"]) == pytest.approx(2.75, abs=1e-5)
-    assert [added(algorithm, mixed["personal"][c]) for c in range(2)] == pytest.approx([1.75, 3.75], abs=1e-5)
-    assert [added(algorithm, mixed["last"][c]["model"]) for c in range(2)] == pytest.approx([1.75, 3.75], abs=1e-5)
+    other = check_mixing(algorithm, replies)
     alone = algorithm.update(algorithm.start(), replies[:1], "train")  # a peer: its own model is the mixed one
     alone = algorithm.mix(alone, [algorithm.share(alone), other], [1.0, 1.0])
     assert gap(algorithm.download(alone, 0, "train")["model"], alone["model"]) < 1e-6
