@@ -50,6 +50,7 @@ from fedsim.algorithm import Fit
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.masked_gcn import MaskedGCN
+from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.span import Span
@@ -66,7 +67,7 @@ class FedPUB(FedAvg):
     threshold: float = 1e-3  # masks below it count nothing in evaluation; λ₁ in the code
     tau: float = 10.0  # sharpness of the similarities; the code's script for Cora's disjoint clients has 3
     send_masks: bool | None = None  # upload the masks too; not given: as the preset does, `official` alone
-    absent: Literal["stay", "leave"] = "stay"  # what happens to those that have not just replied
+    absent: Absent = "stay"  # what happens to those that have not just replied
     proxy_blocks: Count = 5  # of 100 vertices each
     proxy_edges: Fraction = 0.1  # chance of an edge within a block; there is none between blocks
 
@@ -112,21 +113,19 @@ class FedPUB(FedAvg):
 
     def update(self, state, replies, step):
         """Note what came, and make anew the models of all clients that are grouped."""
-        fresh = {reply.client: self.note(reply) for reply in replies}
-        last = dict(sorted({**state["last"], **fresh}.items())) if self.absent == "stay" else fresh
+        last = heard(state, replies, self.note, self.absent)
         models, samples = [one["model"] for one in last.values()], [one["samples"] for one in last.values()]
         shares = self.shares(torch.stack([one["embedding"] for one in last.values()]))
         means = tree.transform(lambda leaf: torch.tensordot(shares.to(leaf.dtype), leaf, dims=1), tree.stack(models))
         personal = {**state["personal"], **dict(zip(last, tree.unstack(means, len(last)), strict=True))}
-        reached = state["reached"] | fresh.keys()
+        reached = state["reached"] | {reply.client for reply in replies}
         return {
             **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
         }  # fmt: skip
 
     def note(self, reply):
-        """Return what is kept of a reply: the client's model, which the protocol's discount draws to its download."""
-        model = tree.add(reply.download["model"], tree.scale(reply.upload["update"], reply.weight))
-        return {"model": model, "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
+        """Return what is kept of a reply."""
+        return {"model": model_of(reply), "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
 
     def shares(self, embeddings):
         """Return α (n, n) of embeddings (n, hidden); one of zeros is like nobody, and takes from all alike."""
@@ -135,18 +134,13 @@ class FedPUB(FedAvg):
 
     def mix(self, state, shares, weights):
         """Merge the means, and move by the same difference all that is personal."""
-        new = super().mix(state, shares, weights)
-        by = tree.sub(new["model"], state["model"])
-        new["personal"] = {client: tree.add(model, by) for client, model in state["personal"].items()}
-        new["last"] = {c: {**one, "model": tree.add(one["model"], by)} for c, one in state["last"].items()}
-        return new
+        return moved(state, super().mix(state, shares, weights))
 
     def server_flops(self, state, replies, step):
         """Return the reading, and for each pair grouped a cosine and a multiply-add a number averaged."""
-        grouped = {reply.client for reply in replies} | (set(state["last"]) if self.absent == "stay" else set())
         numbers = tree.count(state["model"]) + (tree.count(like_masks(state["model"])) if self.sends_masks else 0)
         pair = 2.0 * (self.task.model.hidden + numbers)
-        return super().server_flops(state, replies, step) + len(grouped) ** 2 * pair
+        return super().server_flops(state, replies, step) + grouped(state, replies, self.absent) ** 2 * pair
 
     # ---- client
 

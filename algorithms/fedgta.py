@@ -45,6 +45,7 @@ import torch.nn.functional as F
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import ops, tree
+from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
 from fedsim.net.wire import Spec
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -61,7 +62,7 @@ class FedGTA(FedAvg):
     spread: Fraction = 0.5  # what a step takes from the neighbours; the rest is Y₀
     loops: bool = True  # Â with self-loops, as the authors' own repository; OpenFGL has none
     temperature: float = 20.0  # of P'
-    absent: Literal["stay", "leave"] = "stay"  # what happens to those that have not just replied
+    absent: Absent = "stay"  # what happens to those that have not just replied
     tunes: ClassVar[Mapping[str, Span]] = {"threshold": Span(0.0, 0.95, step=0.05)}
 
     # ---- server
@@ -80,8 +81,7 @@ class FedGTA(FedAvg):
 
     def update(self, state, replies, step):
         """Note what came, and make anew the models of all clients that are grouped."""
-        fresh = {reply.client: self.note(reply) for reply in replies}
-        last = dict(sorted({**state["last"], **fresh}.items())) if self.absent == "stay" else fresh
+        last = heard(state, replies, self.note, self.absent)
         made, personal = {}, dict(state["personal"])
         for client, group in self.groups(last).items():
             if group not in made:
@@ -91,11 +91,10 @@ class FedGTA(FedAvg):
         return {**state, "model": mean, "last": last, "personal": personal}
 
     def note(self, reply):
-        """Return what is kept of a reply: the client's model, which the protocol's discount draws to its download."""
+        """Return what is kept of a reply."""
         upload = reply.upload
-        model = tree.add(reply.download["model"], tree.scale(upload["update"], reply.weight))
         kept = {"moments": upload["moments"], "confidence": float(upload["confidence"]), "samples": upload["samples"]}
-        return {"model": model, **kept}
+        return {"model": model_of(reply), **kept}
 
     def groups(self, last):
         """Return Sᵢ of each client, itself always among them."""
@@ -109,19 +108,12 @@ class FedGTA(FedAvg):
 
     def mix(self, state, shares, weights):
         """Merge the means, and move by the same difference all that is personal."""
-        new = super().mix(state, shares, weights)
-        by = tree.sub(new["model"], state["model"])
-        distinct = {id(model): model for model in state["personal"].values()}  # a group shares its model
-        moved = {key: tree.add(model, by) for key, model in distinct.items()}
-        new["personal"] = {client: moved[id(model)] for client, model in state["personal"].items()}
-        new["last"] = {c: {**one, "model": tree.add(one["model"], by)} for c, one in state["last"].items()}
-        return new
+        return moved(state, super().mix(state, shares, weights))
 
     def server_flops(self, state, replies, step):
         """Return the reading, and for each pair grouped a cosine and a multiply-add a parameter, however many agree."""
-        grouped = {reply.client for reply in replies} | (set(state["last"]) if self.absent == "stay" else set())
         pair = 2.0 * (self.width() + tree.count(state["model"]))
-        return super().server_flops(state, replies, step) + len(grouped) ** 2 * pair
+        return super().server_flops(state, replies, step) + grouped(state, replies, self.absent) ** 2 * pair
 
     # ---- client
 

@@ -218,21 +218,25 @@ class Power(FedAvg):
         """Count two forward passes, a third of a step each, where a period has ended, and Γ's gradients."""
         steps = 2 / 3 if self.replay and replay.closes(job) else 0.0
         if self.introduces(job):
-            gamma = tree.count(job.download.get("encoder") or job.memory["encoder"])
-            steps += len(job.data["y"][job.data["train"]].unique()) * 6.0 * gamma / self.task.flops(job.data)
+            gamma, classes = self.introduction(job)
+            steps += classes * 6.0 * tree.count(gamma) / self.task.flops(job.data)
         return steps
 
     def introduces(self, job):
         """Return whether the server does not know the client's period yet."""
         return self.transfer and job.download["known"] != str(job.period)
 
+    def introduction(self, job):
+        """Return Γ, and of how many classes a client would send its gradients."""
+        gamma = job.download.get("encoder") or job.memory["encoder"]
+        return gamma, len(job.data["y"][job.data["train"]].unique())
+
     def upload_like(self, job):
         """Return a tree as large as the upload: the model, and Γ for each class to be introduced."""
         like = super().upload_like(job)
         if not self.introduces(job):
             return like
-        gamma = job.download.get("encoder") or job.memory["encoder"]
-        classes = len(job.data["y"][job.data["train"]].unique())
+        gamma, classes = self.introduction(job)
         return {**like, "prototypes": [{"gradients": gamma, "count": 0}] * classes, "period": str(job.period)}
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,8 +175,18 @@ def parser() -> argparse.ArgumentParser:
     add("scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file, see scenarios/")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a dotted key; may be repeated")
     add("--out", type=Path, metavar="DIR", help="the folder of the results (default: runs/NAME)")
-    add("--tune", type=_trials, metavar="N", help="N trials for each algorithm; then the best options as a scenario")
-    add("--jobs", type=_jobs, metavar="N", help="points at the same time (default: as many as CPU cores, at most)")
+    add(
+        "--tune",
+        type=_count("trials"),
+        metavar="N",
+        help="N trials for each algorithm; then the best options as a scenario",
+    )
+    add(
+        "--jobs",
+        type=_count("processes"),
+        metavar="N",
+        help="points at the same time (default: as many as CPU cores, at most)",
+    )
     add("--engine", choices=["local", "ray"], default="local", help="where the points run: here, or on a Ray cluster")
     add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray of this machine's own)")
     add(
@@ -195,10 +205,13 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes of at least 1")
-    return int(text)
+def _count(what: str) -> Callable[[str], int]:
+    def parsed(text: str) -> int:
+        if not text.isdecimal() or int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what} of at least 1")
+        return int(text)
+
+    return parsed
 
 
 def _gpus(text: str) -> float:
@@ -211,12 +224,6 @@ def _gpus(text: str) -> float:
             f"{text!r} is neither a fraction of a GPU, as 0.25, nor a whole number of them"
         )
     return number
-
-
-def _trials(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of trials of at least 1")
-    return int(text)
 
 
 if __name__ == "__main__":

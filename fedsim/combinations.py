@@ -22,7 +22,8 @@ from fedsim.errors import Problem, ScenarioError
 S = TypeVar("S", bound=BaseModel)
 Axes = Mapping[str, Sequence[Any]]
 Companions = Mapping[str, Mapping[str, Mapping[str, Any]]]
-UNROLLED = ("grid", "vary", "when")  # the keys that say which points there are, and are gone in a point
+AXES = ("grid", "vary")  # the keys that hold axes
+UNROLLED = (*AXES, "when")  # all that say which points there are, and are gone in a point
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ def resolve(plain: Mapping[str, Any], model: type[S]) -> list[Combination[S]]:
     varied = {key: _with_own(values, at(base, key)) for key, values in listed["vary"].items()}
     axes = {**listed["grid"], **varied}
     labels = {axis: grid.labels(values) for axis, values in axes.items()}
+    own = {axis: len(values) - 1 for axis, values in varied.items()}
     found: dict[Problem, None] = {}
     resolved = []
     for chosen in _chosen(listed["grid"], varied):
         places = {axis: _place(listed, axis, axes[axis][number]) for axis, number in chosen.items()}
-        own = {axis: len(values) - 1 for axis, values in varied.items()}
         try:
             raw = _laid(base, {axis: axes[axis][number] for axis, number in chosen.items()}, model)
             _accompany(raw, listed["when"], [*chosen], places, model)
@@ -69,9 +70,7 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
     """
     refused = refused | {*UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
-    found = [
-        problem for kind in ("grid", "vary") for problem in grid.problems(scenario, listed[kind], refused, where=kind)
-    ]
+    found = [problem for kind in AXES for problem in grid.problems(scenario, listed[kind], refused, where=kind)]
     for key in listed["vary"]:
         if key in listed["grid"]:
             found.append(Problem(f"vary.{key}", "is an axis of the grid too; keep one of them"))

@@ -15,10 +15,10 @@ import yaml
 from pydantic import ValidationError
 
 from fedsim import grid, paths
+from fedsim.combinations import AXES
 from fedsim.errors import Problem, UserError
 from fedsim.scenario import Scenario
 
-AXES = ("grid", "vary")
 MOST = 5  # problems shown at once
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"

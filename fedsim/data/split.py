@@ -45,10 +45,18 @@ def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.
     return with_masks(graph, *masks)
 
 
-def split_all(graphs: Sequence[Graph], options: SplitOptions, rng: Callable[[str], np.random.Generator]) -> list[Graph]:
-    """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe."""
+def split_all(
+    graphs: Sequence[Graph],
+    options: SplitOptions,
+    rng: Callable[[str], np.random.Generator],
+    classes_per_period: int | None = None,
+) -> list[Graph]:
+    """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe.
+
+    The recipe's split hangs on `classes_per_period`, whose orders it draws in between (see `official`).
+    """
     if options.numpy_seed is not None:
-        done = official(graphs, options.train, options.val, None, options.numpy_seed)[0]
+        done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
         done = [
             split(graph, options.train, options.val, rng(f"data.split.{client}")) for client, graph in enumerate(graphs)

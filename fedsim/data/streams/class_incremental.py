@@ -71,11 +71,7 @@ class ClassIncremental(Clocked):
                 raise ScenarioError([Problem("data.stream.order", told)])
             whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
             return fewer_labels(whole, split.labels, rng), orders
-        if split.numpy_seed is not None:  # the same split whatever the order is
-            whole = official(graphs, split.train, split.val, self.classes, split.numpy_seed)[0]
-            whole = fewer_labels(whole, split.labels, rng)
-        else:
-            whole = split_all(graphs, split, rng)
+        whole = split_all(graphs, split, rng, self.classes)  # the same split whatever the order is
         return whole, [self._order(count, client, len(graphs), rng) for client in range(len(graphs))]
 
     def _order(self, count: int, client: int, clients: int, rng: Rng) -> list[int]:
