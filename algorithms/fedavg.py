@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedsim.algorithm import Algorithm, Fit
-from fedsim.learn import tree
+from fedsim.learn import layout, tree
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FedAvg(Algorithm):
     def fit(self, job, given):
         """Train the downloaded model and keep the result as the client's own."""
         model = job.download["model"]
-        if bool(job.data["train"].any()):
+        if layout.count(job.data, "train"):
             model = yield Fit(start=model, loss=self.loss, given=given)
         job.memory["local"] = model
         return model
@@ -40,7 +40,7 @@ class FedAvg(Algorithm):
     def samples(self, data):
         """Return the client's weight in the average."""
         masks = ("train",) if self.weight_by == "train" else ("train", "val", "test")
-        return sum(int(data[mask].sum()) for mask in masks)
+        return sum(layout.count(data, mask) for mask in masks)
 
     def loss(self, params, data, given):
         """Return the task's loss."""
@@ -56,6 +56,7 @@ class FedAvg(Algorithm):
 
     def update(self, state, replies, step):
         """Add the weighted mean of the differences, each first times the protocol's discount (FedBuff, line 11)."""
-        updates = [tree.scale(reply.upload["update"], reply.weight) for reply in replies]
-        mean = tree.mean(updates, [reply.upload["samples"] for reply in replies])
+        updates = [reply.upload["update"] for reply in replies]
+        masses = [reply.upload["samples"] for reply in replies]
+        mean = tree.mean(updates, masses, [reply.weight for reply in replies])
         return {**state, "model": tree.add(state["model"], mean)}

@@ -7,7 +7,8 @@ ends when the client goes to sleep or leaves; nothing is read from the host's cl
 What it does not model: several jobs on one client at a time, and memory limits.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import simpy
 from fedsim.algorithm import Job, State
 from fedsim.net.network import Network
 from fedsim.net.wire import Tree
-from fedsim.record import Row, Span
+from fedsim.record import Column, Row, Span
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Graph, Period
@@ -61,6 +62,30 @@ class Backend(Protocol):
         ...
 
 
+class Joint(Protocol):
+    """The asks of a whole cohort (`wave.py`), as far as its clients must tell it what happens to them."""
+
+    def cut(self, client: int) -> None:
+        """Hear that a client went to sleep, or leaves."""
+        ...
+
+    def ended(self, client: int) -> bool:
+        """Return whether a client is through with its ask."""
+        ...
+
+    def catch_up(self, client: int) -> None:
+        """Have the client remember what it has done by now."""
+        ...
+
+    def renew(self, client: int) -> None:
+        """Hear that a client has just been given data."""
+        ...
+
+    def end(self) -> None:
+        """Close the books."""
+        ...
+
+
 class ClientHost:
     """One client: what it holds, what it remembers, how fast it is (floating-point operations a second).
 
@@ -101,6 +126,14 @@ class ClientHost:
         seed = self._seed_of(self.number, self._jobs)
         return Job(self.number, step, self.period, download, self.data, dict(self.memory), seed)  # type: ignore[arg-type]
 
+    def again(self, job: Job) -> Job:
+        """Return a job that has not begun with what the client holds at this moment."""
+        return replace(job, period=self.period, data=self.data, memory=dict(self.memory))  # type: ignore[arg-type]
+
+    def forget(self) -> None:
+        """Hear that the last job will never begin."""
+        self._jobs -= 1
+
     def finished(self, promise: WorkPromise) -> None:
         """Take over the memory of a job that trained to its end."""
         self._last = promise
@@ -122,39 +155,47 @@ class Clients(Mapping[int, ClientHost]):
         seed_of: Callable[[int, int], int],
         rng: Callable[[str], np.random.Generator],
         write: Callable[[Row], None],
+        extend: Callable[[type[Row], Mapping[str, Column]], None],
     ) -> None:
         """Stand for one client a speed (operations a second); watch who comes and goes."""
         self.env, self.network, self.backend = env, network, backend
-        self._hosts = [ClientHost(number, float(speed), seed_of) for number, speed in enumerate(speeds)]
-        count = len(self._hosts)
+        self._speeds, self._seed_of = speeds, seed_of
+        self._hosts: dict[int, ClientHost] = {}  # of those that anybody has asked for
+        count = len(speeds)
         self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.stirred: simpy.Event = env.event()
-        self.rng, self._write = rng, write
+        self._stirred: simpy.Event = env.event()
+        self.rng, self._write, self._extend = rng, write, extend
         self._turn = 0
         self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
-        self._offline_since = np.where(network.nodes.online, np.nan, env.now)
-        self._online_seconds = np.zeros(count)
-        self._online_since = np.full(count, env.now)
-        network.nodes.watch(self._changed)
+        self.joint: dict[int, Joint] = {}  # the wave of each client that is asked in one
+        network.nodes.presence.start(env)
+        network.nodes.presence.came = self._stir
+        network.nodes.watch(self._changed, idle=False)
 
     def __getitem__(self, client: int) -> ClientHost:
         """Return the host of that number."""
-        if not 0 <= client < len(self._hosts):
-            raise KeyError(client)
+        if client not in self._hosts:
+            if not 0 <= client < len(self):
+                raise KeyError(client)
+            self._hosts[client] = ClientHost(int(client), float(self._speeds[client]), self._seed_of)
+        if client in self.joint:
+            self.joint[client].catch_up(client)
         return self._hosts[client]
 
     def __iter__(self) -> Iterator[int]:
         """Yield the numbers, in order."""
-        return iter(range(len(self._hosts)))
+        return iter(range(len(self)))
 
     def __len__(self) -> int:
         """Return the number of clients."""
-        return len(self._hosts)
+        return len(self._speeds)
 
     def arrive(self, client: int, period: "Period") -> None:
         """Let a period reach a client."""
-        self._hosts[client].arrive(period)
+        self[client].arrive(period)
+        if client in self.joint:
+            self.joint[client].renew(client)
         self.examples[client] = period.examples
         if not self.holding[client]:
             self.holding[client] = True
@@ -162,10 +203,13 @@ class Clients(Mapping[int, ClientHost]):
 
     def availability(self) -> npt.NDArray[np.float64]:
         """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
-        if not self.env.now:
-            return np.ones(len(self))
-        online = self.network.nodes.online
-        return (self._online_seconds + np.where(online, self.env.now - self._online_since, 0.0)) / self.env.now
+        return self.network.nodes.presence.share()
+
+    @property
+    def stirred(self) -> simpy.Event:
+        """The event that fires when a client is free, comes online or holds data for the first time; once only."""
+        self.network.nodes.presence.expect()
+        return self._stirred
 
     def begin(self, client: int) -> None:
         """Note that a client is at work from now on; effects may make it leave in the middle of it.
@@ -175,37 +219,80 @@ class Clients(Mapping[int, ClientHost]):
         if self.busy[client]:
             raise ValueError(f"client {client} is still at work for an earlier ask")
         self.busy[client] = True
+        self.network.nodes.presence.attend(client)
         self._turn += 1
         self.turns[client] = turn = self._turn
+        if not self.network.makes_leave:
+            return
         stays = self.network.stay(self.rng(f"stay {client}"))
         if np.isfinite(stays):
 
             def leave(_: simpy.Event) -> None:
+                if client in self.joint and self.joint[client].ended(client):
+                    return
                 if self.busy[client] and self.turns[client] == turn:
                     self._write(Span(client, self.env.now, self.env.now, "left"))
                     self.network.nodes.leave(client)
 
             self.env.timeout(stays).callbacks.append(leave)
 
+    def join(self, clients: Sequence[int], wave: Joint) -> None:
+        """Note that these clients are at work for a wave from now on.  Raises ValueError as `begin` does."""
+        for client in clients:
+            self.begin(client)
+            self.joint[client] = wave
+
+    def part(self, clients: Sequence[int]) -> None:
+        """Note that these clients of a wave are free again."""
+        for client in clients:
+            del self.joint[client]
+            self.network.nodes.presence.dismiss(client)
+        self.busy[list(clients)] = False
+        if clients:
+            self._stir()
+
     def finish(self, client: int) -> None:
         """Note that a client is free again."""
         self.busy[client] = False
+        self.network.nodes.presence.dismiss(client)
         self._stir()
+
+    def start(self, client: int, step: str, download: Tree) -> tuple[Job, WorkPromise, float]:
+        """Return the job of a download, the promise of what comes of it, and its operations."""
+        job = self[client].job(step, download)
+        promise = self.backend.submit(job)
+        return job, promise, self.backend.flops(job)
+
+    def restart(self, job: Job) -> tuple[Job, WorkPromise, float]:
+        """Return the same of a job that has not begun, with what its client holds at this moment."""
+        job = self[job.client].again(job)
+        promise = self.backend.submit(job)
+        return job, promise, self.backend.flops(job)
+
+    def unstarted(self, job: Job) -> None:
+        """Hear that the last job of a client will never begin."""
+        self[job.client].forget()
+
+    def done(self, client: int, promise: WorkPromise) -> None:
+        """Hear that a client has trained to the end of a job."""
+        self._hosts[client].finished(promise)
+
+    def seconds(self, clients: npt.NDArray[np.int64], operations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the seconds (K,) that so many operations each take these clients at their present pace."""
+        return operations / (self._speeds[clients] / self.network.nodes.slowdown[clients])
 
     def work(self, client: int, step: str, download: Tree) -> Generator[simpy.Event, Any, WorkPromise | None]:
         """Let a client work on a download, which takes its time; return the promise of what comes of it.
 
         None where it is offline, or goes to sleep or leaves before it is through.
         """
-        if not self.network.nodes.online[client]:
+        if not self.network.nodes.is_online(client):
             return None
-        host = self._hosts[client]
-        job = host.job(step, download)
-        promise = self.backend.submit(job)
-        if not (yield from self.compute(client, self.backend.flops(job), "train")):
+        _, promise, operations = self.start(client, step, download)
+        if not (yield from self.compute(client, operations, "train")):
             promise.cancel()
             return None
-        host.finished(promise)
+        self.done(client, promise)
         return promise
 
     def compute(self, client: int, operations: float, what: str) -> Generator[simpy.Event, Any, bool]:
@@ -214,7 +301,7 @@ class Clients(Mapping[int, ClientHost]):
         Not where it is offline, or goes to sleep or leaves before.
         """
         start, process = self.env.now, self.env.active_process
-        if not self.network.nodes.online[client]:
+        if not self.network.nodes.is_online(client):
             return False
         assert process is not None
         self._computing[client] = process, start, what
@@ -227,14 +314,13 @@ class Clients(Mapping[int, ClientHost]):
         """Close the books: write the spans that are still open."""
         for client, (_, since, what) in sorted(self._computing.items()):
             self._write(Span(client, since, self.env.now, what))
-        for asleep in np.flatnonzero(~self.network.nodes.online):
-            client = int(asleep)
-            self._write(Span(client, float(self._offline_since[client]), self.env.now, "offline"))
+        clients, starts, ends = self.network.nodes.presence.stretches()
+        self._extend(Span, {"client": clients, "start": starts, "end": ends, "what": "offline"})
 
     def _take(self, client: int, operations: float) -> Generator[simpy.Event, Any, bool]:
         """Spend the time that so many operations take; return whether nothing broke them off."""
         while True:
-            pace = self._hosts[client].speed / float(self.network.nodes.slowdown[client])
+            pace = float(self._speeds[client]) / float(self.network.nodes.slowdown[client])
             begun = self.env.now
             try:
                 yield self.env.timeout(operations / pace)
@@ -246,21 +332,14 @@ class Clients(Mapping[int, ClientHost]):
                 return True
 
     def _changed(self, client: int, what: str) -> None:
-        """Hear that a client went to sleep, woke, left or changed its pace."""
-        now = self.env.now
-        if what == "wake":
-            self._write(Span(client, float(self._offline_since[client]), now, "offline"))
-            self._online_since[client] = now
-            self._stir()
-            return
-        if what == "sleep":
-            self._offline_since[client] = now
-            self._online_seconds[client] += now - self._online_since[client]
-        if client in self._computing:
+        """Hear that a client went to sleep, woke, left or changed its pace, and break off its work or set it anew."""
+        if client in self.joint and what in ("sleep", "leave"):
+            self.joint[client].cut(client)
+        if client in self._computing and what != "wake":
             self._computing[client][0].interrupt(what)
 
     def _stir(self) -> None:
         """Wake whoever waits for a client to be free, to be online or to hold data."""
-        if self.stirred.callbacks:
-            stirred, self.stirred = self.stirred, self.env.event()
+        if self._stirred.callbacks:
+            stirred, self._stirred = self._stirred, self.env.event()
             stirred.succeed()

@@ -26,7 +26,7 @@ class GridError(ValueError):
 
 
 def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> None:
-    """Set a dotted key of a plain mapping in place; a part's short name grows into a mapping.
+    """Set a dotted key of a plain mapping in place; a part's short name, and a section's first key, grow into a mapping.
 
     Raises ValueError with a sentence where the key leads through something that has no keys.
     """
@@ -38,7 +38,7 @@ def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> No
         kind = _inner(kind, step)
         inside = here[_index(here, step, key)] if isinstance(here, list) else here.get(step, default)
         if isinstance(inside, str):
-            inside = {"name": inside}
+            inside = {next(iter(kind.model_fields)) if _is_section(kind) else "name": inside}
         if inside is None:
             inside = {}
         if not isinstance(inside, dict | list):
@@ -73,7 +73,7 @@ def problems(
     """Return what is wrong with the axes themselves: keys that do not exist, no values, values twice."""
     found = []
     for key, values in axes.items():
-        if key.split(".")[0] in refused:
+        if key in refused or key.split(".")[0] in refused:
             found.append(Problem(f"{where}.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
         elif wrong := lost(scenario, key):
             found.append(Problem(f"{where}.{key}", wrong))

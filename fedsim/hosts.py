@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import simpy
 
 from fedsim import record
@@ -25,6 +26,7 @@ from fedsim.net.squeezed import Squeezed
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
+from fedsim.wave import Wave, WriteMany
 
 
 class Ask(simpy.Event):
@@ -54,6 +56,7 @@ class ServerHost:
     node: int = SERVER
     up: Codec | None = None
     down: Codec | None = None
+    write_many: WriteMany | None = None  # None: every ask goes by itself
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
@@ -62,7 +65,8 @@ class ServerHost:
         """Start the algorithm."""
         self.state = self.algorithm.start()
         self.updated: simpy.Event = self.env.event()
-        self.busy: dict[int, Ask] = {}
+        self.busy: set[int] = set()
+        self.planned: dict[int, tuple[Wave, int]] = {}  # replies of waves that nobody has folded yet, by ask
         self._queue = simpy.Resource(self.env, self.cores)
         self._fresh: dict[int, record.Transfer] = {}  # uploads that have just arrived, by client
         self._unread: dict[int, record.Transfer] = {}  # those of replies that nobody has folded yet, by ask
@@ -75,9 +79,32 @@ class ServerHost:
         self.clients.begin(client)
         ask = Ask(self.env, client, step)
         self._asks += 1
-        self.busy[client] = ask
+        self.busy.add(client)
         self.env.process(self._exchange(ask, self._asks))
         return ask
+
+    def ask_all(self, clients: Sequence[int], step: str, alone: bool) -> Wave | None:
+        """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
+
+        `alone`: nobody else is asked, nor is anything sent, until all of them have ended.  Raises ValueError for a
+        client that is at work already.
+        """
+        numbers = np.array(clients, dtype=np.int64)
+        plain = self.algorithm.talks and self.up is None and self.down is None and self.node == SERVER
+        if self.write_many is None or not plain or not len(clients):
+            return None
+        if not self.network.nodes.online[numbers].all() or not self.network.planner.fits(numbers, alone):
+            return None
+        first, self._asks = self._asks + 1, self._asks + len(clients)
+        wave = Wave(self, clients, step, first)
+        self.clients.join(clients, wave)
+        self.busy.update(clients)
+        return wave
+
+    def release(self, clients: Sequence[int]) -> None:
+        """Hear that these clients of a wave are free again."""
+        self.busy.difference_update(clients)
+        self.clients.part(clients)
 
     def close(self, ask: Ask) -> None:
         """Wait for this ask no longer: what it still brings, or has brought unread, is late."""
@@ -153,12 +180,15 @@ class ServerHost:
             self.write(replace(row, fate="discarded"))
         self._fresh.clear()
         self._unread.clear()
+        for wave, place in self.planned.values():
+            wave.decide(place, "discarded")
+        self.planned.clear()
 
     def _exchange(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, None]:
         reply = None
         with suppress(Lost):
             reply = yield from (self._talk(ask, number) if self.algorithm.talks else self._alone(ask, number))
-        del self.busy[ask.client]
+        self.busy.remove(ask.client)
         if reply is None and ask.open:
             self._lost += 1
         ask.succeed(reply)
@@ -219,7 +249,10 @@ class ServerHost:
                 self.write(Span(self.node, start, self.env.now, "serve"))
 
     def _drop(self, reply: Reply, fate: str) -> None:
-        if (row := self._unread.pop(reply.ask, None)) is not None:
+        if (planned := self.planned.pop(reply.ask, None)) is not None:
+            wave, place = planned
+            wave.decide(place, fate)
+        elif (row := self._unread.pop(reply.ask, None)) is not None:
             self.write(replace(row, fate=fate))
 
 

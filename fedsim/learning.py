@@ -86,9 +86,9 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     training = scenario.training
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
-        training.local_steps, keep_state=training.keep_state, budget=scenario.cohort_memory,
+        training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,
     )  # fmt: skip
-    cohort = Cohort(algorithm, trainer, batch=scenario.cohort == "union")
+    cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(task, cohort, find.build("stream", scenario.data.stream), periods)
 
 

@@ -12,9 +12,10 @@ It cannot see whether an algorithm's arithmetic is right, nor bytes that no mess
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Set
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import simpy
 
 from fedsim.net.sharing.breach import Breach
@@ -29,8 +30,8 @@ PARTS = ("delivered", "repeated", "cut", "late", "discarded")
 class Meter(Protocol):
     """What the ledger needs of the network: the wire bytes that have moved."""
 
-    def metered(self, client: int, upload: bool) -> float:
-        """Return the wire bytes that have gone over this client's access link in this direction."""
+    def meters(self, upload: bool) -> npt.NDArray[np.float64]:
+        """Return the wire bytes (K,) that have gone over each client's access link in this direction."""
         ...
 
 
@@ -45,6 +46,7 @@ class Ledger:
         # (server, client): when the downloads arrived that no reply has answered, in order
         self._requests: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
         self._busy_until = np.zeros(clients)
+        self._work: list[tuple[Any, Any, Any]] = []  # of waves: clients, starts, ends
         self._version = 0
         self._now = 0.0
 
@@ -66,16 +68,55 @@ class Ledger:
                 raise Breach(f"an update does not add up after version {self._version}: {row}")
             self._version = row.version
 
+    def see_wave(
+        self, downs: Mapping[str, Any], ups: Mapping[str, Any], spans: Mapping[str, Any], asked: npt.NDArray[np.float64]
+    ) -> None:
+        """Enter the transfers and work of a wave as columns; `asked` are the times at which the uploads' requests came.
+
+        Each client is in it once.  Raises Breach where something cannot be true.
+        """
+        now = self._env.now
+        for rows, client, upload in ((downs, downs["dst"], False), (ups, ups["src"], True)):
+            sent, arrived, nbytes, wire = (rows[name] for name in ("sent", "arrived", "nbytes", "wire_bytes"))
+            whole = np.isin(rows["fate"], ARRIVED)
+            wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes))
+            if wrong.any():
+                told = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
+                raise Breach(f"at {now} s a message of a wave cannot have gone so: {told}")
+            parts = self.totals[upload]
+            self._rows[upload][client] += 1
+            parts["cut"][client[~whole]] += wire[~whole]
+            parts["repeated"][client[whole]] += (wire - nbytes)[whole]
+            for fate in ARRIVED:
+                own = rows["fate"] == fate
+                parts[fate][client[own]] += nbytes[own]
+        if (early := ups["sent"] < asked).any():
+            raise Breach(f"client {ups['src'][early][0]} sent a reply before its request had arrived")
+        # Waves may be told of out of turn, when a late reply has come at last; so their work is held apart at the end.
+        self._work.append((spans["client"], spans["start"], spans["end"]))
+
     def close(self) -> None:
         """Compare the rows with what has moved over each client's link.  Raises Breach where they differ."""
+        self._check_work()
         for upload, parts in self.totals.items():
+            moved = self._network.meters(upload)
             told = np.sum([*parts.values()], axis=0)
-            for client in range(len(told)):
-                moved = self._network.metered(client, upload)
-                if abs(moved - told[client]) > ROUNDED * self._rows[upload][client] + 1e-9 * moved:
-                    parts_told = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
-                    way = "up" if upload else "down"
-                    raise Breach(f"client {client}, {way}: {moved:.0f} bytes moved, the rows tell {parts_told}")
+            wrong = np.flatnonzero(np.abs(moved - told) > ROUNDED * self._rows[upload] + 1e-9 * moved)
+            if len(wrong):
+                client, way = wrong[0], "up" if upload else "down"
+                parts_told = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
+                raise Breach(f"client {client}, {way}: {moved[client]:.0f} bytes moved, the rows tell {parts_told}")
+
+    def _check_work(self) -> None:
+        """Hold that no client of a wave did two jobs at once."""
+        if not self._work:
+            return
+        client, start, end = (np.concatenate(columns) for columns in zip(*self._work, strict=True))
+        order = np.lexsort((end, start, client))
+        client, start, end = client[order], start[order], end[order]
+        twice = (client[1:] == client[:-1]) & (start[1:] < end[:-1] * (1 - 1e-12))
+        if twice.any() or (end < start).any():
+            raise Breach(f"client {client[1:][twice][:1]} did two jobs at once")
 
     def summary(self) -> Mapping[str, float]:
         """Return the bytes of each part, over all clients and both directions."""

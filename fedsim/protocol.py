@@ -1,6 +1,6 @@
 """The contract of a protocol: when clients are asked and with whom, never what is computed.
 
-`select` and `gather` are what most protocols are made of.
+`select`, `exchange` and `gather` are what most protocols are made of.
 """
 
 import math
@@ -137,3 +137,18 @@ def gather(
         if not (ask.processed and (ask.value is None or id(ask.value) in counted)):
             world.server.close(ask)
     return replies
+
+
+def exchange(
+    world: World, cohort: Sequence[int], step: str, want: int | None = None, before: float = math.inf
+) -> Generator[simpy.Event, Any, list[Reply]]:
+    """Ask a cohort and wait as `gather` does, for all of them unless told otherwise; return the replies.
+
+    Nobody else may be asked until it returns.  In return the cohort is asked as one wave where the network allows it,
+    which is many times faster; times, bytes and fates are the same.
+    """
+    want = len(cohort) if want is None else want
+    wave = world.server.ask_all(cohort, step, alone=want >= len(cohort) and math.isinf(before))
+    if wave is None:
+        return (yield from gather(world, [world.server.ask(client, step) for client in cohort], want, before))
+    return (yield from wave.first(want, before))

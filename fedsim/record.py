@@ -5,10 +5,12 @@ interrupted leaves no table.  What can be derived from the tables belongs to `an
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -117,25 +119,51 @@ TABLES: dict[str, type[Row]] = {
     "scores": Score,
 }
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
+# What many rows at a time may be written out of turn by; equal rows stay in the order in which they were written.
+ORDER: dict[str, list[tuple[str, str]]] = {
+    "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],
+    "spans": [(key, "ascending") for key in ("end", "start", "client")],
+}
+Column = Sequence[Any] | npt.NDArray[Any] | float | str
 
 
 class Recorder:
-    """Collects rows and writes the tables of one point."""
+    """Collects rows and writes the tables of one point, those of transfers and spans in the order of their ends."""
 
     def __init__(self) -> None:
         """Start with empty tables."""
-        self._columns: dict[type[Row], dict[str, list[Any]]] = {
-            table: {field.name: [] for field in fields(table)} for table in TABLES.values()
-        }
+        self._names = {table: [field.name for field in fields(table)] for table in TABLES.values()}
+        self._open: dict[type[Row], dict[str, list[Any]]] = {table: self._blank(table) for table in TABLES.values()}
+        self._whole: dict[type[Row], list[pa.Table]] = {table: [] for table in TABLES.values()}
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
-        for name, column in self._columns[type(row)].items():
+        for name, column in self._open[type(row)].items():
             column.append(getattr(row, name))
+
+    def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
+        """Append many rows at once: equally long columns, or one value that all of them share.
+
+        Raises ValueError where columns are missing, unknown or not equally long.
+        """
+        if set(columns) != set(self._names[table]):
+            raise ValueError(f"the columns of {table.__name__} are {self._names[table]}, not {list(columns)}")
+        lengths = {len(column) for column in columns.values() if not isinstance(column, int | float | str)}
+        if len(lengths) != 1:
+            raise ValueError(f"the columns of {table.__name__} must be equally long, not {sorted(lengths)}")
+        if count := lengths.pop():
+            self._shut(table)
+            self._whole[table].append(_arrow(table, {name: _spread(columns[name], count) for name in columns}))
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables as they stand, by file name."""
-        return {name: _arrow(table, self._columns[table]) for name, table in TABLES.items()}
+        found = {}
+        for name, table in TABLES.items():
+            self._shut(table)
+            joined = pa.concat_tables(self._whole[table]).combine_chunks() if self._whole[table] else None
+            self._whole[table] = [_arrow(table, self._blank(table)) if joined is None else joined]
+            found[name] = self._whole[table][0].sort_by(ORDER[name]) if name in ORDER else self._whole[table][0]
+        return found
 
     def close(self, folder: Path) -> dict[str, pa.Table]:
         """Write every table into the folder, each under a temporary name first, and return them by file name.
@@ -150,7 +178,23 @@ class Recorder:
             os.replace(partial, path)
         return tables
 
+    def _blank(self, table: type[Row]) -> dict[str, list[Any]]:
+        return {name: [] for name in self._names[table]}
 
-def _arrow(table: type[Row], columns: dict[str, list[Any]]) -> pa.Table:
+    def _shut(self, table: type[Row]) -> None:
+        """Put the rows that came one by one with those before, so that all stay in order."""
+        first, *_ = self._open[table].values()
+        if first:
+            self._whole[table].append(_arrow(table, self._open[table]))
+            self._open[table] = self._blank(table)
+
+
+def _spread(column: Column, count: int) -> Any:
+    if isinstance(column, int | float | str):
+        return pa.repeat(column, count)
+    return column
+
+
+def _arrow(table: type[Row], columns: Mapping[str, Any]) -> pa.Table:
     schema = pa.schema([(field.name, ARROW[field.type]) for field in fields(table)])  # type: ignore[index]
-    return pa.table(columns, schema=schema)
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)

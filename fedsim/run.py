@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import simpy
 
 from analysis.summarise import summarise
@@ -24,9 +26,10 @@ from fedsim.ledger import Ledger
 from fedsim.plain import Plain
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
-from fedsim.record import SERVER, Recorder, Row
+from fedsim.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
+from fedsim.wave import Columns
 from fedsim.world import Streams, World
 
 if TYPE_CHECKING:
@@ -108,6 +111,12 @@ def _world(
         ledger.see(row)
         recorder.add(row)
 
+    def write_many(downs: Columns, ups: Columns, spans: Columns, asked: npt.NDArray[np.float64]) -> None:
+        ledger.see_wave(downs, ups, spans, asked)
+        recorder.extend(Transfer, downs)
+        recorder.extend(Transfer, ups)
+        recorder.extend(Span, spans)
+
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
     own_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
@@ -117,14 +126,15 @@ def _world(
         return seeds.integer(scenario.seed, "job", client, job)
 
     speeds = columns.get("speed", links.nodes.uplink)  # nobody computes where nobody is asked
-    clients = Clients(env, links, backend, speeds, seed_of, rng, write)
+    clients = Clients(env, links, backend, speeds, seed_of, rng, write, recorder.extend)
     computer = scenario.server
     codec = fleet.codecs(scenario, protocol.shares_only)
 
     def host(node: int) -> ServerHost:
         return ServerHost(
-            env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"]
-        )
+            env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"],
+            write_many,
+        )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     sampler = find.build("sampler", scenario.clients.sampler)

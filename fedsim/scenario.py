@@ -21,7 +21,7 @@ from fedsim.errors import Problem
 from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
 
-HOST = ("device", "threads", "cohort_memory")  # say where and how it is computed, never what comes out
+HOST = ("device", "threads", "cohort.memory")  # say where and how it is computed, never what comes out
 LABELS = ("name", "description")
 
 
@@ -148,6 +148,29 @@ class Training(Section):
     keep_state: bool = Field(default=True, description="Keep the optimiser's state from one job to the next.")
 
 
+class CohortSection(Section):
+    """How clients that train at the same time are computed: `loop`, or `{mode: loop, memory: 2 GiB}`."""
+
+    mode: Literal["union", "loop"] = Field(default="union", description="In one computation, or one by one.")
+    memory: Bytes = Field(default=2**30, description="What one computation may take, roughly; else it is split.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grown(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"mode": value}
+        if not isinstance(value, dict | CohortSection):
+            shown = "nothing" if value is None else repr(value)
+            raise ValueError(f"{shown}: must be union, loop, or a mapping as {{mode: union, memory: 2 GiB}}")
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "enum": whole["properties"]["mode"]["enum"]}, whole]}
+
+
 class Clients(Section):
     """How many there are, how fast they compute, and who of them is asked."""
 
@@ -233,10 +256,7 @@ class Scenario(Section):
     protocol: Part
     algorithm: Part | None = Field(default=None, description="Needed by every protocol that asks clients.")
     measure: Measure = Measure()
-    cohort: Literal["union", "loop"] = Field(
-        default="union", description="Train clients in one computation, or in turn."
-    )
-    cohort_memory: Bytes = 2**30
+    cohort: CohortSection = CohortSection()
     device: Device = "auto"
     threads: Count = Field(default=1, description="Torch's threads in each worker.")
     grid: dict[str, list[Any]] = Field(
@@ -300,7 +320,8 @@ class Scenario(Section):
 
     def id(self) -> str:
         """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings."""
-        told = units.canonical(paths.by_contents(self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED})))
+        own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED}) | {"cohort": self.cohort.mode}
+        told = units.canonical(paths.by_contents(own))
         text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

@@ -99,6 +99,8 @@ class World:
         """Close the books: cut what still moves, and write what was kept back."""
         for host in self._hosts.values():
             host.closed = True
+        for wave in list(dict.fromkeys(self.clients.joint.values())):
+            wave.end()
         self.network.close()
         self.clients.end()
         for host in self._hosts.values():

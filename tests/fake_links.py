@@ -29,6 +29,8 @@ class Links:
     def neighbours(self, client):
         return self._near[client]
 
+    makes_leave = False
+
     def stay(self, rng):
         return min((effect.stay(rng) for effect in self.effects), default=math.inf)
 

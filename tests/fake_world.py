@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -196,8 +197,9 @@ def lab(
     backend = FakeBackend(algorithm, work, nap)
     speeds = np.broadcast_to(np.asarray(speed, float), clients)
     hosts = Clients(
-        env, network, backend, speeds, lambda client, job: seeds.integer(seed, client, job), rng, rows.append
-    )
+        env, network, backend, speeds, lambda client, job: seeds.integer(seed, client, job), rng, rows.append,
+        partial(_extend, rows),
+    )  # fmt: skip
     above, *below = [
         ServerHost(env, network, algorithm, hosts, rows.append, SERVER_SPEED, cores, node)
         for node in (SERVER, *(edge_node(edge) for edge in range(edges)))
@@ -209,6 +211,13 @@ def lab(
     for server in (above, *below):
         _count_asks(here, server)
     return here
+
+
+def _extend(rows, table, columns):
+    """Write the rows of equally long columns one by one; a column may be one value for all."""
+    count = max(len(column) for column in columns.values() if not isinstance(column, str))
+    whole = [[column] * count if isinstance(column, str) else column.tolist() for column in columns.values()]
+    rows += [table(**dict(zip(columns, row, strict=True))) for row in zip(*whole, strict=True)]
 
 
 def _count_asks(here, server):

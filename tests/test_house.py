@@ -18,20 +18,21 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # An arrow may only go down, or stay within one entry.  The first entry that fits a module is its floor.
 FLOORS: list[tuple[int, str, str]] = [
-    (13, "fedsim.__main__", "the command line"),
-    (12, "fedsim.tune", "sweeps in search of options"),
-    (11, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
-    (10, "fedsim.run", "one point"),
-    (9, "fedsim.learning", "its learning half"),
-    (9, "algorithms", "what is computed and sent"),
-    (8, "fedsim.learn", "torch"),
-    (8, "fedsim.protocols", "when, and with whom"),
-    (7, "fedsim.data", "torch"),
-    (7, "fedsim.protocol", "their contract"),
-    (6, "fedsim.world", "what a protocol may touch"),
-    (5, "fedsim.hosts", "the server"),
-    (5, "fedsim.ledger", "whether the books balance"),
-    (5, "fedsim.check", "whether a scenario can be run"),
+    (14, "fedsim.__main__", "the command line"),
+    (13, "fedsim.tune", "sweeps in search of options"),
+    (12, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
+    (11, "fedsim.run", "one point"),
+    (10, "fedsim.learning", "its learning half"),
+    (10, "algorithms", "what is computed and sent"),
+    (9, "fedsim.learn", "torch"),
+    (9, "fedsim.protocols", "when, and with whom"),
+    (8, "fedsim.data", "torch"),
+    (8, "fedsim.protocol", "their contract"),
+    (7, "fedsim.world", "what a protocol may touch"),
+    (6, "fedsim.hosts", "the server"),
+    (6, "fedsim.ledger", "whether the books balance"),
+    (6, "fedsim.check", "whether a scenario can be run"),
+    (5, "fedsim.wave", "the asks of a whole cohort"),
     (4, "fedsim.clients fedsim.plain", "the clients, and work that trains nothing"),
     (4, "fedsim.rehearsal", "whether its parts can meet"),
     (3, "fedsim.algorithm", "the contract, without torch"),
@@ -123,7 +124,7 @@ def may_use(upper: str, lower: str) -> bool:
         return True
     if {from_entry, to_entry} <= {"fedsim.scenario", "fedsim.combinations", "fedsim.grid"}:
         return True
-    if from_floor == to_floor == 11:
+    if from_floor == to_floor == 12:
         return to_entry == "fedsim.engines"
     if from_floor == to_floor == 1 and {from_entry, to_entry} <= set(WITHIN_FLOOR_1):
         return WITHIN_FLOOR_1.index(from_entry) < WITHIN_FLOOR_1.index(to_entry)

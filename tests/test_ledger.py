@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import simpy
 
@@ -20,8 +21,8 @@ class Meter:
     def __init__(self, **moved):
         self.moved = {(int(key[-1]), key.startswith("up")): value for key, value in moved.items()}
 
-    def metered(self, client, upload):
-        return self.moved.get((client, upload), 0.0)
+    def meters(self, upload):
+        return np.array([self.moved.get((client, upload), 0.0) for client in range(2)])
 
 
 def ledger(prepares=frozenset(), now=10.0, clients=2, **moved):

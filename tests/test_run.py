@@ -35,7 +35,7 @@ def test_the_same_point_gives_the_same_files_to_the_byte(tmp_path):
 
 def test_the_hosts_settings_change_no_clock_and_no_byte(tmp_path):
     small_points.run_in(tmp_path / "one", network__effects=EFFECTS)
-    small_points.run_in(tmp_path / "two", network__effects=EFFECTS, cohort_memory="20 kB", cohort="loop")
+    small_points.run_in(tmp_path / "two", network__effects=EFFECTS, cohort={"mode": "loop", "memory": "20 kB"})
     one, two = (small_points.files(tmp_path / folder) for folder in ("one", "two"))
     for name in ("transfers", "updates", "spans"):
         assert one[name] == two[name]

@@ -137,7 +137,7 @@ def test_parts_are_labelled_by_what_tells_them_apart(load, values, labels):
         ("rate: 1 %", "rate: 0.01"),
         ("{name: sync, rounds: 3, participation: 0.5}", "{participation: 50 %, rounds: 3, name: sync}"),
         ("name: small", "name: other\ndescription: text"),
-        ("name: small", "name: small\ndevice: cpu\nthreads: 3\ncohort_memory: 2 GiB"),
+        ("name: small", "name: small\ndevice: cpu\nthreads: 3\ncohort: {memory: 2 GiB}"),
         ("algorithm: fedavg", "algorithm: {name: fedavg}"),
         ("name: small", "seed: 0\nname: small"),
     ],
@@ -173,6 +173,40 @@ def test_the_id_is_the_same_in_every_process(load, tmp_path):
         assert done.stdout.decode() == point.id
     assert len(point.id) == 12
     assert int(point.id, 16) >= 0
+
+
+@pytest.mark.parametrize(
+    ("cohort", "flags", "mode", "memory"),
+    [
+        ("loop", [], "loop", 2**30),
+        ("{memory: 2 GiB}", [], "union", 2**31),
+        ("{mode: loop, memory: 20 kB}", [], "loop", 20_000),
+        ("loop", ["cohort.memory=3 GiB"], "loop", 3 * 2**30),
+        ("{memory: 2 GiB}", ["cohort.mode=loop"], "loop", 2**31),
+        ("{memory: 2 GiB}", ["cohort=loop"], "loop", 2**30),
+    ],
+)
+def test_a_cohort_is_a_mode_a_memory_or_both(load, cohort, flags, mode, memory):
+    [point] = load(f"{SMALL}cohort: {cohort}\n", *flags)
+    assert (point.scenario.cohort.mode, point.scenario.cohort.memory) == (mode, memory)
+    assert load(scenario_file.dump(point.scenario))[0].scenario == point.scenario
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cohort: unoin", r"line 13: cohort\.mode: 'unoin' is not one of 'union' or 'loop'; did you mean 'union'"),
+        ("cohort: 2", r"line 13: cohort: 2: must be union, loop, or a mapping as \{mode: union, memory: 2 GiB\}"),
+        ("cohort: {memory: 2 GiBB}", r"line 13: cohort\.memory: '2 GiBB'"),
+        ("cohort: {memroy: 2 GiB}", r"line 13: cohort\.memroy: there is no such key; did you mean 'memory'"),
+        ("cohort_memory: 2 GiB", r"line 13: cohort_memory: there is no such key"),
+        ("grid: {cohort.memory: [1 GiB, 2 GiB]}", r"'cohort\.memory' changes no result and cannot be an axis"),
+        ("grid: {cohort: [union, {memory: 2 GiB}]}", "two points mean the same"),
+    ],
+)
+def test_a_cohort_that_is_wrong_is_told_with_its_mend(load, line, message):
+    with pytest.raises(UserError, match=message):
+        load(f"{SMALL}{line}\n")
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)

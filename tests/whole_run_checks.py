@@ -54,7 +54,7 @@ def check_books(seen):
             count[end, upload] += 1
     for client in seen.world.clients:
         for upload in (True, False):
-            metered = seen.world.network.metered(client, upload)
+            metered = seen.world.network.meters(upload)[client]
             assert abs(metered - told[client, upload]) <= count[client, upload] + 1e-9 * metered
 
 

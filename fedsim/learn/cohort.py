@@ -15,8 +15,10 @@ It models no time: how long work takes is the hosts' affair.
 
 from collections.abc import Generator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fedsim.algorithm import Algorithm, Fit, Job
+from fedsim.learn import layout
 from fedsim.learn.training import Trainer
 from fedsim.net import wire
 from fedsim.net.wire import Tree
@@ -30,7 +32,7 @@ class JobPromise:
         self._cohort = cohort
         self.job = job
         self.like = like
-        self.declared = None if like is None else wire.size(like)
+        self.declared = None if like is None else cohort.sizes.of(like)
         self._value: Tree = None
         self._done = False
 
@@ -61,10 +63,10 @@ class JobPromise:
 
     def fill(self, upload: Tree) -> None:
         """Take the finished upload, checking its size against the declared one."""
-        if self.declared is not None and wire.size(upload) != self.declared:
+        if self.declared is not None and (size := wire.size(upload)) != self.declared:
             raise ValueError(
                 f"upload_like promised {self.declared} bytes for step {self.job.step!r}, the upload of client "
-                f"{self.job.client} has {wire.size(upload)}"
+                f"{self.job.client} has {size}"
             )
         self._value, self._done, self.like = upload, True, upload
 
@@ -78,6 +80,8 @@ class Cohort:
         self._trainer = trainer
         self._batch = batch
         self._pending: list[JobPromise] = []
+        self.sizes = wire.Sizes()  # of what pending jobs declare, most of them the same model
+        self._step_flops: WeakKeyDictionary[layout.Layout, float] = WeakKeyDictionary()
 
     def submit(self, job: Job) -> JobPromise:
         """Queue a job and return its promise."""
@@ -88,7 +92,11 @@ class Cohort:
     def flops(self, job: Job) -> float:
         """Return the operations that the job takes on the client."""
         steps = self._trainer.local_steps * self._algorithm.effort(job) + self._algorithm.extra_steps(job)
-        return self._algorithm.task.flops(job.data) * steps
+        derived = layout.of(job.data)
+        once = self._step_flops.get(derived)
+        if once is None:
+            once = self._step_flops[derived] = self._algorithm.task.flops(job.data)
+        return once * steps
 
     def drop(self, promise: JobPromise) -> None:
         """Remove a job that has not been trained yet; one that has been keeps its value, which nobody will read."""
@@ -97,7 +105,7 @@ class Cohort:
 
     def settle(self) -> None:
         """Train everything pending."""
-        pending, self._pending = self._pending, []
+        pending, self._pending, self.sizes = self._pending, [], wire.Sizes()
         for batch in [pending] if self._batch else [[promise] for promise in pending]:
             self._run(batch)
 

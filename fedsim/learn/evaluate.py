@@ -13,8 +13,11 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import simpy
 import torch
 from torch import Tensor
@@ -29,6 +32,7 @@ from fedsim.world import World
 PLANS_KEPT = 4  # joined graphs remembered between scorings
 
 Pair = tuple[int, Period, int]  # client, period, periods seen
+Column = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Plan:
     """What is scored together: the joined graph, and for each split the rows, whose they are, and of which pair."""
 
     graph: Graph
-    bases: list[int]  # the client of each graph in the union
-    pairs: list[Pair]
+    clients: list[int]  # whose parts the union is made of, in its order
+    pairs: dict[str, Column]  # client, period and seen of each pair, as the table of scores has them
     rows: dict[str, tuple[Tensor, Tensor]]  # split → (rows of the union, number of the pair each belongs to)
 
 
@@ -59,6 +63,7 @@ class Evaluator:
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._splits, self._every = metrics, models, splits, every
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._own: dict[int, tuple[list[int], Graph | None]] = {}  # each client's graphs, and their union
         self._scored_at = (-1, 0, 0.0)  # version, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
@@ -85,14 +90,15 @@ class Evaluator:
 
     def score(self) -> None:
         """Score every model on everything seen; a version is scored again only later and with new periods."""
-        hosts = [host for host in self._world.clients.values() if host.seen]
-        if not hosts:
+        world = self._world
+        seen = {host.number: len(host.seen) for host in world.clients.values() if host.seen}
+        if not seen:
             return
-        version, seen, now = self._world.server.version, sum(len(host.seen) for host in hosts), self._world.env.now
-        if self._scored_at[0] == version and (self._scored_at[1] == seen or self._scored_at[2] == now):
+        version, now, total = world.server.version, world.env.now, sum(seen.values())
+        if self._scored_at[0] == version and (self._scored_at[1] == total or self._scored_at[2] == now):
             return
-        self._scored_at = version, seen, now
-        headline = self._score_all([host.number for host in hosts], self._plan_of_seen)
+        self._scored_at = version, total, now
+        headline = self._score_all(seen, lambda shared: self._plan_of_seen(shared, seen))
         self.latest = self.latest if headline is None else headline
 
     def _score_unmet(self, arrived: Sequence[tuple[int, Period]]) -> None:
@@ -119,30 +125,30 @@ class Evaluator:
 
     @torch.no_grad()
     def _score(self, model: str, params: dict[int, tree.Tree], plan: Plan, shared: bool) -> float | None:
-        stacked = tree.stack([next(iter(params.values()))] if shared else [params[c] for c in plan.bases])
+        stacked = tree.stack([next(iter(params.values()))] if shared else [params[c] for c in plan.clients])
         output = self._task.forward(stacked, plan.graph)
-        headline: list[tuple[float, float]] = []
+        headline: float | None = None
         for split, (rows, owner) in plan.rows.items():
-            scores = self._task.scores(output, plan.graph, rows, owner, len(plan.pairs), self._metrics)
-            weights = [int(weight) for weight in scores["weight"].tolist()]
+            owners = len(plan.pairs["client"])
+            scores = self._task.scores(output, plan.graph, rows, owner, owners, self._metrics)
+            weights = scores["weight"].cpu().numpy()
+            there = weights > 0
+            columns = {name: column[there] for name, column in plan.pairs.items()} | {"weight": weights[there]}
             for metric in self._metrics:
-                values = scores[metric].tolist()
-                self._write(model, split, metric, plan, values, weights)
-                if not headline and split == self._splits[0]:
-                    headline = [(v, w) for v, w in zip(values, weights, strict=True) if w]
-        return sum(v * w for v, w in headline) / sum(w for _, w in headline) if headline else None
+                values = scores[metric].cpu().numpy()[there]
+                self._write(columns, model=model, split=split, metric=metric, value=values)
+                if (split, metric) == (self._splits[0], self._metrics[0]) and len(values):
+                    headline = float(np.average(values, weights=columns["weight"]))
+        return headline
 
-    def _write(self, model: str, split: str, metric: str, plan: Plan, values: list[float], weights: list[int]) -> None:
-        now, version = self._world.env.now, self._world.server.version
-        for (client, period, seen), value, weight in zip(plan.pairs, values, weights, strict=True):
-            if weight:
-                row = Score(now, version, client, period.number, seen, model, split, metric, value, weight)
-                self._recorder.add(row)
+    def _write(self, columns: dict[str, Column], **others: Any) -> None:
+        moment = {"time": self._world.env.now, "version": self._world.server.version}
+        self._recorder.extend(Score, {**moment, **columns, **others})
 
-    def _plan_of_seen(self, shared: bool) -> Plan:
-        hosts = [host for host in self._world.clients.values() if host.seen]
-        key = (shared, tuple((host.number, len(host.seen)) for host in hosts))
+    def _plan_of_seen(self, shared: bool, seen: dict[int, int]) -> Plan:
+        key = (shared, *seen.items())
         if key not in self._plans:
+            hosts = [self._world.clients[client] for client in seen]
             pairs = [(host.number, period, len(host.seen)) for host in hosts for period in host.seen]
             self._plans[key] = self._make_plan(shared, pairs)
             if len(self._plans) > PLANS_KEPT:
@@ -152,24 +158,37 @@ class Evaluator:
 
     def _make_plan(self, shared: bool, pairs: list[Pair]) -> Plan:
         """Join each client's distinct graphs once; periods that differ in their masks only share one."""
-        graphs: list[Graph] = []
-        bases: list[int] = []
-        starts: dict[tuple[int, int], int] = {}
-        total = 0
+        own: dict[int, dict[int, Graph]] = {}
         for client, period, _ in pairs:
-            base = (client, id(period.graph["edges"]))
-            if base not in starts:
-                starts[base] = total
-                total += len(period.graph["y"])
-                graphs.append(period.graph)
-                bases.append(client)
-        rows: dict[str, tuple[Tensor, Tensor]] = {}
-        for split in self._splits:
-            parts = [
-                self._task.targets(period.graph, split) + starts[client, id(period.graph["edges"])]
-                for client, period, _ in pairs
-            ]
-            counts = torch.tensor([len(part) for part in parts], device=parts[0].device)
-            owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
-            rows[split] = (torch.cat(parts), owner)
-        return Plan(layout.union(graphs, shared=shared), bases, pairs, rows)
+            own.setdefault(client, {}).setdefault(id(period.graph["edges"]), period.graph)
+        parts = [part for client, graphs in own.items() for part in self._parts(client, graphs, shared)]
+        lengths = {(client, base): len(graph["y"]) for client, graphs in own.items() for base, graph in graphs.items()}
+        starts = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))  # one more: the end
+        rows = {split: self._rows(split, pairs, starts) for split in self._splits}
+        numbers = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
+        columns = dict(zip(("client", "period", "seen"), numbers.T.copy(), strict=True))
+        return Plan(layout.union(parts, shared=shared), [*own], columns, rows)
+
+    def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, int], int]) -> tuple[Tensor, Tensor]:
+        """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
+        parts = [
+            self._task.targets(period.graph, split) + starts[client, id(period.graph["edges"])]
+            for client, period, _ in pairs
+        ]
+        counts = torch.tensor([len(part) for part in parts], device=parts[0].device)
+        owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
+        return torch.cat(parts), owner
+
+    def _parts(self, client: int, graphs: dict[int, Graph], shared: bool) -> list[Graph]:
+        """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
+
+        Most plans differ from the last one in few clients; but where all have got more, joining twice would cost more.
+        """
+        met, union = self._own.get(client, ([], None))
+        if len(graphs) == 1 or (shared and met != [*graphs]):
+            self._own[client] = [*graphs], None
+            return [*graphs.values()]
+        if union is None or met != [*graphs]:
+            union = layout.union([*graphs.values()], shared=True)
+            self._own[client] = [*graphs], union
+        return [union]

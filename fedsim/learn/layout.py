@@ -54,6 +54,7 @@ class Layout:
         self.graph = graph
         self.parts = list(parts)
         self.shared = shared
+        self.counts: dict[str, tuple[Tensor, int]] = {}  # of vertices in a split, with the mask that was counted
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -71,6 +72,16 @@ class Layout:
         x = self.graph["x"]
         rows = csr(x.crow_indices().int(), x.col_indices().int(), x.values(), tuple(x.shape))
         return Matrix(rows, _transposed(rows))
+
+    @cached_property
+    def vertices(self) -> int:
+        """Vertices of the graph."""
+        return len(self.graph["y"])
+
+    @cached_property
+    def edges(self) -> int:
+        """Directed edges of the graph."""
+        return self.graph["edges"].shape[1]
 
     @cached_property
     def nonzeros(self) -> int:
@@ -109,15 +120,15 @@ class Layout:
         """Edges as `attend` reads them."""
         if self.parts:
             parts = [part.attention for part in self.parts]
-            vertices, edges = _offsets(self._vertex_counts), _offsets([len(part.source) for part in parts])
-            shift = list(zip(parts, vertices, edges, strict=True))
+            counts = [len(part.source) for part in parts]
+            vertices, edges = _offsets([part.vertices for part in self.parts]), _offsets(counts)
             return Attention(
-                _join_crow([part.crow for part in parts]),
-                torch.cat([part.source + v for part, v, _ in shift]),
-                torch.cat([part.target + v for part, v, _ in shift]),
-                torch.cat([part.order + e for part, _, e in shift]),
-                _join_crow([part.crow_of_source for part in parts]),
-                torch.cat([part.target_by_source + v for part, v, _ in shift]),
+                _join_crow([part.crow for part in parts], counts),
+                _shifted([part.source for part in parts], counts, vertices),
+                _shifted([part.target for part in parts], counts, vertices),
+                _shifted([part.order for part in parts], counts, edges),
+                _join_crow([part.crow_of_source for part in parts], counts),
+                _shifted([part.target_by_source for part in parts], counts, vertices),
             )
         source, target = self._edges(loops=True)
         n = len(self.graph["y"])
@@ -147,10 +158,6 @@ class Layout:
             found.append(Bucket(k0, k1, r0, r0 + rows, largest, place))
             k0, r0 = k1, r0 + rows
         return found
-
-    @property
-    def _vertex_counts(self) -> list[int]:
-        return [sum(part.sizes) for part in self.parts]
 
     def _joined(self, name: str) -> Matrix:
         return block_diagonal([getattr(part, name) for part in self.parts])
@@ -187,18 +194,27 @@ def of(graph: Graph) -> Layout:
     return layout
 
 
+def count(graph: Graph, split: str) -> int:
+    """Return how many vertices are in a split, counted once as long as its mask is the same tensor."""
+    counts, mask = of(graph).counts, graph[split]  # type: ignore[literal-required]
+    known = counts.get(split)
+    if known is None or known[0] is not mask:  # a graph with other masks shares its layout
+        known = counts[split] = mask, int(mask.sum())
+    return known[1]
+
+
 def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
     """Return K graphs side by side as one, its layout joined from theirs.
 
     With `shared` all of them count as one client (K = 1), as when one set of parameters is scored on many graphs.
     """
     first = graphs[0]["y"]
-    counts = torch.tensor([len(graph["y"]) for graph in graphs], device=first.device)
-    sizes = counts.sum().reshape(1) if shared else counts
-    shifts = _offsets([len(graph["y"]) for graph in graphs])
+    parts = [of(graph) for graph in graphs]
+    vertices = [part.vertices for part in parts]
+    sizes = torch.tensor([sum(vertices)] if shared else vertices, device=first.device)
     joined = Graph(
         x=under([graph["x"] for graph in graphs]),
-        edges=torch.cat([graph["edges"] + shift for graph, shift in zip(graphs, shifts, strict=True)], dim=1),
+        edges=_shifted([graph["edges"] for graph in graphs], [part.edges for part in parts], _offsets(vertices)),
         y=torch.cat([graph["y"] for graph in graphs]),
         train=torch.cat([graph["train"] for graph in graphs]),
         val=torch.cat([graph["val"] for graph in graphs]),
@@ -206,7 +222,7 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
         client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
         sizes=sizes,
     )
-    joined["layout"] = Layout(joined, [of(graph) for graph in graphs], shared=shared)
+    joined["layout"] = Layout(joined, parts, shared=shared)
     return joined
 
 
@@ -217,19 +233,27 @@ def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
 
 def _blocks(blocks: Sequence[Tensor], *, stacked: bool = False) -> Tensor:
     """Join CSR blocks along the diagonal, or `stacked` one below the other over the same columns."""
-    widths = [block.shape[1] for block in blocks]
-    shifts = [0] * len(blocks) if stacked else _offsets(widths)
-    column = torch.cat([block.col_indices() + shift for block, shift in zip(blocks, shifts, strict=True)])
-    value = torch.cat([block.values() for block in blocks])
-    width = max(widths) if stacked else sum(widths)
-    crow = _join_crow([block.crow_indices() for block in blocks])
-    return csr(crow, column, value, (sum(block.shape[0] for block in blocks), width))
+    heights, widths = zip(*[block.shape for block in blocks], strict=True)
+    columns, values = [block.col_indices() for block in blocks], [block.values() for block in blocks]
+    filled = [len(value) for value in values]
+    column = torch.cat(columns) if stacked else _shifted(columns, filled, _offsets(widths))
+    crow = _join_crow([block.crow_indices() for block in blocks], filled)
+    return csr(crow, column, torch.cat(values), (sum(heights), max(widths) if stacked else sum(widths)))
 
 
-def _join_crow(crows: Sequence[Tensor]) -> Tensor:
-    filled = _offsets([int(crow[-1]) for crow in crows])
-    tail = [crow[1:] + shift for crow, shift in zip(crows, filled, strict=True)]
-    return torch.cat([crows[0][:1], *tail])
+def _join_crow(crows: Sequence[Tensor], filled: Sequence[int]) -> Tensor:
+    """Join row pointers of parts with so many entries each."""
+    heights = [len(crow) - 1 for crow in crows]
+    tails = [crow.narrow(0, 1, height) for crow, height in zip(crows, heights, strict=True)]
+    return torch.cat([crows[0].new_zeros(1), _shifted(tails, heights, _offsets(filled))])
+
+
+def _shifted(parts: Sequence[Tensor], counts: Sequence[int], shifts: Sequence[int]) -> Tensor:
+    """Return parts (…, count) one after the other, each plus its shift: one sum for all, where parts are small."""
+    joined = torch.cat(list(parts), dim=-1)
+    shift = torch.tensor(shifts, dtype=joined.dtype, device=joined.device)
+    total = torch.tensor(counts, device=joined.device)
+    return joined.add_(torch.repeat_interleave(shift, total, output_size=joined.shape[-1]))
 
 
 def _offsets(counts: Sequence[int]) -> list[int]:

@@ -11,6 +11,7 @@ Every sum runs in a fixed order, on a GPU too, so that equal input gives equal o
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph, csr
@@ -29,11 +30,23 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: Matrix) -> Tensor:
         ctx.matrix = matrix
-        return matrix.rows @ dense.contiguous()
+        return _times(matrix.rows, dense)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return product(grad, Matrix(ctx.matrix.columns, ctx.matrix.rows)), None
+
+
+def _times(rows: Tensor, dense: Tensor) -> Tensor:
+    """Return a CSR matrix times a dense one; whoever calls it answers for the gradient."""
+    dense = dense.detach().contiguous()
+    if dense.device.type != "cpu" or not len(dense):
+        return rows @ dense
+    # a row of the product is a bag of weighted rows, which torch sums several times as fast as its sparse product
+    return torch.embedding_bag(
+        dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values(),
+        include_last_offset=True,
+    )[0]  # fmt: skip
 
 
 def product(dense: Tensor, matrix: Matrix) -> Tensor:
@@ -93,30 +106,30 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, source: Tensor, target: Tensor, edges: Attention, slope: float) -> Tensor:
         raw = source.index_select(0, edges.source) + target.index_select(0, edges.target)
-        score = torch.where(raw > 0, raw, raw * slope)
+        score = F.leaky_relu(raw, slope)
         top = torch.segment_reduce(score, "max", offsets=edges.crow)
         share = torch.exp(score - top.index_select(0, edges.target))
         share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
-        ctx.save_for_backward(h, source, target, share, raw > 0)
+        ctx.save_for_backward(h, source, target, share, raw)
         ctx.edges, ctx.slope = edges, slope
-        return csr(edges.crow, edges.source, share, (len(h), len(h))) @ h.contiguous()
+        return _times(csr(edges.crow, edges.source, share, (len(h), len(h))), h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, source, target, share, positive = ctx.saved_tensors
+        h, source, target, share, raw = ctx.saved_tensors
         edges: Attention = ctx.edges
         if torch.is_grad_enabled():  # this gradient will be differentiated again
             return *_attend_back(grad, h, source, target, edges, ctx.slope), None, None
-        grad = grad.contiguous()
-        n = len(h)
-        back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), (n, n))
-        to_share = (grad.index_select(0, edges.target) * h.index_select(0, edges.source)).sum(1)
+        grad, shape = grad.contiguous(), (len(h), len(h))
+        back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
+        there = csr(edges.crow, edges.source, share, shape)
+        to_share = torch.sparse.sampled_addmm(there, grad, h.detach().T, beta=0.0).values()
         inner = torch.segment_reduce(share * to_share, "sum", offsets=edges.crow)
         to_score = share * (to_share - inner.index_select(0, edges.target))
-        to_raw = torch.where(positive, to_score, to_score * ctx.slope)
+        to_raw = torch.where(raw > 0, to_score, to_score * ctx.slope)
         to_target = torch.segment_reduce(to_raw, "sum", offsets=edges.crow)
         to_source = torch.segment_reduce(to_raw.index_select(0, edges.order), "sum", offsets=edges.crow_of_source)
-        return back @ grad, to_source, to_target, None, None
+        return _times(back, grad), to_source, to_target, None, None
 
 
 def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:

@@ -8,6 +8,7 @@ memory budget.  Training is full-batch: every step sees the whole graph.
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -15,14 +16,14 @@ from torch import Tensor
 
 from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import layout, ops, rows, tree
 from fedsim.learn.optimiser import Optimiser, State
 
 Work = tuple[Job, Fit]
 UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kept:
     """One client's optimiser state: its place in the state of the cohort that it trained with last, never copied out.
 
@@ -59,15 +60,15 @@ class Trainer:
     def _groups(self, work: Sequence[Work]) -> list[list[int]]:
         """Indexes of fits that go together, in order of size so that padding is small, within the budget."""
         alike: dict[Any, list[int]] = {}
-        shapes = _Shapes()
+        shapes, graphs = _Shapes(), [layout.of(_data(item)) for item in work]
         for index, (_, fit) in enumerate(work):
             alike.setdefault(index if fit.each else shapes.kind(fit), []).append(index)
         groups: list[list[int]] = []
         for members in alike.values():
-            members.sort(key=lambda i: (_data(work[i])["y"].numel(), work[i][0].client))
+            members.sort(key=lambda i: (graphs[i].vertices, work[i][0].client))
             room = -1
             for index in members:
-                need = shapes.footprint(*work[index])
+                need = shapes.footprint(work[index][1], graphs[index])
                 if room < need:
                     groups.append([])
                     room = max(self._budget, need)
@@ -108,16 +109,18 @@ class Trainer:
             kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
         if all(one is None for one in kept):
             return self.optimiser.start(params, len(jobs))
-        stacked = _whole(kept)
-        if stacked is None:
-            fresh = tree.at(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
-            stacked = tree.stack([fresh if one is None else one.own() for one in kept])
-        return tree.transform(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), stacked)  # type: ignore[no-any-return]
+        fresh = Kept(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
+        own = [one or fresh for one in kept]
+        runs = [list(run) for _, run in groupby(own, lambda one: id(one.cohort))]
+        joined: State = rows.gather([(run[0].cohort, [one.place for one in run]) for run in runs])
+        # one run alone may be the very tensors that were kept
+        return tree.transform(torch.clone, joined) if len(runs) == 1 else joined
 
     def _remember(self, jobs: Sequence[Job], slot: str | None, state: State) -> None:
         if slot is not None and self._keep_state:
+            entry = f"optimiser.{slot}"
             for place, job in enumerate(jobs):
-                job.memory[f"optimiser.{slot}"] = Kept(state, place)
+                job.memory[entry] = Kept(state, place)
 
     def _union(self, graphs: list[Graph]) -> Graph:
         if len(graphs) == 1:
@@ -148,53 +151,48 @@ def _stack(fits: Sequence[Fit]) -> tree.Tree:
     return tree.stack([fit.start for fit in fits])
 
 
-def _whole(kept: Sequence[Kept | None]) -> State | None:
-    """The cohort's state of last time where all of that cohort are here again, in the same order."""
-    first = kept[0]
-    if first is None or len(first.cohort["steps"]) != len(kept):
-        return None
-    same = all(one is not None and one.cohort is first.cohort and one.place == k for k, one in enumerate(kept))
-    return first.cohort if same else None
-
-
 def _data(item: Work) -> Graph:
     job, fit = item
     return job.data if fit.data is None else fit.data
 
 
 class _Shapes:
-    """Shapes of the trees of one call; fits share most of them, which are looked at once."""
+    """Shapes of the trees of one call; fits share most of them, which are looked at once.
+
+    Each shape has a number, since nested shapes are slow to hash for every fit.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[int, Any] = {}
+        self._known: dict[int, int] = {}
+        self._numbers: dict[Any, int] = {}
         self._sizes: dict[int, tuple[int, int]] = {}
 
     def kind(self, fit: Fit) -> Any:
         """Return what fits must share to be one computation."""
         return (fit.loss, fit.correct, fit.slot, self._of(fit.start), self._of(fit.given))
 
-    def footprint(self, job: Job, fit: Fit) -> int:
+    def footprint(self, fit: Fit, graph: layout.Layout) -> int:
         """Return the bytes of a fit, roughly: parameters, gradients, optimiser state, and activations both ways."""
-        graph = _data((job, fit))
-        if id(fit.start) not in self._sizes:
+        sizes = self._sizes.get(id(fit.start))
+        if sizes is None:
             widest = max((leaf.shape[-1] for leaf in tree.leaves(fit.start)), default=1)
-            self._sizes[id(fit.start)] = tree.count(fit.start), widest
-        count, widest = self._sizes[id(fit.start)]
-        return 4 * (6 * count + graph["y"].numel() * widest * 16 + graph["edges"].shape[1] * widest * 2)
+            sizes = self._sizes[id(fit.start)] = tree.count(fit.start), widest
+        count, widest = sizes
+        return 4 * (6 * count + graph.vertices * widest * 16 + graph.edges * widest * 2)
 
-    def _of(self, node: Any) -> Any:
-        if isinstance(node, Tensor):
-            return tuple(node.shape)
-        if not isinstance(node, (dict, list, tuple)):
-            return type(node)
+    def _of(self, node: Any) -> int:
         known = self._known.get(id(node))
         if known is None:
-            known = self._known[id(node)] = self._look(node)
+            known = self._known[id(node)] = self._numbers.setdefault(self._look(node), len(self._numbers))
         return known
 
     def _look(self, node: Any) -> Any:
+        if isinstance(node, Tensor):
+            return "tensor", *node.shape
+        if not isinstance(node, (dict, list, tuple)):
+            return type(node)
         if not isinstance(node, dict):
-            return tuple(map(self._of, node))
+            return type(node), *map(self._of, node)
         if _is_graph(node):
             return "graph"
         return tuple((key, self._of(value)) for key, value in node.items())

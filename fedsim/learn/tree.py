@@ -2,6 +2,7 @@
 
 A tree is what travels: tensors, numbers and None in dicts, lists and tuples.  Numbers and None are left as they are
 by `transform`.  `sq_distance` keeps the leading client axis, everything else works with or without one.
+What is done with many clients' trees that were trained together is done with all of them at once (`rows.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from fedsim.learn import rows
 
 Tree = Any
 
@@ -46,7 +49,8 @@ def add(first: Tree, second: Tree) -> Tree:
 
 def sub(first: Tree, second: Tree) -> Tree:
     """Return first - second."""
-    return transform(torch.sub, first, second)
+    row = rows.difference(first, second)
+    return transform(torch.sub, first, second) if row is None else row
 
 
 def scale(tree: Tree, factor: float) -> Tree:
@@ -59,13 +63,19 @@ def zeros_like(tree: Tree) -> Tree:
     return transform(torch.zeros_like, tree)
 
 
-def mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
+def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[float] | None = None) -> Tree:
     """Return the weighted mean of trees of the same shapes; equal weights where all are zero.
 
-    Weights are normalised in double precision and the sum runs in the order given.
+    Weights are normalised in double precision; with `factors`, each tree is first taken times its own, which changes
+    no weight.
     """
     total = float(sum(weights))
     shares = [weight / total for weight in weights] if total > 0 else [1 / len(trees)] * len(trees)
+    if factors is not None:
+        shares = [share * factor for share, factor in zip(shares, factors, strict=True)]
+    whole = rows.weighted(trees, shares)
+    if whole is not None:
+        return whole
 
     def average(*values: Tensor) -> Tensor:
         share = torch.tensor(shares, dtype=values[0].dtype, device=values[0].device)
@@ -79,6 +89,9 @@ def stack(trees: Sequence[Tree]) -> Tree:
     """Return one tree with a leading client axis; leaves that all are the same tensor are expanded, not copied."""
     if all(one is trees[0] for one in trees):
         return transform(lambda leaf: leaf.unsqueeze(0).expand(len(trees), *leaf.shape), trees[0])
+    whole = rows.restack(trees)
+    if whole is not None:
+        return whole
 
     def join(*values: Tensor) -> Tensor:
         if all(value is values[0] for value in values):
@@ -94,12 +107,17 @@ def at(tree: Tree, client: int) -> Tree:
 
 
 def unstack(tree: Tree, clients: int) -> list[Tree]:
-    """Return every client's part of a stacked tree."""
+    """Return every client's part of a stacked tree, which must not be changed afterwards."""
+    parted = rows.of(tree, clients)
+    return _parts(tree, clients) if parted is None else parted
+
+
+def _parts(tree: Tree, clients: int) -> list[Tree]:
     if isinstance(tree, dict):
-        parts = {key: unstack(value, clients) for key, value in tree.items()}
+        parts = {key: _parts(value, clients) for key, value in tree.items()}
         return [{key: part[k] for key, part in parts.items()} for k in range(clients)]
     if isinstance(tree, (list, tuple)):
-        columns = [unstack(value, clients) for value in tree]
+        columns = [_parts(value, clients) for value in tree]
         return [type(tree)(column[k] for column in columns) for k in range(clients)]
     return list(tree.unbind(0)) if isinstance(tree, Tensor) else [tree] * clients
 

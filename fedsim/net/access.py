@@ -45,7 +45,7 @@ class AccessLane(Lane[Passage]):
     @property
     def capacity(self) -> float:
         """The access rate in bytes/s."""
-        return float(self._own[self.client]) / BITS
+        return self._own.item(self.client) / BITS
 
     @property
     def buffer(self) -> float:
@@ -70,13 +70,16 @@ class AccessLane(Lane[Passage]):
         Each flow knows since when it has been at its ceiling.  Those that were at the last change of their number have
         kept the link full for as long as it was full then.
         """
+        if not self._flows:
+            return math.inf
         began = self._all_at_ceiling_since()
         return self._full_before if began <= self._changed and self._full_before < math.inf else began
 
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage that is one of so many on the link."""
-        reverse = float(self._opposite[self.client]) / BITS
-        access = Access(self.capacity, reverse, passage.track.slowest, max(1, flows))
+        client = self.client
+        rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
+        access = Access(rate, reverse, passage.track.slowest, flows or 1)
         return self._model.ceiling(passage.transfer, access, passage.paused)
 
     def lines(self, passage: Passage) -> tuple[Line, ...]:
@@ -102,7 +105,7 @@ class AccessLane(Lane[Passage]):
     def exit(self, passage: Passage) -> float:
         """Let the passage move no more and return the bytes that had not gone."""
         before = self.full_since if len(self._flows) > 1 else math.inf
-        left = super().exit(passage)
+        left = passage.track.way.leave(self._flows.pop(passage))
         if self._flows:
             self._level(len(self._flows))
             self._note(before)

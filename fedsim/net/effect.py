@@ -7,7 +7,7 @@ to what those before it in the scenario's list have done.
 
 import math
 from collections.abc import Generator, Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import simpy
@@ -43,10 +43,18 @@ class Network(Protocol):
 
 
 class Effect:
-    """The contract of the files in `effects/`; every hook may be left out."""
+    """The contract of the files in `effects/`; every hook may be left out.
+
+    `calm` tells that what it drives changes no rate, slowness or capacity: clients come and go, and no more.
+    """
+
+    calm: ClassVar[bool] = False
 
     def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
-        """Change a transfer once, before it starts: its `jitter`, `loss_up`, `loss_down` or `rtt`."""
+        """Change a transfer once, before it starts: its `jitter`, `loss_up`, `loss_down` or `rtt`.
+
+        `rng` is the transfer's own stream and has all the methods of a Generator; it is made at the first of them.
+        """
         return
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:

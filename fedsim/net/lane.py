@@ -6,7 +6,7 @@ one node to another where no access link of its own lies between, because the li
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import simpy
@@ -52,18 +52,19 @@ class Track:
     way: Way
     lines: tuple[Line, ...]
     slowest: float
+    shaped: bool = field(init=False)  # whether a token bucket is on it
 
-    @property
-    def shaped(self) -> bool:
-        """Whether a token bucket is on it."""
-        return any(line.burst for line in self.lines)
+    def __post_init__(self) -> None:
+        """Look for a bucket once: links do not change theirs."""
+        object.__setattr__(self, "shaped", any(line.burst for line in self.lines))
 
 
 class Rider(Protocol):
-    """What a lane needs of a transfer under way, which is a `passage.Passage`."""
+    """What a lane needs of a transfer under way, which is a `passage.Passage`; `size` are its wire bytes."""
 
     transfer: Transfer
     track: Track
+    size: float
     paused: bool
 
     def sent(self, flow: Any) -> None:
@@ -114,7 +115,7 @@ class Lane(ABC, Generic[Passage]):
 
     def start(self, passage: Passage) -> tuple[float, float]:
         """Return the seconds of slow start that leave the link idle, and the bytes that come after them."""
-        return self._model.start(passage.transfer, self.rate_if_joined(passage))
+        return self._model.start(passage.transfer, passage.size, self.rate_if_joined(passage))
 
     def credit(self, passage: Passage, nbytes: float) -> float:
         """Return how many of these bytes would cost no time if the passage joined with them now."""

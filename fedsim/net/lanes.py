@@ -51,8 +51,11 @@ class Lanes:
             return
         if isinstance(lane, AccessLane):
             self._access.pop((lane.client, lane.upload))
+            self._nodes.presence.dismiss(lane.client)
         else:
             self._trunks.pop((src, dst))
+            for client in _clients(src, dst):
+                self._nodes.presence.dismiss(client)
 
     def _lane(self, client: int, upload: bool) -> AccessLane[Passage]:
         key = client, upload
@@ -60,6 +63,7 @@ class Lanes:
             self._access[key] = AccessLane[Passage](
                 self._env, self._nodes, client, upload, self._model, self._bucket(client, upload), self.carried[upload]
             )
+            self._nodes.presence.attend(client)
         return self._access[key]
 
     def _bucket(self, client: int, upload: bool) -> Bucket | None:
@@ -74,6 +78,8 @@ class Lanes:
             meters = (self.carried[True], src), (self.carried[False], dst)
             rates = partial(_between_peers, self._nodes, src, dst)
             self._trunks[src, dst] = Trunk[Passage](self._env, self._model, rates, meters)
+            for client in _clients(src, dst):
+                self._nodes.presence.attend(client)
         return self._trunks[src, dst]
 
     def _trunk(self, src: int, dst: int, track: Track) -> Trunk[Passage]:
@@ -81,6 +87,10 @@ class Lanes:
             back = self._fabric.track(self._layout.route(dst, src)).slowest
             self._trunks[src, dst] = Trunk[Passage](self._env, self._model, lambda: (track.slowest, back))
         return self._trunks[src, dst]
+
+
+def _clients(*ends: int) -> list[int]:
+    return [end for end in ends if end >= 0]
 
 
 def _between_peers(nodes: Nodes, src: int, dst: int) -> tuple[float, float]:

@@ -10,11 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from fedsim.net import tcp
 from fedsim.net.sharing import line
 from fedsim.net.sharing.line import Line
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Access(NamedTuple):
@@ -24,6 +30,36 @@ class Access(NamedTuple):
     reverse: float
     server: float
     flows: int
+
+
+class Rows(NamedTuple):
+    """What K lone messages meet, each a row (K,): bytes, seconds there and back with mean jitter, bytes/s, losses.
+
+    `server` is the slowest link that they share, in bytes/s.
+    """
+
+    nbytes: Ints
+    trip: Floats
+    rate: Floats
+    reverse: Floats
+    server: float
+    loss_up: Floats
+    loss_down: Floats
+
+
+class Lone(NamedTuple):
+    """How K messages go that nobody else holds up, each a row (K,).
+
+    `size` wire bytes set out `before` seconds after the sending at the rate `fast` (bytes/s).  Where one `pauses`, it
+    does so for a round trip after its first `part` bytes, and the others go at the rate `slow`.
+    """
+
+    before: Floats
+    size: Floats
+    part: Floats
+    pauses: npt.NDArray[np.bool_]
+    fast: Floats
+    slow: Floats
 
 
 class Model(ABC):
@@ -46,10 +82,10 @@ class Model(ABC):
         """Return the seconds that packets wait now where others keep a link of the path full."""
 
     @abstractmethod
-    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
+    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
         """Return the further seconds in which a flow that would get `rate` bytes/s cannot use it, and the bytes after.
 
-        The bytes are those that come after the last gap.
+        The bytes are those of `size`, which are all its own, that come after the last gap.
         """
 
     @abstractmethod
@@ -75,6 +111,13 @@ class Model(ABC):
     @abstractmethod
     def closing(self, transfer: Transfer) -> float:
         """Return the seconds from the last byte on the link to the arrival."""
+
+    @abstractmethod
+    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
+        """Return the same for many messages that nobody else holds up, whose closing is half a round trip.
+
+        `draws` are each transfer's two numbers in [0, 1): for lost handshakes, and for the first loss.
+        """
 
 
 @dataclass(frozen=True)
@@ -102,17 +145,18 @@ class Fluid(Model):
         request = 0.0 if transfer.upload else transfer.quiet_trip / 2
         if transfer.reused:
             return request
-        lost = 1 - (1 - transfer.loss_up) * (1 - transfer.loss_down)
-        wait = tcp.syn_wait(self.constants, lost, transfer.handshake_draw)
+        wait = 0.0
+        if transfer.loss_up or transfer.loss_down:
+            lost = 1 - (1 - transfer.loss_up) * (1 - transfer.loss_down)
+            wait = tcp.syn_wait(self.constants, lost, transfer.handshake_draw)
         return transfer.trip * (1 + self.constants.tls_rtts) + request + wait
 
     def queue(self, transfer: Transfer, lines: Sequence[Line], now: float) -> float:
         """Return the standing queues of the path."""
         return line.standing_queue(self.constants, lines, transfer.rtt, now)
 
-    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
+    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
         """Return what slow start leaves idle, and the bytes of its last round; an open window has no such start."""
-        size = self.size(transfer)
         if transfer.warm:
             return 0.0, size
         return tcp.slow_start(self.constants, size, transfer.trip, rate)
@@ -123,18 +167,21 @@ class Fluid(Model):
 
     def weight(self, transfer: Transfer) -> float:
         """Return 1, or what long round trips leave of it."""
-        return tcp.weight(self.constants, transfer.trip)
+        return tcp.weight(self.constants, transfer.trip) if self.constants.rtt_bias else 1.0
 
     def until_pause(self, transfer: Transfer) -> float:
         """Return the bytes until the first loss, from which the sender recovers for a round trip."""
+        if not (loss := transfer.loss):
+            return math.inf
         count = tcp.packets(self.constants, transfer.nbytes)
-        return tcp.first_loss(self.constants, count, transfer.loss, transfer.loss_draw) * self.constants.mtu
+        return tcp.first_loss(self.constants, count, loss, transfer.loss_draw) * self.constants.mtu
 
     def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
         """Return the client's share of its own link, or what acknowledgements and losses allow."""
-        acks = tcp.ack_ceiling(self.constants, access.reverse)
-        losses = tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss) if paused else math.inf
-        return min(access.rate / access.flows, acks, losses)
+        rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
+        if acks < rate:
+            rate = acks
+        return min(rate, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else rate
 
     def timeout(self, transfer: Transfer) -> float:
         """Return TCP's retransmission time-out."""
@@ -142,9 +189,27 @@ class Fluid(Model):
 
     def closing(self, transfer: Transfer) -> float:
         """Return half a round trip; the last bytes of a short flow wait behind those of others before."""
+        if not transfer.queue:
+            return transfer.quiet_trip / 2
         count = tcp.packets(self.constants, transfer.nbytes)
         waits = 0 < count <= self.constants.short_packets
         return transfer.quiet_trip / 2 + (transfer.queue if waits else 0.0)
+
+    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
+        """Return handshake, slow start and what losses make of the bytes; only rows with losses are gone through."""
+        loss, own = rows.loss_up if upload else rows.loss_down, self.constants
+        size = tcp.wire_size(own, rows.nbytes, loss)
+        before = rows.trip * (1 + own.tls_rtts) + (0.0 if upload else rows.trip / 2)
+        fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
+        until, slow = np.full(len(size), math.inf), fast.copy()
+        for k in np.flatnonzero((rows.loss_up > 0) | (rows.loss_down > 0)).tolist():
+            lost = 1 - (1 - float(rows.loss_up[k])) * (1 - float(rows.loss_down[k]))
+            before[k] += tcp.syn_wait(own, lost, float(draws[0][k]))
+            count, rate = tcp.packets(own, int(rows.nbytes[k])), float(loss[k])
+            until[k] = tcp.first_loss(own, count, rate, float(draws[1][k])) * own.mtu
+            slow[k] = min(slow[k], tcp.loss_ceiling(own, float(rows.trip[k]), rate))
+        before += tcp.stalls(own, size, rows.trip, fast)
+        return Lone(before, size, np.minimum(until, size), np.isfinite(until), fast, slow)
 
 
 @dataclass(frozen=True)
@@ -167,9 +232,9 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def start(self, transfer: Transfer, rate: float) -> tuple[float, float]:
+    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
         """Return 0 seconds, and all bytes."""
-        return 0.0, transfer.nbytes
+        return 0.0, size
 
     def credit(self, nbytes: float, rate: float, lines: Sequence[Line]) -> float:
         """Return 0."""
@@ -194,6 +259,11 @@ class Naive(Model):
     def closing(self, transfer: Transfer) -> float:
         """Return the latency of one way."""
         return transfer.quiet_trip / 2
+
+    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
+        """Return bytes and rates, and no time before."""
+        size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
+        return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)
 
 
 MODELS: dict[str, Callable[[TransferModel], Model]] = {"fluid": Fluid, "naive": lambda constants: Naive()}

@@ -14,15 +14,16 @@ from functools import partial
 import numpy as np
 import simpy
 
-from fedsim import record
+from fedsim import record, seeds
 from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect
 from fedsim.net.fabric import Fabric
 from fedsim.net.lanes import Lanes
 from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
-from fedsim.net.node import Nodes
+from fedsim.net.node import Floats, Nodes
 from fedsim.net.passage import Passage
+from fedsim.net.plan import Planner
 from fedsim.net.shaping import shaped
 from fedsim.net.sharing.link import Link
 from fedsim.net.sharing.pipe import Pipe
@@ -72,9 +73,10 @@ class Network:
     ) -> None:
         """Connect the nodes, and set off the processes of effects that drive them (these never end by themselves).
 
-        `rng` gives an independent random stream a name.  Each transfer has its own, named after its ends and how many
-        went between them before, so that what one draws never depends on the others.  With `reuse` a message goes over
-        a connection that an earlier one has left open.  Raises UserError where the topology does not fit the clients.
+        `rng` gives an independent random stream a name.  What a transfer draws goes by its own name, which tells its
+        ends and how many went between them before, so that it never depends on the others.  With `reuse` a message
+        goes over a connection that an earlier one has left open.  Raises UserError where the topology does not fit the
+        clients.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record = rng, record
@@ -83,9 +85,13 @@ class Network:
         self._fabric = Fabric(env, nodes, model, cables, meshed=bool(self.layout.cables))
         self._lanes = Lanes(env, nodes, model, self.layout, self._fabric)
         self._connections = Connections() if reuse else None
+        self._luck = int(rng("transfers").integers(2**62))  # the seed of what transfers draw
+        self._shaping = tuple(effect for effect in self.effects if type(effect).shape is not Effect.shape)
+        self._leaving = tuple(effect for effect in self.effects if type(effect).stay is not Effect.stay)
         self._sent: Counter[tuple[int, int]] = Counter()
+        self.planner = self._planner(reuse)
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
-        nodes.watch(self._on_move)
+        nodes.watch(self._on_move, idle=False)
         nodes.watch_rates(self._on_rates)
         for index, effect in enumerate(self.effects):
             if drive := effect.drive(env, self, rng(f"effect/{index}")):
@@ -119,16 +125,37 @@ class Network:
         """Return the clients that a client can talk with, ascending; empty where there is a server."""
         return self.layout.neighbours(client)
 
-    def metered(self, client: int, upload: bool) -> float:
-        """Return the wire bytes that have gone over a client's access link, those of messages that were cut included.
+    def meters(self, upload: bool) -> Floats:
+        """Return the wire bytes (K,) that have gone over each client's access link; to be read only.
 
-        They are counted where they move, whatever the rows say; those that move now once they stop.
+        They are counted where they move, whatever the rows say, those of messages that were cut included; those that
+        move now once they stop.
         """
-        return float(self._lanes.carried[upload][client])
+        return self._lanes.carried[upload]
+
+    def _planner(self, reuse: bool) -> Planner:
+        """Return what plans whole cohorts' messages; it can only be used in a star that keeps no connection open."""
+        star = set(self._fabric.links) == {"ingress", "egress"} and not self.layout.cables and not reuse
+        ways = {True: ("ingress",), False: ("egress",)}
+        slowest = {up: self._fabric.track(Route(None, way, None)).slowest if star else 0.0 for up, way in ways.items()}
+        return Planner(
+            self.nodes, self.model, self._fabric.links, slowest, self._draws, self._sent,
+            self._lanes.carried, self.effects,
+            plain_star=star,
+        )  # fmt: skip
+
+    def _draws(self, name: str) -> tuple[float, float]:
+        handshake, loss = seeds.uniforms(self._luck, name, count=2)
+        return handshake, loss
+
+    @property
+    def makes_leave(self) -> bool:
+        """Whether an effect may have a busy client leave."""
+        return bool(self._leaving)
 
     def stay(self, rng: np.random.Generator) -> float:
         """Draw the seconds of work after which a client that is busy leaves; infinity: it does not."""
-        return min((effect.stay(rng) for effect in self.effects), default=math.inf)
+        return min((effect.stay(rng) for effect in self._leaving), default=math.inf)
 
     def send(self, message: Message) -> Delivery:
         """Send a message from one node to another; at once lost if a client at an end of it is offline.
@@ -159,14 +186,15 @@ class Network:
             self._cut(passage)
 
     def _is_online(self, client: int | None) -> bool:
-        return client is None or bool(self.nodes.online[client])
+        return client is None or self.nodes.is_online(client)
 
     def _transfer(self, message: Message, route: Route) -> Transfer:
         pair = message.src, message.dst
-        number = self._sent[pair]
-        self._sent[pair] += 1
-        stream = partial(self._rng, f"transfer/{message.src}/{message.dst}/{number}")
-        return shaped(message, route, self.nodes, self.effects, self.env.now, stream)
+        number = self._sent.get(pair, 0)
+        self._sent[pair] = number + 1
+        name = f"transfer/{message.src}/{message.dst}/{number}"
+        draws, stream = partial(self._draws, name), partial(self._rng, name)
+        return shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
 
     def _connect(self, transfer: Transfer) -> Connection | None:
         if self._connections is None:

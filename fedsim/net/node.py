@@ -1,9 +1,9 @@
 """Nodes: every client as a row of arrays: its delay, its access link, its losses, whether it is online, how slowed.
 
 An idle client costs its row and nothing else.  Whoever holds a client back (an effect) says so in its own name
-(`by`): a client is online while nobody keeps it asleep, and its rates and its slowness are products over all of them,
-so that several effects on one client do not undo one another.  Not modelled: delays that change over time, a client
-with several access links, an inbox (whoever sends waits on the delivery).
+(`by`): a client is online while nobody keeps it asleep (`presence`), and its rates and its slowness are products over
+all of them, so that several effects on one client do not undo one another.  Not modelled: delays that change over time,
+a client with several access links, an inbox (whoever sends waits on the delivery).
 """
 
 import math
@@ -13,6 +13,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from fedsim.net.presence import Presence
 
 Change = Literal["sleep", "wake", "leave", "pace"]
 Watcher = Callable[[int, Change], None]
@@ -63,9 +65,9 @@ class Nodes:
         self.down_burst = _column("down_burst", down_burst, count)
         self.up_buffer = _column("up_buffer", up_buffer, count, missing=True)
         self.down_buffer = _column("down_buffer", down_buffer, count, missing=True)
-        self.online: npt.NDArray[np.bool_] = np.ones(count, dtype=bool)
         self.slowdown: Floats = np.ones(count)
         self._given = {True: self.uplink.copy(), False: self.downlink.copy()}  # before anybody scales them
+        self.presence = Presence(count, self._moved)
         self._bits: dict[int, int] = {}  # a bit for each that has kept a client asleep
         self._asleep: npt.NDArray[np.uint64] = np.zeros(count, dtype=np.uint64)
         self._factors: defaultdict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
@@ -77,9 +79,23 @@ class Nodes:
         """Return the number of clients."""
         return len(self.latency)
 
-    def watch(self, callback: Watcher) -> None:
-        """Have the callback called after the fact with (client, what has happened); first come, first told."""
+    @property
+    def online(self) -> npt.NDArray[np.bool_]:
+        """Who is online now (K,); to be read only."""
+        return self.presence.online()
+
+    def is_online(self, client: int) -> bool:
+        """Return whether a client is online now; of one client this is quicker than `online`."""
+        return self.presence.is_online(client)
+
+    def watch(self, callback: Watcher, idle: bool = True) -> None:
+        """Have the callback called at the moment with (client, what has happened); first come, first told.
+
+        Without `idle` it need not be told who goes and comes as planned while nobody attends to it (`presence`).
+        """
         self._watchers.append(callback)
+        if idle:
+            self.presence.hear_all()
 
     def watch_rates(self, callback: Callable[[int], None]) -> None:
         """Have the callback called with the client whose rates have changed."""
@@ -88,19 +104,16 @@ class Nodes:
     def sleep(self, client: int, by: object = None) -> None:
         """Take a client offline, which cuts all its transfers; it stays so until `by` and all others wake it."""
         self._check(client)
-        was = bool(self.online[client])
-        self._asleep[client] |= self._bit(by)
-        self.online[client] = False
-        if was:
-            self._tell(client, "sleep")
+        if not self._asleep[client] & (bit := self._bit(by)):
+            self._asleep[client] |= bit
+            self.presence.keep(client, asleep=True)
 
     def wake(self, client: int, by: object = None) -> None:
         """Let a client come back online, where nobody else keeps it asleep; nothing happens if it is online."""
         self._check(client)
-        self._asleep[client] &= ~self._bit(by)
-        if not self.online[client] and not self._asleep[client]:
-            self.online[client] = True
-            self._tell(client, "wake")
+        if self._asleep[client] & (bit := self._bit(by)):
+            self._asleep[client] &= ~bit
+            self.presence.keep(client, asleep=False)
 
     def leave(self, client: int) -> None:
         """Let a client leave in the middle of its work: its transfers are cut, it stays online.
@@ -108,7 +121,7 @@ class Nodes:
         Nothing happens if it is offline.
         """
         self._check(client)
-        if self.online[client]:
+        if self.is_online(client):
             self._tell(client, "leave")
 
     def set_rate(self, client: int, uplink: float | None = None, downlink: float | None = None) -> None:
@@ -163,6 +176,9 @@ class Nodes:
         if number > 63:
             raise ValueError("more than 64 effects take clients offline")
         return np.uint64(1 << number)
+
+    def _moved(self, client: int, online: bool) -> None:
+        self._tell(client, "wake" if online else "sleep")
 
     def _tell(self, client: int, what: Change) -> None:
         for callback in self._watchers:

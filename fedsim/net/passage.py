@@ -49,6 +49,8 @@ class Passage:
         self._segment = 0.0
         self._burst = 0.0  # at most as many bytes can pass at once
         self._phase = Phase.WAITING
+        self._clock: simpy.Timeout | None = None
+        self._then = self._opened  # what comes when it rings
         lane.passages[self] = None
 
     def begin(self) -> None:
@@ -112,11 +114,17 @@ class Passage:
         self.lane.passages.pop(self, None)
 
     def _after(self, delay: float, then: Callable[[], None]) -> None:
-        def fire(event: simpy.Event) -> None:
-            if self._phase is not Phase.ENDED:
-                then()
-
-        if delay > 0:
-            simpy.Timeout(self._env, delay).callbacks.append(fire)
-        else:
+        if delay <= 0:
             then()
+            return
+        self._then = then
+        if self._clock is None:
+            self._clock = simpy.Timeout(self._env, delay)
+        else:  # it has rung, for a passage waits for one thing at a time: wound up again it saves a new event
+            self._clock.callbacks = []
+            self._env.schedule(self._clock, delay=delay)
+        self._clock.callbacks.append(self._go_on)
+
+    def _go_on(self, event: simpy.Event) -> None:
+        if self._phase is not Phase.ENDED:
+            self._then()

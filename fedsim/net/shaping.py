@@ -1,6 +1,7 @@
 """Shaping: the numbers of a transfer, from those of the clients at its ends, the route between, and the effects."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,53 +13,71 @@ from fedsim.net.transfer import Transfer
 from fedsim.record import SERVER
 
 
+class Unopened:
+    """Stands for a random stream, which it makes when something is first asked of it: most are never drawn from."""
+
+    __slots__ = ("_make", "_stream")
+
+    def __init__(self, make: Callable[[], np.random.Generator]) -> None:
+        """Make nothing yet."""
+        self._make, self._stream = make, cast(np.random.Generator, None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream has under this name."""
+        if self._stream is None:
+            self._stream = self._make()
+        return getattr(self._stream, name)
+
+
 def shaped(
     message: Message,
     route: Route,
     nodes: Nodes,
     effects: Sequence[Effect],
     now: float,
+    draws: Callable[[], tuple[float, float]],
     rng: Callable[[], np.random.Generator],
 ) -> Transfer:
     """Return the transfer of a message that sets out now.
 
     Effects shape it once for each client at an end: between two peers as two halves, whose delays add up and whose
-    losses strike independently.  Between an edge aggregator and the server there is nothing to shape.  `rng` is called
-    where something has to be drawn.
+    losses strike independently.  Between an edge aggregator and the server there is nothing to shape.  `draws` is
+    called where a packet can be lost, for two numbers in [0, 1), and `rng` where an effect draws.
     """
-    ends = [(client, up) for client, up in ((route.out, True), (route.into, False)) if client is not None]
-    halves = [_half(message, client, up, nodes, now) for client, up in ends]
-    draws = None
-    if halves and (effects or any(half.loss_up or half.loss_down for half in halves)):
-        stream = rng()
-        draws = stream.random(2)
-        for half in halves:
-            for effect in effects:
-                effect.shape(half, stream)
-    transfer = _whole(message, halves, now)
-    if draws is not None:
-        transfer.handshake_draw, transfer.loss_draw = map(float, draws)
+    out, into = route.out, route.into
+    if out is None and into is None:
+        transfer = _between_servers(message, now)
+    else:
+        transfer = _half(message, into, False, nodes, now) if out is None else _half(message, out, True, nodes, now)
+        other = None if out is None or into is None else _half(message, into, False, nodes, now)
+        if effects:
+            stream = cast(np.random.Generator, Unopened(rng))
+            for half in (transfer,) if other is None else (transfer, other):
+                for effect in effects:
+                    effect.shape(half, stream)
+        if other is not None:
+            _join(transfer, other)
+        if transfer.loss_up or transfer.loss_down:
+            transfer.handshake_draw, transfer.loss_draw = draws()
     transfer.rtt += 2 * route.latency
     return transfer
 
 
 def _half(message: Message, client: int, upload: bool, nodes: Nodes, now: float) -> Transfer:
     return Transfer(
-        message.src, message.dst, client, upload, message.nbytes, now,
-        rtt=2 * float(nodes.latency[client]), jitter=float(nodes.jitter[client]),
-        loss_up=float(nodes.loss_up[client]), loss_down=float(nodes.loss_down[client]),
+        message.src, message.dst, client, upload, message.nbytes, now, 2 * nodes.latency.item(client),
+        nodes.jitter.item(client), nodes.loss_up.item(client), nodes.loss_down.item(client),
     )  # fmt: skip
 
 
-def _whole(message: Message, halves: Sequence[Transfer], now: float) -> Transfer:
-    if not halves:
-        edge = message.src if message.dst == SERVER else message.dst
-        return Transfer(message.src, message.dst, edge, message.dst == SERVER, message.nbytes, now, rtt=0.0)
-    if len(halves) == 1:
-        return halves[0]
-    whole, other = halves  # seen from the sender
+def _between_servers(message: Message, now: float) -> Transfer:
+    edge = message.src if message.dst == SERVER else message.dst
+    return Transfer(message.src, message.dst, edge, message.dst == SERVER, message.nbytes, now, rtt=0.0)
+
+
+def _join(whole: Transfer, other: Transfer) -> None:
+    """Add the half of the receiver to that of the sender, from whose side the whole is seen."""
     whole.rtt += other.rtt
     whole.jitter += other.jitter
     whole.loss_up = 1 - (1 - whole.loss_up) * (1 - other.loss_down)
     whole.loss_down = 1 - (1 - whole.loss_down) * (1 - other.loss_up)
-    return whole

@@ -9,11 +9,19 @@ short idle time.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
 POSITIVE = ("mtu", "mss", "header", "initial_window", "ack_every", "syn_rto")
 NOT_NEGATIVE = ("tls_rtts", "rto_min", "queue_share", "queue_trips", "bbr_queue_trips", "short_packets")
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Whole = TypeVar("Whole", int, Ints)
+Rate = TypeVar("Rate", float, Floats)
 SHORTEST_TRIP = 1e-4  # seconds; below it round trips weigh alike
 
 
@@ -57,12 +65,16 @@ class TransferModel:
             )
 
 
-def packets(constants: TransferModel, nbytes: int) -> int:
+def packets(constants: TransferModel, nbytes: Whole) -> Whole:
     """Return how many packets that many payload bytes fill."""
     return -(-nbytes // constants.mss)
 
 
-def wire_size(constants: TransferModel, nbytes: int, loss: float) -> float:
+@overload
+def wire_size(constants: TransferModel, nbytes: int, loss: float) -> float: ...
+@overload
+def wire_size(constants: TransferModel, nbytes: Ints, loss: Floats) -> Floats: ...
+def wire_size(constants: TransferModel, nbytes: Any, loss: Any) -> Any:
     """Return the bytes that nbytes of payload take on the wire, with headers and the mean number of repeats."""
     return (nbytes + constants.header * packets(constants, nbytes)) / (1 - loss)
 
@@ -91,21 +103,38 @@ def slow_start(constants: TransferModel, size: float, trip: float, rate: float) 
     token bucket would let it pass, since its acknowledgement waits for the next.  A rate of 0 makes no stall: the flow
     waits for its rate instead.
     """
-    idle, window, sent = 0.0, constants.initial_window, 0
+    idle, mtu, sent = 0.0, constants.mtu, 0
+    flight = constants.initial_window * mtu
     while rate > 0:
-        flight = window * constants.mtu
-        gap = trip + (constants.mtu - flight) / rate
+        gap = trip + (mtu - flight) / rate
         if sent + flight >= size or gap <= 0:
             break
         sent += flight
         idle += gap
-        window *= 2
+        flight *= 2
     return idle, size - sent
 
 
 def stall(constants: TransferModel, size: float, trip: float, rate: float) -> float:
     """Return the seconds in which slow start leaves the link idle; see `slow_start`."""
     return slow_start(constants, size, trip, rate)[0]
+
+
+def stalls(
+    constants: TransferModel,
+    size: npt.NDArray[np.float64],
+    trip: npt.NDArray[np.float64],
+    rate: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """Return the seconds of `stall` for many flows at once, each a row (K,); all rates are above 0."""
+    idle, flight, sent = np.zeros(len(size)), constants.initial_window * constants.mtu, 0
+    slow = size > 0
+    while slow.any():
+        gap = trip + (constants.mtu - flight) / rate
+        slow &= (sent + flight < size) & (gap > 0)
+        idle[slow] += gap[slow]
+        sent, flight = sent + flight, 2 * flight
+    return idle
 
 
 def timeout(constants: TransferModel, trip: float) -> float:
@@ -125,7 +154,7 @@ def weight(constants: TransferModel, trip: float) -> float:
     return max(trip, SHORTEST_TRIP) ** -constants.rtt_bias if constants.rtt_bias else 1.0
 
 
-def ack_ceiling(constants: TransferModel, reverse: float) -> float:
+def ack_ceiling(constants: TransferModel, reverse: Rate) -> Rate:
     """Return the rate (wire bytes/s) that acknowledgements over a path of `reverse` bytes/s allow."""
     return reverse * constants.ack_every * constants.mtu / constants.header
 
@@ -137,7 +166,8 @@ def first_loss(constants: TransferModel, count: int, loss: float, draw: float) -
     if constants.deterministic:
         number = (1 - math.pow(1 - loss, count)) * (1 - loss) / loss + 1.0
     else:
-        number = math.floor(math.log1p(-draw) / math.log1p(-loss)) + 1.0
+        through = math.log1p(-draw) / math.log1p(-loss)  # so small a loss may be that this is no finite number
+        number = math.floor(min(through, count)) + 1.0
     return number if number <= count else math.inf
 
 

@@ -10,6 +10,7 @@ a tensor's on any device, or a `Spec`.  Not modelled: compression, sparse arrays
 import math
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgpack
@@ -25,7 +26,10 @@ ITEM = {
     "complex128": 16,
 }
 PREFIX, SLOT = 4, 8
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
 INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # no other integer stands in a skeleton, but for shapes
+PLAIN = frozenset({bool, int, float, str, bytes, type(None)})
+Known = dict[int, tuple[dict[str, Any], int]]  # by identity: a dict, and its size without the prefix
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,34 @@ class Spec:
 
 def size(tree: Tree) -> int:
     """Return len(encode(tree)) without encoding anything; ValueError for what cannot travel."""
-    return PREFIX + _size(tree)
+    return PREFIX + _size(tree, None)
+
+
+class Sizes:
+    """Sizes of trees that share parts, such as downloads of one model: a dict met before is not measured again.
+
+    The dicts are held, so that nothing else can take their identity, and must not change as long as this is used.
+    """
+
+    def __init__(self) -> None:
+        """Know no tree."""
+        self._known: Known = {}
+
+    def of(self, tree: Tree) -> int:
+        """Return `size(tree)`."""
+        return PREFIX + _size(tree, self._known)
 
 
 def array_bytes(tree: Tree) -> int:
     """Return the bytes of the arrays' raw buffers alone, without names, shapes and single numbers."""
+    kind = type(tree)
     if isinstance(tree, dict):
+        if kind is not dict and (measured := getattr(tree, "measured", None)) is not None:
+            return int(measured[1])
         return sum(map(array_bytes, tree.values()))
     if isinstance(tree, list | tuple):
         return sum(map(array_bytes, tree))
-    return _array(tree)[2] if _is_array(tree) else 0
+    return 0 if kind in PLAIN or not _is_array(tree) else _measured_array(*_look(tree))[1]
 
 
 def encode(tree: Tree) -> bytes:
@@ -79,15 +101,27 @@ def _is_array(node: Any) -> bool:
     return hasattr(node, "shape") and hasattr(node, "dtype")
 
 
-def _array(node: Any) -> tuple[str, tuple[int, ...], int]:
-    """Return dtype name, shape and bytes of an array."""
-    layout = getattr(node, "layout", None)
-    if hasattr(node, "tocsr") or (layout is not None and str(layout) != "torch.strided"):
-        raise ValueError(f"a sparse array {tuple(node.shape)} cannot travel: send its indices and values")
-    name, shape = str(node.dtype).removeprefix("torch."), tuple(node.shape)
+def _look(node: Any) -> tuple[type, Any, tuple[int, ...], Any]:
+    """Return what decides an array's size: its class, dtype, shape and layout (None but for tensors)."""
+    shape = node.shape
+    return type(node), node.dtype, shape if isinstance(shape, tuple) else tuple(shape), getattr(node, "layout", None)
+
+
+@lru_cache(maxsize=4096)  # a model's few shapes are measured over and over
+def _measured_array(kind: type, dtype: Any, shape: tuple[int, ...], layout: Any) -> tuple[int, int]:
+    """Return an array's bytes in skeleton and buffers together, and in the buffers alone."""
+    name, raw = _array(kind, dtype, shape, layout)
+    return _head(2 + len(shape), 16) + 1 + _text(name) + sum(map(_whole, shape)) + raw, raw
+
+
+def _array(kind: type, dtype: Any, shape: tuple[int, ...], layout: Any) -> tuple[str, int]:
+    """Return dtype name and bytes of an array."""
+    if hasattr(kind, "tocsr") or (layout is not None and str(layout) != "torch.strided"):
+        raise ValueError(f"a sparse array {shape} cannot travel: send its indices and values")
+    name = str(dtype).removeprefix("torch.")
     if name not in ITEM:
         raise ValueError(f"arrays of dtype '{name}' cannot travel; those that can: {', '.join(ITEM)}")
-    return name, shape, math.prod(shape) * ITEM[name]
+    return name, math.prod(shape) * ITEM[name]
 
 
 def _check_key(key: Any) -> None:
@@ -99,29 +133,50 @@ def _unfit(node: Any) -> ValueError:
     return ValueError(f"a value of type {type(node).__name__} cannot travel")
 
 
-def _size(node: Any) -> int:
-    if _is_array(node):
-        name, shape, raw = _array(node)
-        return _head(2 + len(shape), 16) + 1 + _text(name) + sum(map(_whole, shape)) + raw
+def _size(node: Any, known: Known | None) -> int:
+    """Return the bytes of a node in skeleton and buffers; dicts that are known are not looked into."""
     if isinstance(node, dict):
-        total = _head(len(node), 16)
-        for key, value in node.items():
-            _check_key(key)
-            total += _text(key) + _size(value)
-        return total
-    if isinstance(node, list | tuple):
-        marker = int(isinstance(node, tuple))
-        return _head(len(node) + marker, 16) + marker + sum(map(_size, node))
+        return _dict_size(node, known)
+    if type(node) not in PLAIN:
+        if _is_array(node):
+            return _measured_array(*_look(node))[0]
+        if isinstance(node, list | tuple):
+            marker = int(isinstance(node, tuple))
+            return _head(len(node) + marker, 16) + marker + sum([_size(value, known) for value in node])
+    return _plain_size(node)
+
+
+def _plain_size(node: Any) -> int:
+    if node is None or isinstance(node, bool):
+        return 1
+    if isinstance(node, int | float):
+        _check_number(node)
+        return 1 + SLOT
     if isinstance(node, str):
         return _text(node)
     if isinstance(node, bytes):
         return max(2, _head(len(node), 0, 256)) + len(node)
-    if node is None or isinstance(node, bool):
-        return 1
-    if isinstance(node, int | float):
-        _slot(node)
-        return 1 + SLOT
     raise _unfit(node)
+
+
+def _dict_size(node: dict[str, Any], known: Known | None) -> int:
+    if known is not None and (met := known.get(id(node))) is not None:
+        return met[1]
+    if type(node) is not dict and (measured := getattr(node, "measured", None)) is not None:
+        return int(measured[0])
+    total = _head(len(node), 16)
+    for key, value in node.items():
+        total += _key(key)
+        total += _size(value, known)
+    if known is not None:
+        known[id(node)] = node, total
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _key(key: Any) -> int:
+    _check_key(key)
+    return _text(key)
 
 
 def _head(count: int, tiny: int, small: int = 0) -> int:
@@ -138,18 +193,21 @@ def _whole(number: int) -> int:
     return _head(number, 128, 256) if number < 1 << 32 else 9
 
 
-def _slot(number: int | float) -> bytes:
-    if isinstance(number, float):
-        return struct.pack("<d", number)
-    if not -(1 << 63) <= number < 1 << 63:
+def _check_number(number: int | float) -> None:
+    if not isinstance(number, float) and not LEAST <= number <= MOST:
         raise ValueError(f"the integer {number} does not fit into 64 bits")
-    return struct.pack("<q", number)
+
+
+def _slot(number: int | float) -> bytes:
+    _check_number(number)
+    return struct.pack("<d" if isinstance(number, float) else "<q", number)
 
 
 def _strip(node: Any, buffers: list[bytes]) -> Any:
     """Return the skeleton of a node; its raw buffers go to the list."""
     if _is_array(node):
-        name, shape, _ = _array(node)
+        _, _, shape, _ = look = _look(node)
+        name, _ = _array(*look)
         buffers.append(_raw(node, name))
         return [ARRAY, name, *shape]
     if isinstance(node, dict):

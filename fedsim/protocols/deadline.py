@@ -8,7 +8,7 @@ round, the clients that replied to one step are asked the next; where none did, 
 import math
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchanges, gather, select
+from fedsim.protocol import Rounds, Steps, exchange, exchanges, select
 from fedsim.units import Seconds
 from fedsim.world import World
 
@@ -35,8 +35,7 @@ class Deadline(Rounds):
             cohort = yield from select(world, math.ceil(want * self.over - 1e-9))
             world.server.rounds += 1
             for step in exchanges(world):
-                asks = [world.server.ask(client, step) for client in cohort]
-                replies = yield from gather(world, asks, min(want, len(cohort)), self.wait)
+                replies = yield from exchange(world, cohort, step, min(want, len(cohort)), self.wait)
                 yield from world.server.update(replies, step)
                 cohort = sorted(reply.client for reply in replies)
                 if not cohort:

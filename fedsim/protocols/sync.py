@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchanges, gather, select
+from fedsim.protocol import Rounds, Steps, exchange, exchanges, select
 from fedsim.world import World
 
 
@@ -16,5 +16,5 @@ class Sync(Rounds):
             cohort = yield from select(world, self.cohort_size(world))
             world.server.rounds += 1
             for step in exchanges(world):
-                replies = yield from gather(world, [world.server.ask(c, step) for c in cohort], want=len(cohort))
+                replies = yield from exchange(world, cohort, step)
                 yield from world.server.update(replies, step)

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import simpy
 import torch
@@ -33,8 +34,10 @@ class Rows:
     def __init__(self):
         self.rows = []
 
-    def add(self, row):
-        self.rows.append(row)
+    def extend(self, table, columns):
+        whole = np.broadcast_arrays(*columns.values())
+        rows = zip(*(column.tolist() for column in whole), strict=True)
+        self.rows += [table(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def periods_of(client):
@@ -175,6 +178,22 @@ def test_what_arrives_is_scored_by_the_models_of_that_moment_on_it_alone(as_shar
                 expected += 1
     assert len(found) == expected
     assert evaluator.latest is None  # the headline is about what has been met
+
+
+@pytest.mark.parametrize("as_shared", [True, False])
+def test_what_was_joined_before_gives_the_scores_of_what_is_joined_anew(as_shared):
+    torch.manual_seed(0)
+    task, kept = drawn_task(), Rows()
+    world = world_of(Guess(models(task)[0] if as_shared else None, models(task)), [2, 1, 1])
+    evaluator = evaluator_of(world, task, kept)
+    for client in (1, 2, 1, 0, 0):  # one client more each time, at last none
+        world.server.version += 1
+        before, anew = len(kept.rows), Rows()
+        evaluator.score()
+        evaluator_of(world, task, anew).score()
+        assert kept.rows[before:] == anew.rows
+        if len(world.clients[client].seen) < 3:
+            world.clients[client].seen.append(periods_of(client)[len(world.clients[client].seen)])
 
 
 def test_a_period_with_nothing_to_score_costs_nothing():

@@ -28,7 +28,7 @@ def arrival(direction, nbytes, *where, **options):
     here.network.send(direction(0, nbytes))
     here.env.run()
     assert here.rows[0].wire_bytes == round(tcp.wire_size(MODEL, nbytes, 0.0))
-    assert here.network.metered(0, direction is up) == pytest.approx(tcp.wire_size(MODEL, nbytes, 0.0))
+    assert here.network.meters(direction is up)[0] == pytest.approx(tcp.wire_size(MODEL, nbytes, 0.0))
     return here.env.now
 
 
@@ -131,7 +131,7 @@ def test_bytes_that_passed_at_once_count_when_a_message_is_cut():
     here.at(0.5, here.network.close)
     here.env.run()
     assert (here.rows[0].fate, here.rows[0].wire_bytes) == ("cut", 510_000)
-    assert here.network.metered(0, True) == pytest.approx(510_000)
+    assert here.network.meters(True)[0] == pytest.approx(510_000)
 
 
 def test_a_first_loss_within_the_burst():

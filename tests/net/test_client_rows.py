@@ -47,7 +47,7 @@ def test_each_client_has_its_own():
 def test_a_run_without_losses_draws_nothing():
     asked = []
     here = world(columns={"jitter": 0.01})
-    here.network._rng = lambda name: asked.append(name)
+    here.network._rng = here.network._draws = lambda name: asked.append(name)
     here.network.send(up(0, 10**6))
     here.env.run()
     assert asked == []
@@ -56,11 +56,12 @@ def test_a_run_without_losses_draws_nothing():
 def test_losses_are_drawn_from_each_transfers_own_stream():
     asked = []
     here = world(clients=2, columns={"loss_up": [0.0, 0.1]})
-    rng = here.network._rng
-    here.network._rng = lambda name: (asked.append(name), rng(name))[1]
+    draws = here.network._draws
+    here.network._draws = lambda name: asked.append((name, draws(name))) or asked[-1][1]
     for message in (up(0, 10), up(1, 10), up(1, 10), down(1, 10)):
         here.network.send(message)
-    assert asked == ["transfer/1/-1/0", "transfer/1/-1/1", "transfer/-1/1/0"]
+    assert [name for name, _ in asked] == ["transfer/1/-1/0", "transfer/1/-1/1", "transfer/-1/1/0"]
+    assert len({number for _, drawn in asked for number in drawn}) == 6
 
 
 @settings(max_examples=50, deadline=None)
@@ -75,14 +76,14 @@ def test_the_meter_counts_what_the_rows_hold(sends, disturbances, effects):
             own = [row for row in story.world.rows if (row.src, row.dst)[not upload] == client]
             assert all((row.dst == SERVER) == upload for row in own)
             billed = sum(row.wire_bytes for row in own)
-            assert network.metered(client, upload) == pytest.approx(billed, abs=len(own) + 1e-6)
+            assert network.meters(upload)[client] == pytest.approx(billed, abs=len(own) + 1e-6)
 
 
 def test_the_meter_starts_at_zero_and_counts_each_direction():
     here = world(clients=2)
-    assert [here.network.metered(client, upload) for client in (0, 1) for upload in (True, False)] == [0.0] * 4
+    assert [here.network.meters(upload)[client] for client in (0, 1) for upload in (True, False)] == [0.0] * 4
     here.network.send(up(0, 1448))
     here.network.send(down(1, 2896))
     here.env.run()
-    got = np.array([[here.network.metered(client, upload) for upload in (True, False)] for client in (0, 1)])
+    got = np.array([[here.network.meters(upload)[client] for upload in (True, False)] for client in (0, 1)])
     assert got == pytest.approx(np.array([[1500, 0], [0, 3000]]))

@@ -261,4 +261,4 @@ def test_no_bytes_come_or_go_however_often_rates_change(every, length, sends):
     assert all(row.arrived - row.sent >= row.nbytes / 1e6 for row in here.rows)
     for client in range(4):
         whole = sum(tcp.wire_size(TransferModel(), nbytes, 0.0) for who, _, nbytes in sends if who == client)
-        assert here.network.metered(client, True) == pytest.approx(whole, rel=1e-6, abs=1)
+        assert here.network.meters(True)[client] == pytest.approx(whole, rel=1e-6, abs=1)

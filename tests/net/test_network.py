@@ -183,7 +183,7 @@ def test_a_cut_in_the_pause_after_a_loss(how):
     calls[how]()
     here.env.run()
     assert [(row.fate, row.wire_bytes) for row in here.rows] == [("cut", math.floor(lost))]
-    assert here.network.metered(0, True) == pytest.approx(lost)
+    assert here.network.meters(True)[0] == pytest.approx(lost)
 
 
 def test_all_flows_of_a_client_get_their_part_whenever_one_comes_or_goes():

@@ -160,7 +160,7 @@ def test_either_end_of_a_message_between_peers_can_cut_it(who, how):
     assert row.wire_bytes == pytest.approx(500_000 - (both if who == 0 else 0), abs=1)
     assert isinstance(delivery.value, Lost)
     assert other.ok
-    told = [here.network.metered(0, True), here.network.metered(1, False)]
+    told = [here.network.meters(True)[0], here.network.meters(False)[1]]
     assert told[0] == pytest.approx(row.wire_bytes, abs=1)
     assert sum(row.wire_bytes for row in here.rows if row.dst == 1) == pytest.approx(told[1], abs=2)
 
@@ -366,7 +366,7 @@ def test_every_message_ends_in_one_row_and_the_meters_agree_with_the_rows(seed, 
     for client in range(len(here.nodes)):
         for upload in (True, False):
             of = [row.wire_bytes for row in here.rows if (row.src if upload else row.dst) == client]
-            assert here.network.metered(client, upload) == pytest.approx(sum(of), rel=1e-9, abs=len(of))
+            assert here.network.meters(upload)[client] == pytest.approx(sum(of), rel=1e-9, abs=len(of))
 
 
 @settings(max_examples=40)

@@ -231,7 +231,7 @@ def test_bytes_under_way_feel_every_change(tmp_path_factory, steps, nbytes):
     here.network.send(up(0, nbytes))
     here.env.run()
     assert here.rows[0].arrived == pytest.approx(arrival(changes, nbytes), rel=1e-9, abs=1e-6)
-    assert here.network.metered(0, True) == pytest.approx(nbytes, rel=1e-9)
+    assert here.network.meters(True)[0] == pytest.approx(nbytes, rel=1e-9)
 
 
 def test_a_transfer_that_begins_without_any_rate_waits(tmp_path):

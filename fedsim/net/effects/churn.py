@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -10,7 +11,7 @@ from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.inputs import stretches
 from fedsim.net.inputs.stretches import Stretch
 from fedsim.net.node import Nodes
-from fedsim.net.turns import turns
+from fedsim.net.spells import Spells
 from fedsim.table import File, fault
 from fedsim.units import Seconds
 
@@ -24,6 +25,8 @@ class Churn(Effect):
     it lists are offline at all other times, those that it does not list are always online.  Not modelled: hours of the
     day (`diurnal`), clients that fail together (`outage`), and with means clients that never come back.
     """
+
+    calm: ClassVar[bool] = True
 
     online: Seconds | None = None  # mean time online
     offline: Seconds | None = None  # mean time offline; 0: nobody ever is
@@ -43,7 +46,10 @@ class Churn(Effect):
             raise ValueError(f"churn: option 'offline' is {self.offline} s; it must be finite and not negative")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that puts clients to sleep and wakes them; UserError if the table has others too."""
+        """Return the process that follows the table; UserError if it has others too.  By means the nodes follow a plan.
+
+        A client's times are then drawn from a stream of its own, whatever the others do and however many there are.
+        """
         nodes = network.nodes
         if self.table is not None:
             listed = stretches.read(self.table)
@@ -52,16 +58,9 @@ class Churn(Effect):
                     many = f"there are {len(nodes)} clients, numbered from 0"
                     raise fault(self.table, stretch.line, f"there is no client {stretch.client}; {many}")
             return self._follow(env, nodes, listed)
-        if not (self.online and self.offline and len(nodes)):
-            return None
-        return turns(
-            env,
-            len(nodes),
-            self.online,
-            self.offline,
-            rng,
-            lambda client, away: (nodes.sleep if away else nodes.wake)(client, self),
-        )
+        if self.online and self.offline and len(nodes):
+            nodes.presence.follow(env, Spells(env.now, len(nodes), self.online, self.offline, rng))
+        return None
 
     def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch]) -> Drive:
         moves = [(each.on, each.client, False) for each in listed if each.on > env.now]

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -25,6 +26,8 @@ class Diurnal(Effect):
     zones, drawn evenly, of which each lies day / zones behind the one before.  Not modelled: weekends, curves of other
     shapes, clients that always are more eager than others.
     """
+
+    calm: ClassVar[bool] = True
 
     peak: Fraction  # share online at the best time of the day
     trough: Fraction  # share online half a day from it

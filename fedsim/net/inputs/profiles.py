@@ -75,8 +75,8 @@ def named(name: str) -> Profile:
     return PROFILES[name]
 
 
-def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> list[str]:
-    """Return the profile's name of each of `count` clients, dealt out at random in the shares that `mix` gives.
+def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return the place in `mix` of the profile of each of `count` clients, dealt out at random in the shares it gives.
 
     The numbers are those of the shares, rounded so that they add up (largest remainders).  Raises ValueError for
     unknown names and for shares that are not between 0 and 1 or do not add up to 1.
@@ -91,9 +91,7 @@ def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> li
     numbers = np.floor(exact + 1e-9).astype(np.int64)
     short = count - int(numbers.sum())
     numbers[np.argsort(numbers - exact, kind="stable")[:short]] += 1
-    dealt = np.repeat(np.arange(len(mix)), numbers)
-    names = [*mix]
-    return [names[place] for place in rng.permutation(dealt).tolist()]
+    return rng.permutation(np.repeat(np.arange(len(mix)), numbers))
 
 
 def rows(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -101,11 +99,11 @@ def rows(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> dict
 
     Raises ValueError as `assign` does.
     """
-    names = np.array(assign(mix, count, rng))
+    places = assign(mix, count, rng)
     found = {key: np.zeros(count) for key in ("latency", "uplink", "downlink", "jitter", "loss_up", "loss_down")}
-    for name in mix:
-        profile, own = named(name), names == name
-        size = int(own.sum())
+    for place, name in enumerate(mix):
+        profile, own = named(name), np.flatnonzero(places == place)
+        size = len(own)
         for key in ("latency", "uplink", "downlink", "jitter"):
             draw: Draw = getattr(profile, key)
             found[key][own] = draw.sample(rng, size)

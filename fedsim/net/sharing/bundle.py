@@ -4,7 +4,7 @@ import simpy
 
 from fedsim.net.sharing.line import EXACT
 from fedsim.net.sharing.pipe import Pipe
-from fedsim.net.sharing.pool import Flow, Pool, Where
+from fedsim.net.sharing.pool import PARKED, Flow, Pool
 
 
 class Bundle(Pool):
@@ -98,7 +98,7 @@ class Bundle(Pool):
 
     def _take_in(self, flow: Flow, nbytes: float) -> None:
         self._enter(flow, nbytes)
-        if flow.where is Where.PARKED:
+        if flow.where is PARKED:
             return
         if self._free + self._capped == 1:
             for pipe in self.pipes:
@@ -107,7 +107,7 @@ class Bundle(Pool):
         self._peak = max(self._peak, self._wanted)
 
     def _take_out(self, flow: Flow) -> float:
-        moved = flow.where is not Where.PARKED
+        moved = flow.where is not PARKED
         left = self._exit(flow)
         if moved:
             self._wanted -= flow.ceiling

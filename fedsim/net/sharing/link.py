@@ -12,7 +12,7 @@ import simpy
 
 from fedsim.net.sharing.breach import Breach
 from fedsim.net.sharing.line import EXACT, default_buffer, tokens
-from fedsim.net.sharing.pool import SLACK, Flow, Pool, Where, checked_capacity, checked_ceiling
+from fedsim.net.sharing.pool import GONE, OUTAGE, SLACK, Flow, Pool, checked_capacity, checked_ceiling
 
 
 class Link(Pool):
@@ -46,13 +46,16 @@ class Link(Pool):
         flow = Flow(nbytes, ceiling, done, weight)
         self._advance()
         self._flows += 1
-        self._enter(flow, nbytes)
+        if self._has_room(flow):
+            self._to_capped(flow, nbytes / weight * weight)
+        else:
+            self._enter(flow, nbytes)
         self._settle()
         return flow
 
     def leave(self, flow: Flow) -> float:
         """Take a flow off the link and return the bytes it still had to go; 0 if it had ended."""
-        if flow.where is Where.GONE:
+        if flow.where is GONE:
             return 0.0
         self._advance()
         left = self._exit(flow)
@@ -62,7 +65,7 @@ class Link(Pool):
 
     def set_ceiling(self, flow: Flow, ceiling: float) -> None:
         """Change a flow's ceiling (bytes/s) from now on; ValueError as in `join`."""
-        if checked_ceiling(ceiling) != flow.ceiling and flow.where is not Where.GONE:
+        if checked_ceiling(ceiling) != flow.ceiling and flow.where is not GONE:
             self._advance()
             left = self._exit(flow)
             flow.ceiling = ceiling
@@ -100,29 +103,42 @@ class Link(Pool):
         if not self._flows:
             self._rested = self._seen
 
+    def _has_room(self, flow: Flow) -> bool:
+        """Return whether a flow that comes can be CAPPED at once, as it would be once the level is found."""
+        if self._free or flow.ceiling <= OUTAGE:
+            return False
+        level = (self.capacity - self.capped_rate) / flow.weight
+        return flow.ceiling / flow.weight <= level and self._reach <= level
+
     def _settle(self) -> None:
-        """Find the level again and arm the wake-up.
+        """Find the level again and arm the wake-up."""
+        self.level = self._find_level()
+        if self._free or self.level < math.inf:
+            self._sort()
+        self._check_load()
+        self._arm()
+
+    def _sort(self) -> None:
+        """Make flows FREE or CAPPED as the level says, and it as they say.
 
         Both loops can only raise the level that they begin with, so after the second no capped flow is above it,
         and rounding cannot make a flow go to and fro.
         """
-        self.level = self._find_level()
-        while (top := self._highest.top()) and -top[0] > self.level:
+        while self._reach > self.level and (top := self._highest.top()) and -top[0] > self.level:
             self._to_free(top[1], self._exit(top[1]))
             self.level = self._find_level()
-        while (top := self._lowest.top()) and top[0] <= self.level:
+        while self._free and (top := self._lowest.top()) and top[0] <= self.level:
             self._to_capped(top[1], self._exit(top[1]))
             self.level = self._find_level()
-        self._check_load()
-        self._arm()
 
     def _check_load(self) -> None:
         load, now = self.capped_rate, self._seen
         if self._free:
             load += self.free_weight * self.level
-        if load > self.capacity * (1 + EXACT) + SLACK:
-            raise Breach(f"at {now} s a link of {self.capacity} bytes/s carries {load}")
-        if 0 < self.capacity * (1 - EXACT) <= load:
+        capacity = self.capacity
+        if load > capacity * (1 + EXACT) + SLACK:
+            raise Breach(f"at {now} s a link of {capacity} bytes/s carries {load}")
+        if 0 < capacity * (1 - EXACT) <= load:
             if self.full_since == math.inf:
                 self.full_since = self._full_before if now == self._full_until else now
         elif self.full_since < math.inf:
@@ -130,7 +146,8 @@ class Link(Pool):
 
     def _find_level(self) -> float:
         if self._free:
-            return max(0.0, (self.capacity - self.capped_rate) / self.free_weight)
+            level = (self.capacity - self.capped_rate) / self.free_weight
+            return level if level > 0 else 0.0
         return math.inf if self.capped_rate <= self.capacity else 0.0
 
     def _arm(self) -> None:
@@ -138,7 +155,8 @@ class Link(Pool):
         at = self._next_end()
         if at < self._wake_at:
             self._wake_at = at
-            self._wake = simpy.Timeout(self.env, max(0.0, at - self.env.now))
+            wait = at - self.env.now
+            self._wake = simpy.Timeout(self.env, wait if wait > 0 else 0.0)
             self._wake.callbacks.append(self._on_wake)
 
     def _on_wake(self, event: simpy.Event) -> None:

@@ -17,7 +17,7 @@ from fedsim.net.sharing.bundle import Bundle
 from fedsim.net.sharing.filling import fill
 from fedsim.net.sharing.heap import LazyHeap
 from fedsim.net.sharing.pipe import Pipe
-from fedsim.net.sharing.pool import Flow, Where, checked_ceiling
+from fedsim.net.sharing.pool import GONE, Flow, checked_ceiling
 
 
 class Mesh:
@@ -154,14 +154,14 @@ class Path:
 
     def leave(self, flow: Flow) -> float:
         """Take a flow off and return the bytes it still had to go; 0 if it had ended."""
-        if flow.where is Where.GONE:
+        if flow.where is GONE:
             return 0.0
         self._mesh.touch(self._bundle)
         return self._bundle.leave(flow)
 
     def set_ceiling(self, flow: Flow, ceiling: float) -> None:
         """Change a flow's ceiling (bytes/s) from now on; ValueError as in `join`."""
-        if checked_ceiling(ceiling) != flow.ceiling and flow.where is not Where.GONE:
+        if checked_ceiling(ceiling) != flow.ceiling and flow.where is not GONE:
             self._mesh.touch(self._bundle)
             self._bundle.set_ceiling(flow, ceiling)
 

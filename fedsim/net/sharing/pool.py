@@ -28,6 +28,9 @@ class Where(Enum):
     GONE = auto()  # it has ended or left
 
 
+FREE, CAPPED, PARKED, GONE = Where  # looked up for every flow several times, and so is quicker than in the Enum
+
+
 class Flow:
     """Bytes on their way; `due` is its tag while FREE, its date while CAPPED, its bytes to go while PARKED."""
 
@@ -35,14 +38,14 @@ class Flow:
 
     def __init__(self, nbytes: float, ceiling: float, done: Callable[["Flow"], None], weight: float) -> None:
         """Stand outside of any pool; ValueError where a number is negative or not finite, or the weight not above 0."""
-        if not (math.isfinite(nbytes) and nbytes >= 0):
+        if not 0 <= nbytes < math.inf:
             raise ValueError(f"a flow of {nbytes} bytes cannot join a link")
         if not 0 < weight < math.inf:
             raise ValueError(f"a flow's weight is {weight}: it must be above 0 and finite")
         self.ceiling = checked_ceiling(ceiling)
         self.done = done
         self.weight = weight
-        self.where = Where.GONE
+        self.where = GONE
         self.due = 0.0
         self.stamp = 0
         self.capped_since = self.capped_until = -math.inf
@@ -56,6 +59,7 @@ class Pool:
         self.env = env
         self.level = math.inf  # x
         self.free_weight = self.capped_weight = self.capped_rate = 0.0
+        self._reach = 0.0  # no CAPPED flow reaches its ceiling above this level
         self._clock = 0.0  # V
         self._seen = env.now  # the time to which V has been brought
         self._free = self._capped = 0  # how many
@@ -71,17 +75,18 @@ class Pool:
 
     def rate(self, flow: Flow) -> float:
         """Return a flow's present rate in bytes/s."""
-        if flow.where is Where.FREE:
+        if flow.where is FREE:
             return self.level * flow.weight
-        return flow.ceiling if flow.where is Where.CAPPED else 0.0
+        return flow.ceiling if flow.where is CAPPED else 0.0
 
     def at_ceiling_since(self, flow: Flow) -> float:
         """Return the time since which a flow has run at its ceiling without a break; infinity where it does not.
 
         A flow that has ended at this instant counts as it stood when it did.
         """
-        ended_so = flow.where is Where.GONE and flow.capped_until == self.env.now
-        return flow.capped_since if flow.where is Where.CAPPED or ended_so else math.inf
+        if flow.where is CAPPED or (flow.where is GONE and flow.capped_until == self.env.now):
+            return flow.capped_since
+        return math.inf
 
     def remaining(self, flow: Flow) -> float:
         """Return the bytes a flow still has to go."""
@@ -99,42 +104,45 @@ class Pool:
             self._seen = now
 
     def _left(self, flow: Flow) -> float:
-        if flow.where is Where.FREE:
+        if flow.where is FREE:
             return max(0.0, flow.due - self._clock) * flow.weight
-        if flow.where is Where.CAPPED:
+        if flow.where is CAPPED:
             return max(0.0, (flow.due - self._seen) * flow.ceiling)
-        return flow.due if flow.where is Where.PARKED else 0.0
+        return flow.due if flow.where is PARKED else 0.0
 
     def _enter(self, flow: Flow, nbytes: float) -> None:
         """Take a flow in with so many bytes to go, as a FREE one until the level is found again."""
         if flow.ceiling > OUTAGE:
             self._to_free(flow, nbytes)
         else:
-            flow.where, flow.due = Where.PARKED, nbytes
+            flow.where, flow.due = PARKED, nbytes
 
     def _exit(self, flow: Flow) -> float:
         """Take the flow out of where it stands and return its bytes to go; V or the sums start afresh when they can."""
         left = self._left(flow)
-        if flow.where is Where.FREE:
+        self._drop(flow)
+        return left
+
+    def _drop(self, flow: Flow) -> None:
+        if flow.where is FREE:
             self._free -= 1
             self.free_weight -= flow.weight
             if not self._free:
                 self._clock = self.free_weight = 0.0
-        elif flow.where is Where.CAPPED:
+        elif flow.where is CAPPED:
             self._capped -= 1
             self.capped_rate -= flow.ceiling
             self.capped_weight -= flow.weight
             flow.capped_until = self._seen
             if not self._capped:
-                self.capped_rate = self.capped_weight = 0.0
+                self.capped_rate = self.capped_weight = self._reach = 0.0
         flow.stamp += 1
-        flow.where = Where.GONE
-        return left
+        flow.where = GONE
 
     def _to_free(self, flow: Flow, left: float) -> None:
         self._free += 1
         self.free_weight += flow.weight
-        flow.where, flow.due = Where.FREE, self._clock + left / flow.weight
+        flow.where, flow.due = FREE, self._clock + left / flow.weight
         self._tags.push(flow.due, flow, self._free)
         self._lowest.push(flow.ceiling / flow.weight, flow, self._free)
 
@@ -142,37 +150,50 @@ class Pool:
         self._capped += 1
         self.capped_rate += flow.ceiling
         self.capped_weight += flow.weight
-        flow.where, flow.due = Where.CAPPED, self._seen + left / flow.ceiling
+        flow.where, flow.due = CAPPED, self._seen + left / flow.ceiling
         if flow.capped_until < self._seen:
             flow.capped_since = self._seen
+        reach = flow.ceiling / flow.weight
+        if reach > self._reach:
+            self._reach = reach
         self._dates.push(flow.due, flow, self._capped)
-        self._highest.push(-flow.ceiling / flow.weight, flow, self._capped)
+        self._highest.push(-reach, flow, self._capped)
 
     def _next_end(self) -> float:
         """Return the time at which the next flow ends, if the level stays as it is."""
         at = math.inf
-        if top := self._dates.top():
+        if self._capped and (top := self._dates.top()):
             at = top[0]
-        if self.level > 0 and (top := self._tags.top()):
-            at = min(at, self._seen + (top[0] - self._clock) / self.level)
+        if self._free and self.level > 0 and (top := self._tags.top()):
+            first = self._seen + (top[0] - self._clock) / self.level
+            if first < at:
+                at = first
         return at
 
     def _take_ended(self) -> list[Flow]:
         """Take out the flows that have ended, but for what rounding leaves of them: else time could stand still."""
         ended = []
         instant = 1e-9 * max(1.0, self._seen)
-        while (top := self._dates.top()) and self._left(top[1]) <= max(instant * top[1].ceiling, 1e-6):
-            self._exit(top[1])
-            ended.append(top[1])
-        while (top := self._tags.top()) and self._left(top[1]) <= max(instant * self.level * top[1].weight, 1e-6):
-            self._exit(top[1])
-            ended.append(top[1])
+        while self._capped and (top := self._dates.top()):
+            flow = top[1]
+            left = (top[0] - self._seen) * flow.ceiling
+            if left > 1e-6 and left > instant * flow.ceiling:
+                break
+            self._drop(flow)
+            ended.append(flow)
+        while self._free and (top := self._tags.top()):
+            flow = top[1]
+            left = (top[0] - self._clock) * flow.weight
+            if left > 1e-6 and left > instant * self.level * flow.weight:
+                break
+            self._drop(flow)
+            ended.append(flow)
         return ended
 
 
 def checked_ceiling(ceiling: float) -> float:
     """Return the ceiling; ValueError where it is negative or not finite."""
-    if not (math.isfinite(ceiling) and ceiling >= 0):
+    if not 0 <= ceiling < math.inf:
         raise ValueError(f"a flow's ceiling is {ceiling} bytes/s: it must be finite and not negative")
     return ceiling
 

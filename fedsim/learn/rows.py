@@ -1,0 +1,234 @@
+"""Rows: trees of many clients that lie side by side in one stacked tree, each a dict that is filled when it is read.
+
+A cohort is trained as one stacked tree, a leading client axis K before every tensor.  Cut into a dict a client, it
+would cost four to five tensors each, again for the differences that are sent, and again to average these.  So each
+client is given a `Row`, a dict that only notes its place; what `tree` does with many rows of one stack, it does with
+the stack.  A row that somebody has looked into is an ordinary dict of tensors from then on, which may be changed.
+Only dicts of dense floating-point tensors are kept so; every other tree is cut up at once.
+"""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedsim.net import wire
+
+Tree = Any
+
+
+class Stack:
+    """K trees in one: dicts of tensors (K, …).  It is never changed, save through rows that were looked into."""
+
+    def __init__(self, tree: Tree, minuend: "Stack | None" = None, subtrahend: Tree = None) -> None:
+        """Stand for a stacked tree; one that is a difference also knows what of."""
+        self.tree = tree
+        self._subtrahend = subtrahend
+        self._less: weakref.ref[Stack] | None = None  # what was last taken from it, as long as a row needs it
+        self._measured: tuple[int, int] | None = None
+        if minuend is not None:
+            minuend._less = weakref.ref(self)
+
+    @property
+    def measured(self) -> tuple[int, int]:
+        """A row's size on the wire without the prefix, and the bytes of its arrays."""
+        if self._measured is None:
+            like = _specs(self.tree)
+            self._measured = wire.size(like) - wire.PREFIX, wire.array_bytes(like)
+        return self._measured
+
+    def minus(self, second: Tree) -> "Stack | None":
+        """Return the stack less one tree, the same for all rows; None where they are not of the same shapes."""
+        less = None if self._less is None else self._less()
+        if less is not None and less._subtrahend is second:
+            return less
+        return Stack(_minus(self.tree, second), self, second) if _fits(self.tree, second) else None
+
+
+class Row(dict[str, Any]):
+    """One client's tree; to whoever reads it, a dict of tensors like any other."""
+
+    __slots__ = ("_place", "_stack")
+
+    def __init__(self, stack: Stack, place: int) -> None:
+        """Stay empty until somebody looks."""
+        self._stack: Stack | None = stack
+        self._place = place
+
+    @property
+    def origin(self) -> tuple[Stack, int] | None:
+        """The stack and the place in it, or None once somebody has looked into the row and may have changed it."""
+        return None if self._stack is None else (self._stack, self._place)
+
+    @property
+    def measured(self) -> tuple[int, int] | None:
+        """What net/wire.py asks for; None where it has to look itself."""
+        return None if self._stack is None else self._stack.measured
+
+    def fill(self) -> None:
+        """Become an ordinary dict of tensors."""
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            self.update(at(stack.tree, self._place))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are plain dicts."""
+        return dict, (dict(self),)
+
+
+def _filled_first(name: str) -> Any:
+    method = getattr(dict, name)
+
+    def call(self: Row, *args: Any, **options: Any) -> Any:
+        self.fill()
+        return method(self, *args, **options)
+
+    call.__name__, call.__doc__ = name, method.__doc__
+    return call
+
+
+# Everything by which a dict is read or changed.  CPython itself goes through keys() and [] where these are not dict's.
+for _name in (
+    *("__contains__", "__delitem__", "__eq__", "__getitem__", "__ior__", "__iter__", "__len__", "__ne__", "__or__"),
+    *("__repr__", "__reversed__", "__ror__", "__setitem__", "clear", "copy", "get", "items", "keys", "pop", "popitem"),
+    *("setdefault", "update", "values"),
+):
+    setattr(Row, _name, _filled_first(_name))
+
+
+def of(tree: Tree, clients: int) -> list[Tree] | None:
+    """Return the rows of a stacked tree, or None where it holds anything but floating-point tensors (K, …) in dicts."""
+    if not (isinstance(tree, dict) and _is_stacked(tree, clients)):
+        return None
+    stack = Stack(tree)
+    return [Row(stack, place) for place in range(clients)]
+
+
+def difference(first: Tree, second: Tree) -> Row | None:
+    """Return first - second as a row of the difference of the whole stack, which the other rows then share.
+
+    None where the first is no row, or was looked into, or the second is of other shapes.
+    """
+    if type(first) is not Row or (origin := first.origin) is None:
+        return None
+    less = origin[0].minus(second)
+    return None if less is None else Row(less, origin[1])
+
+
+def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
+    """Return Σ share · tree with one product a stack, or None where not all are rows of alike stacks.
+
+    Rows that are left out are not read: what a client has sent whom nobody counts may be infinite.
+    """
+    groups = _by_stack(trees)
+    if groups is None:
+        return None
+    total = None
+    for stack, indexes, places in groups:
+        part = _product(stack.tree, places, [shares[i] for i in indexes])
+        total = part if total is None else _plus(total, part)
+    return total
+
+
+def restack(trees: Sequence[Tree]) -> Tree | None:
+    """Return rows as one stacked tree, or None where not all are rows of one stack; rows of a whole are not copied."""
+    groups = _by_stack(trees)
+    return gather([(groups[0][0].tree, groups[0][2])]) if groups is not None and len(groups) == 1 else None
+
+
+def gather(parts: Sequence[tuple[Tree, Sequence[int]]]) -> Tree:
+    """Return these places of stacked trees, one after the other, as one stacked tree; a whole is not copied."""
+    first = parts[0][0]
+    if isinstance(first, dict):
+        return {key: gather([(one[key], places) for one, places in parts]) for key in first}
+    if isinstance(first, (list, tuple)):
+        return type(first)(gather([(one[i], places) for one, places in parts]) for i in range(len(first)))
+    if isinstance(first, Tensor):
+        taken = [_taken(one, places) for one, places in parts]
+        return taken[0] if len(taken) == 1 else torch.cat(taken)
+    return first
+
+
+def at(tree: Tree, place: int) -> Tree:
+    """Return one row of a stacked tree of dicts and tensors."""
+    return {key: at(value, place) for key, value in tree.items()} if isinstance(tree, dict) else tree[place]
+
+
+def _by_stack(trees: Sequence[Tree]) -> list[tuple[Stack, list[int], list[int]]] | None:
+    """Return the stacks that these rows are of, each with the rows' indexes and places; None where some are not."""
+    groups: dict[int, tuple[Stack, list[int], list[int]]] = {}
+    for index, tree in enumerate(trees):
+        if type(tree) is not Row or tree._stack is None:
+            return None
+        group = groups.get(id(tree._stack))
+        if group is None:
+            group = groups[id(tree._stack)] = (tree._stack, [], [])
+        group[1].append(index)
+        group[2].append(tree._place)
+    found = list(groups.values())
+    return found if found and all(_alike(found[0][0].tree, one.tree) for one, _, _ in found[1:]) else None
+
+
+def _taken(leaf: Tensor, places: Sequence[int]) -> Tensor:
+    if len(places) == 1:
+        return leaf.narrow(0, places[0], 1)
+    if len(places) == len(leaf) and list(places) == list(range(len(leaf))):
+        return leaf
+    return leaf.index_select(0, torch.tensor(places, device=leaf.device))
+
+
+def _product(node: Tree, places: Sequence[int], shares: Sequence[float]) -> Tree:
+    if isinstance(node, dict):
+        return {key: _product(value, places, shares) for key, value in node.items()}
+    clients = len(node)
+    if len(places) == clients == len(set(places)):  # all of them, in some order: the shares move, not the tensors
+        ordered = dict(zip(places, shares, strict=True))
+        share, rows = [ordered[place] for place in range(clients)], node
+    else:
+        share, rows = list(shares), _taken(node, places)
+    vector = torch.tensor(share, dtype=node.dtype, device=node.device)
+    return (vector @ rows.reshape(len(share), -1)).view(node.shape[1:])
+
+
+def _plus(first: Tree, second: Tree) -> Tree:
+    return {key: _plus(first[key], second[key]) for key in first} if isinstance(first, dict) else first + second
+
+
+def _minus(first: Tree, second: Tree) -> Tree:
+    if isinstance(first, dict):
+        return {key: _minus(value, second[key]) for key, value in first.items()}
+    return first - second
+
+
+def _is_stacked(node: Tree, clients: int) -> bool:
+    if isinstance(node, dict):
+        return bool(node) and all(_is_stacked(value, clients) for value in node.values())
+    if not isinstance(node, Tensor) or node.layout != torch.strided or node.requires_grad:
+        return False
+    return node.is_floating_point() and node.dim() > 0 and len(node) == clients
+
+
+def _fits(stacked: Tree, one: Tree) -> bool:
+    """Return whether a tree is such as the rows are: then what is computed for the stack holds for each."""
+    if isinstance(stacked, dict):
+        same = isinstance(one, dict) and stacked.keys() == one.keys()
+        return same and all(_fits(value, one[key]) for key, value in stacked.items())
+    if not isinstance(one, Tensor) or one.requires_grad or one.shape != stacked.shape[1:]:
+        return False
+    return one.dtype == stacked.dtype and one.device == stacked.device and one.layout == torch.strided
+
+
+def _alike(first: Tree, second: Tree) -> bool:
+    if isinstance(first, dict):
+        same = isinstance(second, dict) and list(first) == list(second)
+        return same and all(_alike(value, second[key]) for key, value in first.items())
+    same_kind = isinstance(second, Tensor) and first.dtype == second.dtype and first.device == second.device
+    return same_kind and first.shape[1:] == second.shape[1:]
+
+
+def _specs(node: Tree) -> Tree:
+    if isinstance(node, dict):
+        return {key: _specs(value) for key, value in node.items()}
+    return wire.Spec(tuple(node.shape[1:]), str(node.dtype).removeprefix("torch."))

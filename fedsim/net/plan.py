@@ -1,0 +1,151 @@
+"""Plan: the passages of many messages at once as closed formulas, where no link that clients share can ever be full.
+
+Then each message has its client's access link for itself, nobody waits for anybody, and a passage is a sum of numbers:
+opening, stall, bytes over rate, a pause after the first loss, closing, as `passage.py` has them one event after the
+other.  A plan holds as long as its client is there; who goes to sleep or leaves cuts it, which tells what had moved.
+
+It is for stars whose clients keep their rates: no links between, no token buckets, no connections that are kept open,
+and no effect that shapes transfers or changes rates.  Everything else goes event by event (`network.py`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.net.effect import Effect
+from fedsim.net.model import Model, Rows
+from fedsim.net.node import Nodes
+from fedsim.net.sharing.line import EXACT
+from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.pipe import Pipe
+from fedsim.record import SERVER
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+BITS = 8
+Draws = Callable[[str], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leg:
+    """The passages of K messages, each a row (K,): seconds of the clock, wire bytes, bytes/s.
+
+    The first `part` bytes set out at `joins` at the rate `fast`; if a packet is lost then, the others set out at
+    `rejoins` at the rate `slow`; all are through at `leaves` and with the receiver at `arrives`.
+    """
+
+    joins: Floats
+    part: Floats
+    fast: Floats
+    rejoins: Floats
+    slow: Floats
+    leaves: Floats
+    arrives: Floats
+    size: Floats
+
+    def moved(self, row: int, now: float) -> float:
+        """Return the wire bytes of one message that have moved by now."""
+        if now >= self.leaves[row]:
+            return float(self.size[row])
+        first = max(0.0, min(self.part[row], (now - self.joins[row]) * self.fast[row]))
+        rest = max(0.0, (now - self.rejoins[row]) * self.slow[row])
+        return float(min(self.size[row], first + rest))
+
+    def put(self, row: int, other: "Leg") -> None:
+        """Take the only row of another leg in place of this one."""
+        for field in fields(self):
+            getattr(self, field.name)[row] = getattr(other, field.name)[0]
+
+
+class Planner:
+    """Plans the passages between the server and its clients; `carried` is where their bytes are counted."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        model: Model,
+        shared: Mapping[str, Link | Pipe],
+        slowest: Mapping[bool, float],
+        draws: Draws,
+        sent: Counter[tuple[int, int]],
+        carried: Mapping[bool, Floats],
+        effects: Sequence[Effect],
+        *,
+        plain_star: bool,
+    ) -> None:
+        """Serve the clients of a network; `draws` gives a transfer's two numbers in [0, 1) by its name,
+        and `sent` counts what went from one node to another, which is part of it.
+
+        `slowest` are the bytes/s of the slowest shared link upwards (True) and downwards.
+        """
+        self._nodes, self._model, self._shared, self._slowest = nodes, model, shared, slowest
+        self._draws, self._carried = draws, carried
+        calm = all(_leaves_links_alone(type(effect)) for effect in effects)
+        bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(link.burst for link in shared.values())
+        asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which nothing ever ends
+        self._possible = plain_star and calm and not bursts and not asleep
+        self._sent = sent
+        self._never_full: bool | None = None
+
+    def fits(self, clients: Ints, alone: bool) -> bool:
+        """Return whether the passages of these clients can be planned: no link can be full while they are under way.
+
+        `alone`: nothing else is under way until they have ended.
+        """
+        if not self._possible:
+            return False
+        if self._never_full is None:
+            self._never_full = self._room(np.arange(len(self._nodes)))
+        return self._never_full or (alone and self._room(clients))
+
+    def plan(self, clients: Ints, sent: Floats, nbytes: Ints, upload: bool) -> Leg:
+        """Return the passages of a message of so many bytes to (or from) each client, sent at these seconds."""
+        nodes = self._nodes
+        own, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
+        trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
+        losses = nodes.loss_up[clients], nodes.loss_down[clients]
+        access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._slowest[upload], *losses)
+        lone = self._model.lone(access, self._drawn(clients, upload, losses), upload)
+        joins = sent + lone.before
+        first_out = joins + lone.part / lone.fast
+        rejoins = np.where(lone.pauses, first_out + trip, math.inf)
+        leaves = np.where(lone.pauses, rejoins + (lone.size - lone.part) / lone.slow, first_out)
+        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, leaves + trip / 2, lone.size)
+
+    def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
+        """Count wire bytes that have gone over the access links of these clients, each of them once."""
+        self._carried[upload][clients] += wire
+
+    def _room(self, clients: Ints) -> bool:
+        """Return whether both links have room for all that these clients can send and receive at once."""
+        rows = {"ingress": self._nodes.uplink, "egress": self._nodes.downlink}
+        rooms = {name: self._shared[name].capacity * (1 - EXACT) for name in rows}
+        return all(math.isinf(rooms[name]) or rates[clients].sum() / BITS < rooms[name] for name, rates in rows.items())
+
+    def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Return each transfer's two draws, zeros where no packet can be lost."""
+        handshakes, firsts = np.zeros(len(clients)), np.zeros(len(clients))
+        for row in np.flatnonzero((losses[0] > 0) | (losses[1] > 0)).tolist():
+            ends = _ends(int(clients[row]), upload)
+            handshakes[row], firsts[row] = self._draws(f"transfer/{ends[0]}/{ends[1]}/{self._sent[ends]}")
+            self._sent[ends] += 1
+        return handshakes, firsts
+
+    def take_back(self, client: int, upload: bool) -> None:
+        """Hear that the last message that was planned will not be sent, or is planned anew."""
+        ends = _ends(client, upload)
+        if self._sent[ends]:  # where nothing is ever lost nothing is drawn, and nobody counts
+            self._sent[ends] -= 1
+
+
+def _ends(client: int, upload: bool) -> tuple[int, int]:
+    return (client, SERVER) if upload else (SERVER, client)
+
+
+def _leaves_links_alone(effect: type[Effect]) -> bool:
+    """Return whether an effect neither shapes transfers nor changes rates; it may take clients away."""
+    return (effect.calm or effect.drive is Effect.drive) and effect.shape is Effect.shape

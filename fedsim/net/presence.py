@@ -1,0 +1,230 @@
+"""Presence: which clients are online, since when, and for how long in all.
+
+A client is online while nobody keeps it asleep: neither those that say so one by one nor the plans that it follows
+(`Spells`).  What is planned costs an idle client nothing until somebody looks: then all that has passed is worked out
+at once, with the times at which it did.  The clock waits for a change only where its moment matters: that of a client
+that is attended to (it works, or something moves over its links), that of anybody where somebody waits for a client to
+come, and every one where a watcher wants to hear of all.
+"""
+
+import math
+from array import array
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.net.spells import Floats, Numbers, Spells, order
+
+FEW = 12  # changes: so many are faster one by one
+Move = tuple[int, bool]  # a client, and whether it is online now
+
+
+class Presence:
+    """The clients as rows (K,), all online at first; without a clock it is always second 0.
+
+    `tell` is called with a client and whether it is online now, when that changes: at once for those that are attended
+    to, or for all after `hear_all`; `came` is called after somebody has come online.
+    """
+
+    def __init__(self, count: int, tell: Callable[[int, bool], None]) -> None:
+        """Start with everybody online, and attend to nobody."""
+        self.came: Callable[[], None] = lambda: None
+        self._tell = tell
+        self._env: simpy.Environment | None = None
+        self._online = np.ones(count, dtype=bool)
+        self._keepers = np.zeros(count, dtype=np.int64)  # how many keep each asleep
+        self._since, self._seconds = np.zeros(count), np.zeros(count)  # the last change; seconds online before it
+        # Stretches offline that are over
+        self._clients, self._starts, self._ends = array("q"), array("d"), array("d")
+        self._plans: list[Spells] = []
+        self._due = math.inf  # when the plans go on
+        self._attended = np.zeros(count, dtype=np.int32)  # how many attend to each
+        self._coming: list[tuple[float, int]] = []  # next planned changes, of whoever is attended to and some others
+        self._listed: set[int] = set()  # the clients in `_coming`
+        self._hears_all = self._expecting = False
+        self._alarm = math.inf  # when the clock calls next
+        self._bell: simpy.Event | None = None
+
+    def start(self, env: simpy.Environment) -> None:
+        """Go by this clock from now on."""
+        self._env = env
+
+    def follow(self, env: simpy.Environment, plan: Spells) -> None:
+        """Keep each client asleep during its spells, from now on."""
+        self.start(env)
+        self._settle()
+        self._plans.append(plan)
+        self._due = min(self._due, plan.next)
+        away = np.flatnonzero(plan.inside)
+        self._apply(np.full(len(away), env.now), away, np.ones(len(away), dtype=np.int64))
+        for client in np.flatnonzero(self._attended).tolist():
+            self._list(client)
+        self._arm()
+
+    def hear_all(self) -> None:
+        """Tell every change of every client at its moment from now on."""
+        self._hears_all = True
+        self._arm()
+
+    def online(self) -> npt.NDArray[np.bool_]:
+        """Return who is online now."""
+        self._settle()
+        return self._online
+
+    def is_online(self, client: int) -> bool:
+        """Return whether a client is online now, without a look at all the others."""
+        now = self._now
+        if self._due <= now and any(plan.until[client] <= now for plan in self._plans):
+            self._settle()
+        return bool(self._online[client])
+
+    def share(self) -> Floats:
+        """Return the share of the time so far that each client has been online; 1 at the very beginning."""
+        self._settle()
+        now = self._now
+        if not now:
+            return np.ones(len(self._online))
+        return (self._seconds + np.where(self._online, now - self._since, 0.0)) / now
+
+    def stretches(self) -> tuple[Numbers, Floats, Floats]:
+        """Return all stretches offline (clients, starts, ends), ordered by their ends; those of now end now."""
+        self._settle()
+        asleep = np.flatnonzero(~self._online)
+        clients = np.append(np.array(self._clients, dtype=np.int64), asleep)
+        starts = np.append(np.array(self._starts), self._since[asleep])
+        ends = np.append(np.array(self._ends), np.full(len(asleep), self._now))
+        placed = np.lexsort((clients, ends))
+        return clients[placed], starts[placed], ends[placed]
+
+    def keep(self, client: int, asleep: bool) -> None:
+        """Have one more keep a client asleep from now on, or one less."""
+        self._settle()
+        if self._change(self._now, client, 1 if asleep else -1):
+            self._say([(client, not asleep)], came=not asleep)
+
+    def attend(self, client: int) -> None:
+        """Have each change of this client told at its moment, until `dismiss` has been called as often as this."""
+        self._attended[client] += 1
+        if self._plans and client not in self._listed:
+            self._settle()
+            self._list(client)
+            self._arm()
+
+    def dismiss(self, client: int) -> None:
+        """Undo an `attend`."""
+        self._attended[client] -= 1
+
+    def expect(self) -> None:
+        """Have `came` called at the very moment at which somebody comes online next."""
+        self._expecting = True
+        self._arm()
+
+    @property
+    def _now(self) -> float:
+        return self._env.now if self._env else 0.0
+
+    def _settle(self) -> None:
+        """Work out what has passed up to now, and tell it."""
+        now = self._now
+        if self._due > now:
+            return
+        parts = [part for plan in self._plans for part in plan.passed(now)]
+        self._due = min(plan.next for plan in self._plans)
+        times, who, steps = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        if len(self._plans) > 1:
+            placed = np.argsort(times, kind="stable")
+            times, who, steps = times[placed], who[placed], steps[placed]
+        self._apply(times, who, steps)
+
+    def _apply(self, times: Floats, who: Numbers, steps: Numbers) -> None:
+        """Enter changes by their times, which may be over: one more (+1) or one less (-1) keeps a client asleep."""
+        if len(times) > FEW:
+            moves, came = self._change_many(times, who, steps)
+        else:
+            rows = zip(times.tolist(), who.tolist(), steps.tolist(), strict=True)
+            changed = [(client, step < 0) for time, client, step in rows if self._change(time, client, step)]
+            moves = [move for move in changed if self._hears_all or self._attended[move[0]]]
+            came = any(online for _, online in changed)
+        self._say(moves, came)
+
+    def _say(self, moves: list[Move], came: bool) -> None:
+        for client, online in moves:
+            self._tell(client, online)
+        if came:
+            self._expecting = False
+            self.came()
+
+    def _change(self, time: float, client: int, step: int) -> bool:
+        """Enter one change; return whether the client has come or gone by it."""
+        before = self._keepers[client]
+        self._keepers[client] = after = before + step
+        if before and after:
+            return False
+        since, self._since[client], self._online[client] = float(self._since[client]), time, not after
+        if after:
+            self._seconds[client] += time - since
+        else:
+            self._clients.append(client)
+            self._starts.append(since)
+            self._ends.append(time)
+        return True
+
+    def _change_many(self, times: Floats, who: Numbers, steps: Numbers) -> tuple[list[Move], bool]:
+        """Enter changes as `_change` does one by one; return those to be told, and whether anybody has come."""
+        placed = order(who)  # each client's changes side by side, still by time
+        times, who, steps = times[placed], who[placed], steps[placed]
+        own = _starts(who)
+        sums = np.cumsum(steps)
+        first = np.flatnonzero(own)
+        before_first = self._keepers[who[first]] - sums[first] + steps[first]
+        after = sums + before_first[np.cumsum(own) - 1]
+        self._keepers[who] = after  # of several changes of one client the last stands
+        moved = (after == 0) | (after == steps)  # nobody keeps it asleep any more, or nobody did before
+        times, who, online = times[moved], who[moved], after[moved] == 0
+        since = np.where(_starts(who), self._since[who], np.append(0.0, times[:-1]))
+        np.add.at(self._seconds, who[~online], (times - since)[~online])
+        self._since[who], self._online[who] = times, online
+        self._clients.frombytes(who[online].tobytes())
+        self._starts.frombytes(since[online].tobytes())
+        self._ends.frombytes(times[online].tobytes())
+        told = np.flatnonzero(self._attended[who] > 0) if not self._hears_all else np.argsort(times, kind="stable")
+        return list(zip(who[told].tolist(), online[told].tolist(), strict=True)), bool(online.any())
+
+    def _list(self, client: int) -> None:
+        """Note when the plans go on for this client."""
+        self._listed.add(client)
+        heappush(self._coming, (min(float(plan.until[client]) for plan in self._plans), client))
+
+    def _arm(self) -> None:
+        """Have the clock call at the next change whose moment matters, unless it does so before."""
+        while self._coming and not self._attended[self._coming[0][1]]:
+            self._listed.discard(heappop(self._coming)[1])
+        wanted = self._due if self._hears_all or self._expecting else math.inf
+        at = min(wanted, self._coming[0][0] if self._coming else math.inf)
+        if self._env is None or at >= self._alarm:
+            return
+        delay = max(0.0, at - self._env.now)
+        while self._env.now + delay > at and delay > 0:  # rather a little early, and then again, than late by a bit
+            delay = math.nextafter(delay, 0.0)
+        self._alarm, self._bell = at, self._env.timeout(delay)
+        self._bell.callbacks.append(self._ring)
+
+    def _ring(self, event: simpy.Event) -> None:
+        if event is not self._bell:  # another has been set to go off before
+            return
+        self._alarm = math.inf
+        self._settle()
+        while self._coming and self._coming[0][0] <= self._now:
+            client = heappop(self._coming)[1]
+            self._listed.discard(client)
+            if self._attended[client]:
+                self._list(client)
+        self._arm()
+
+
+def _starts(who: Numbers) -> npt.NDArray[np.bool_]:
+    """Return for sorted numbers where each begins."""
+    return np.append(True, who[1:] != who[:-1])[: len(who)]

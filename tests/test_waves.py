@@ -1,0 +1,91 @@
+"""Waves: a cohort that is asked at once has the very exchanges of one that is asked client by client."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim import scenario_file
+from fedsim.record import Recorder
+from fedsim.run import build
+
+CHURN = "{name: churn, online: 40 s, offline: 20 s}"
+DROPOUT = "{name: dropout, rate: 0.02 Hz}"
+SYNC = "{name: sync, rounds: 6, participation: 0.5}"
+DEADLINE = "{name: deadline, rounds: 6, participation: 0.5, wait: 9 s, over: 1.5}"
+TEXT = """
+name: waves
+seed: {seed}
+clients: {{count: 12, speed: "lognormal(2 GFLOP/s, 0.8)"}}
+network:
+  {links}
+  model: {model}
+  effects: [{effects}]
+protocol: {protocol}
+algorithm: {{name: traffic, down: {down} kB, up: {up} kB, operations: 10e9}}
+measure: {{until: {until}}}
+"""
+OWN = "latency: lognormal(50 ms, 1)\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: lognormal(20 Mbit/s, 1)"
+LOSSY = "profile: {fibre: 0.5, lte: 0.5}"
+runs = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 99),
+        "links": st.sampled_from([OWN, LOSSY]),
+        "model": st.sampled_from(["fluid", "fluid", "naive"]),
+        "effects": st.sampled_from(["", CHURN, DROPOUT, f"{CHURN}, {DROPOUT}"]),
+        "protocol": st.sampled_from([SYNC, DEADLINE]),
+        "down": st.integers(0, 4000),
+        "up": st.integers(1, 4000),
+        "until": st.sampled_from(["null", "30 s", "100 s"]),
+    }
+)
+
+
+def tables(folder, options, waves):
+    """Run a scenario with waves or without; return its tables, the second at which it ended, and the waves begun."""
+    path = folder / "waves.yaml"
+    path.write_text(TEXT.format(**options))
+    scenario, _ = scenario_file.load(path, [])
+    recorder = Recorder()
+    world, _, done = build(next(iter(scenario.points())).scenario, folder, recorder)
+    begun = []
+    ask_all = world.server.ask_all
+    world.server.ask_all = lambda *given, **named: begun.append(ask_all(*given, **named)) or begun[-1]
+    if not waves:
+        world.server.write_many = None
+    until = scenario.measure.until
+    while not done.processed and world.env.peek() <= (np.inf if until is None else until):
+        world.env.step()
+    if until is not None and not done.processed and world.env.now < until:
+        world.env.run(until=until)
+    world.end()
+    world.ledger.close()
+    return recorder.tables(), world.env.now, [wave for wave in begun if wave]
+
+
+def same(first, second, keys):
+    """Hold that two tables tell the same: times but for rounding, bytes but for one of what was cut."""
+    first, second = (table.to_pandas().round(9).sort_values(keys, ignore_index=True) for table in (first, second))
+    for column in first.columns:
+        if column == "wire_bytes":
+            assert np.allclose(first[column], second[column], rtol=0, atol=1)
+        elif first[column].dtype == float:
+            assert np.allclose(first[column], second[column], rtol=1e-8, atol=1e-8)
+        else:
+            pd.testing.assert_series_equal(first[column], second[column])
+
+
+@settings(max_examples=12)
+@given(runs)
+def test_waves_tell_what_single_asks_tell(tmp_path_factory, options):
+    folder = tmp_path_factory.mktemp("waves")
+    (together, end, waves), (single, other_end, none) = (tables(folder, options, waves) for waves in (True, False))
+    assert waves
+    assert not none
+    assert end == pytest.approx(other_end, rel=1e-9)
+    same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
+    same(together["spans"], single["spans"], ["client", "what", "start"])
+    same(together["updates"], single["updates"], ["time"])
