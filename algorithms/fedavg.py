@@ -39,8 +39,7 @@ class FedAvg(Algorithm):
 
     def samples(self, data):
         """Return the client's weight in the average."""
-        masks = ("train",) if self.weight_by == "train" else ("train", "val", "test")
-        return sum(layout.count(data, mask) for mask in masks)
+        return layout.count(data, *(("train",) if self.weight_by == "train" else ("train", "val", "test")))
 
     def loss(self, params, data, given):
         """Return the task's loss."""

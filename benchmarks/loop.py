@@ -19,7 +19,7 @@ from fedsim.data.graph import Graph, graph_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch_geometric.nn import GCNConv
+    from torch_geometric.nn import GATConv, GCNConv
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 Weights = dict[str, torch.Tensor]  # a state dict
@@ -27,11 +27,13 @@ Result = TypeVar("Result")
 
 
 class Network(torch.nn.Module):
-    """The GCN of fedsim/learn/models/gcn.py out of PyG's layers, of these widths and without dropout."""
+    """The GCN, or the GAT, of fedsim/learn/models out of PyG's layers, of these widths and without dropout."""
 
-    def __init__(self, widths: Sequence[int], *, normalise: bool = True) -> None:
+    def __init__(self, widths: Sequence[int], *, normalise: bool = True, attend: bool = False) -> None:
         super().__init__()
-        self.layers = torch.nn.ModuleList(GCNConv(a, b, normalize=normalise) for a, b in pairwise(widths))
+        self.layers = torch.nn.ModuleList(
+            GATConv(a, b) if attend else GCNConv(a, b, normalize=normalise) for a, b in pairwise(widths)
+        )
 
     def forward(self, x: torch.Tensor, edges: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
         """Return the logits (N, C)."""
@@ -41,11 +43,14 @@ class Network(torch.nn.Module):
 
 
 def to_state_dict(params: dict[str, Any]) -> Weights:
-    """Return fedsim's parameters of a GCN under the names of `Network`, whose weights are transposed; copies."""
+    """Return fedsim's parameters under the names of `Network`, whose weights are transposed; copies."""
     named: Weights = {}
     for i, layer in enumerate(params.values()):
         named[f"layers.{i}.lin.weight"] = layer["weight"].T.clone()
         named[f"layers.{i}.bias"] = layer["bias"].clone()
+        for theirs, ours in (("att_src", "source"), ("att_dst", "target")):
+            if ours in layer:
+                named[f"layers.{i}.{theirs}"] = layer[ours].view(1, 1, -1).clone()
     return named
 
 

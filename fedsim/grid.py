@@ -26,7 +26,7 @@ class GridError(ValueError):
 
 
 def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> None:
-    """Set a dotted key of a plain mapping in place; a part's short name, and a section's first key, grow into a mapping.
+    """Set a dotted key of a plain mapping in place; a part's name, or a section's first key, grows into a mapping.
 
     Raises ValueError with a sentence where the key leads through something that has no keys.
     """

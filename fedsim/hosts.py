@@ -130,7 +130,9 @@ class ServerHost:
         """Fold replies into the state, which takes the server's time; return them opened, in order of the client."""
         # what a set of replies amounts to must not depend on which came first
         ordered = sorted(replies, key=lambda reply: (reply.client, reply.ask))
-        opened = [replace(reply, upload=_opened(reply.upload)) for reply in ordered]
+        opened = [
+            Reply(one.client, one.version, one.download, _opened(one.upload), one.weight, one.ask) for one in ordered
+        ]
         if opened:
             yield from self._compute(self.algorithm.server_flops(self.state, opened, step))
             self.state = self.algorithm.update(self.state, opened, step)

@@ -115,3 +115,45 @@ def test_two_clients_and_two_directions_are_kept_apart():
     books.see(replace(DOWN, src=1, kind="share"))
     with pytest.raises(Breach, match="client 1, up: 0 bytes moved"):
         books.close()
+
+
+def wave(**changes):
+    """Two clients' exchanges as columns: the second is cut on its way up."""
+    downs = {
+        "sent": [0.0, 0.0], "arrived": [1.0, 2.0], "src": [SERVER] * 2, "dst": [0, 1], "nbytes": [100, 100],
+        "wire_bytes": [110, 120], "fate": ["delivered"] * 2,
+    }  # fmt: skip
+    ups = {
+        "sent": [3.0, 3.0], "arrived": [4.0, 4.0], "src": [0, 1], "dst": [SERVER] * 2, "nbytes": [50, 50],
+        "wire_bytes": [55, 20], "fate": ["late", "cut"],
+    }  # fmt: skip
+    spans = {"client": [0, 1], "start": [1.0, 2.0], "end": [3.0, 3.0]}
+    tables = {"downs": downs, "ups": ups, "spans": spans}
+    for key, value in changes.items():
+        table, column = key.split("__")
+        tables[table][column] = value
+    return [{name: np.array(column) for name, column in table.items()} for table in tables.values()]
+
+
+def test_a_wave_is_entered_as_its_rows_would_be():
+    books = ledger(down0=110.0, down1=120.0, up0=55.0, up1=20.0)
+    books.see_wave(*wave(), np.array([1.0, 2.0]))
+    books.close()
+    assert books.summary() == {"delivered": 200, "repeated": 35, "cut": 20, "late": 50, "discarded": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "told"),
+    [
+        ({"ups__arrived": [4.0, 11.0]}, [1.0, 2.0], "cannot have gone so"),
+        ({"downs__sent": [1.5, 0.0]}, [1.0, 2.0], "cannot have gone so"),
+        ({"downs__wire_bytes": [99, 120]}, [1.0, 2.0], "cannot have gone so"),
+        ({}, [1.0, 3.5], "client 1 sent a reply before its request"),
+        ({"spans__client": [0, 0]}, [1.0, 2.0], "did two jobs at once"),
+    ],
+)
+def test_a_wave_that_cannot_be_true_is_found(changes, asked, told):
+    books = ledger(down0=110.0, down1=120.0, up0=55.0, up1=20.0)
+    with pytest.raises(Breach, match=told):
+        books.see_wave(*wave(**changes), np.array(asked))
+        books.close()

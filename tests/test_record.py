@@ -75,3 +75,30 @@ def test_the_same_rows_make_the_same_bytes(tmp_path):
     for name in record.TABLES:
         one, two = ((tmp_path / folder / f"{name}.parquet").read_bytes() for folder in ("one", "two"))
         assert one == two
+
+
+def test_many_rows_at_once_are_the_rows_one_by_one_in_the_order_of_their_ends():
+    one_by_one, at_once = Recorder(), Recorder()
+    rows = [Span(3, 0.0, 1.0, "offline"), Span(1, 0.0, 1.0, "offline"), Span(2, 0.5, 3.0, "offline")]
+    for row in (ROWS[2], *rows):
+        one_by_one.add(row)
+    at_once.extend(Span, {"client": [3, 1, 2], "start": [0.0, 0.0, 0.5], "end": [1.0, 1.0, 3.0], "what": "offline"})
+    at_once.add(ROWS[2])
+    assert at_once.tables()["spans"].to_pylist() == one_by_one.tables()["spans"].to_pylist()
+    assert at_once.tables()["spans"]["client"].to_pylist() == [1, 3, 3, 2]
+    at_once.extend(Span, {"client": [], "start": [], "end": [], "what": "offline"})
+    assert at_once.tables()["spans"].num_rows == 4
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"client": [1], "start": [0.0], "end": [1.0]},
+        {"client": [1], "start": [0.0], "end": [1.0], "what": "train", "why": "?"},
+        {"client": [1, 2], "start": [0.0], "end": [1.0], "what": "train"},
+        {"client": 1, "start": 0.0, "end": 1.0, "what": "train"},
+    ],
+)
+def test_columns_that_do_not_make_rows_are_refused(columns):
+    with pytest.raises(ValueError, match="columns of Span"):
+        Recorder().extend(Span, columns)

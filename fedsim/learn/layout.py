@@ -194,13 +194,15 @@ def of(graph: Graph) -> Layout:
     return layout
 
 
-def count(graph: Graph, split: str) -> int:
-    """Return how many vertices are in a split, counted once as long as its mask is the same tensor."""
-    counts, mask = of(graph).counts, graph[split]  # type: ignore[literal-required]
-    known = counts.get(split)
-    if known is None or known[0] is not mask:  # a graph with other masks shares its layout
-        known = counts[split] = mask, int(mask.sum())
-    return known[1]
+def count(graph: Graph, *splits: str) -> int:
+    """Return how many vertices are in these splits, counted once as long as their masks are the same tensors."""
+    counts, total = of(graph).counts, 0
+    for split in splits:
+        known, mask = counts.get(split), graph[split]  # type: ignore[literal-required]
+        if known is None or known[0] is not mask:  # a graph with other masks may share its layout
+            known = counts[split] = mask, int(mask.sum())
+        total += known[1]
+    return total
 
 
 def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:

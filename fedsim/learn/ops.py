@@ -17,41 +17,12 @@ from torch import Tensor
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout
 from fedsim.learn.layout import Attention, Matrix
+from fedsim.learn.products import by_client, product, times
 
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.
 GOLDEN = -7046029254386353131
 MIX_1 = -4658895280553007687
 MIX_2 = -7723592293110705685
-
-
-class _Product(torch.autograd.Function):
-    """A constant sparse matrix times a dense one: (N, M) by (M, H)."""
-
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: Matrix) -> Tensor:
-        ctx.matrix = matrix
-        return _times(matrix.rows, dense)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return product(grad, Matrix(ctx.matrix.columns, ctx.matrix.rows)), None
-
-
-def _times(rows: Tensor, dense: Tensor) -> Tensor:
-    """Return a CSR matrix times a dense one; whoever calls it answers for the gradient."""
-    dense = dense.detach().contiguous()
-    if dense.device.type != "cpu" or not len(dense):
-        return rows @ dense
-    # a row of the product is a bag of weighted rows, which torch sums several times as fast as its sparse product
-    return torch.embedding_bag(
-        dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values(),
-        include_last_offset=True,
-    )[0]  # fmt: skip
-
-
-def product(dense: Tensor, matrix: Matrix) -> Tensor:
-    """Return matrix @ dense, differentiable in the dense factor."""
-    return _Product.apply(dense, matrix)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) -> Tensor:
@@ -60,25 +31,9 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     x (N, F) dense, or the graph's own sparse features; weight (K, F, H); bias (K, H); result (N, H).
     """
     derived = layout.of(graph)
-    if x.layout == torch.sparse_csr:
-        result = product(weight.flatten(0, 1), derived.x)
-        return result if bias is None else result + by_row(bias, graph)
-    parts = []
-    for bucket in derived.buckets:
-        rows = x if len(derived.buckets) == 1 else x[bucket.r0 : bucket.r1]
-        clients = bucket.k1 - bucket.k0
-        own = weight if clients == len(weight) else weight[bucket.k0 : bucket.k1]
-        if bucket.place is not None:
-            padded = rows.new_zeros(clients * bucket.size, rows.shape[1])
-            rows = padded.index_copy(0, bucket.place, rows)
-        stacked = rows.view(clients, bucket.size, x.shape[1])
-        if bias is None:
-            result = torch.bmm(stacked, own)
-        else:
-            result = torch.baddbmm(bias[bucket.k0 : bucket.k1].unsqueeze(1), stacked, own)
-        result = result.flatten(0, 1)
-        parts.append(result if bucket.place is None else result.index_select(0, bucket.place))
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    sparse = x.layout == torch.sparse_csr
+    result = product(weight.flatten(0, 1), derived.x) if sparse else by_client(x, weight, derived)
+    return result if bias is None else result + by_row(bias, graph)
 
 
 def by_row(values: Tensor, graph: Graph) -> Tensor:
@@ -112,7 +67,7 @@ class _Attend(torch.autograd.Function):
         share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
         ctx.save_for_backward(h, source, target, share, raw)
         ctx.edges, ctx.slope = edges, slope
-        return _times(csr(edges.crow, edges.source, share, (len(h), len(h))), h)
+        return times(csr(edges.crow, edges.source, share, (len(h), len(h))), h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -129,7 +84,7 @@ class _Attend(torch.autograd.Function):
         to_raw = torch.where(raw > 0, to_score, to_score * ctx.slope)
         to_target = torch.segment_reduce(to_raw, "sum", offsets=edges.crow)
         to_source = torch.segment_reduce(to_raw.index_select(0, edges.order), "sum", offsets=edges.crow_of_source)
-        return _times(back, grad), to_source, to_target, None, None
+        return times(back, grad), to_source, to_target, None, None
 
 
 def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:

@@ -40,8 +40,10 @@ class Adam:
         first, second = list(tree.leaves(state["first"])), list(tree.leaves(state["second"]))
         state["steps"] += 1
         runs = _runs(state["steps"])
-        if runs is not None and sum(param.numel() for param in params) >= RUN * (len(runs) - 1):
-            self._fused([_cut(leaves, runs) for leaves in (params, grads, first, second)], state["steps"], runs)
+        dense = all(leaf.is_contiguous() for leaf in (*params, *first, *second))
+        if runs is not None and dense and sum(param.numel() for param in params) >= RUN * (len(runs) - 1):
+            ours = (params, [grad.contiguous() for grad in grads], first, second)
+            self._fused([_cut(leaves, runs) for leaves in ours], state["steps"], runs)
             return
         if self.weight_decay:
             grads = torch._foreach_add(list(grads), list(params), alpha=self.weight_decay)
@@ -58,7 +60,10 @@ class Adam:
             param.sub_(mean.div(denominator).mul_(size.view(shape)))
 
     def _fused(self, parts: Sequence[list[Tensor]], steps: Tensor, runs: Sequence[int]) -> None:
-        """Do the same to params, grads and both moments, cut into runs, reading and writing everything only once."""
+        """Do the same to params, grads and both moments, cut into runs, reading and writing everything only once.
+
+        torch's kernel does not look at strides: all of them must be contiguous.
+        """
         params, grads, first, second = parts
         taken = [run[0] for run in steps.split(list(runs))] * (len(params) // len(runs))
         torch._fused_adam_(

@@ -22,9 +22,9 @@ Tree = Any
 class Stack:
     """K trees in one: dicts of tensors (K, …).  It is never changed, save through rows that were looked into."""
 
-    def __init__(self, tree: Tree, minuend: "Stack | None" = None, subtrahend: Tree = None) -> None:
-        """Stand for a stacked tree; one that is a difference also knows what of."""
-        self.tree = tree
+    def __init__(self, tree: Tree, clients: int, minuend: "Stack | None" = None, subtrahend: Tree = None) -> None:
+        """Stand for the stacked tree of K clients; one that is a difference also knows what of."""
+        self.tree, self.clients = tree, clients
         self._subtrahend = subtrahend
         self._less: weakref.ref[Stack] | None = None  # what was last taken from it, as long as a row needs it
         self._measured: tuple[int, int] | None = None
@@ -44,7 +44,9 @@ class Stack:
         less = None if self._less is None else self._less()
         if less is not None and less._subtrahend is second:
             return less
-        return Stack(_minus(self.tree, second), self, second) if _fits(self.tree, second) else None
+        if not _fits(self.tree, second):
+            return None
+        return Stack(_minus(self.tree, second), self.clients, self, second)
 
 
 class Row(dict[str, Any]):
@@ -102,7 +104,7 @@ def of(tree: Tree, clients: int) -> list[Tree] | None:
     """Return the rows of a stacked tree, or None where it holds anything but floating-point tensors (K, …) in dicts."""
     if not (isinstance(tree, dict) and _is_stacked(tree, clients)):
         return None
-    stack = Stack(tree)
+    stack = Stack(tree, clients)
     return [Row(stack, place) for place in range(clients)]
 
 
@@ -127,7 +129,7 @@ def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
         return None
     total = None
     for stack, indexes, places in groups:
-        part = _product(stack.tree, places, [shares[i] for i in indexes])
+        part = _product(stack.tree, *_in_order(stack, places, [shares[i] for i in indexes]))
         total = part if total is None else _plus(total, part)
     return total
 
@@ -174,22 +176,24 @@ def _by_stack(trees: Sequence[Tree]) -> list[tuple[Stack, list[int], list[int]]]
 def _taken(leaf: Tensor, places: Sequence[int]) -> Tensor:
     if len(places) == 1:
         return leaf.narrow(0, places[0], 1)
-    if len(places) == len(leaf) and list(places) == list(range(len(leaf))):
+    if len(places) == len(leaf) and all(place == k for k, place in enumerate(places)):
         return leaf
     return leaf.index_select(0, torch.tensor(places, device=leaf.device))
 
 
-def _product(node: Tree, places: Sequence[int], shares: Sequence[float]) -> Tree:
+def _in_order(stack: Stack, places: list[int], shares: list[float]) -> tuple[Sequence[int], list[float]]:
+    """Return places and shares in the order of the stack where all are there: then shares move, not tensors."""
+    if len(places) != stack.clients or len(set(places)) != stack.clients:
+        return places, shares
+    ordered = dict(zip(places, shares, strict=True))
+    return range(stack.clients), [ordered[place] for place in range(stack.clients)]
+
+
+def _product(node: Tree, places: Sequence[int], shares: list[float]) -> Tree:
     if isinstance(node, dict):
         return {key: _product(value, places, shares) for key, value in node.items()}
-    clients = len(node)
-    if len(places) == clients == len(set(places)):  # all of them, in some order: the shares move, not the tensors
-        ordered = dict(zip(places, shares, strict=True))
-        share, rows = [ordered[place] for place in range(clients)], node
-    else:
-        share, rows = list(shares), _taken(node, places)
-    vector = torch.tensor(share, dtype=node.dtype, device=node.device)
-    return (vector @ rows.reshape(len(share), -1)).view(node.shape[1:])
+    vector = torch.tensor(shares, dtype=node.dtype, device=node.device)
+    return (vector @ _taken(node, places).reshape(len(shares), -1)).view(node.shape[1:])
 
 
 def _plus(first: Tree, second: Tree) -> Tree:

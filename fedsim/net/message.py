@@ -5,6 +5,7 @@ packet headers belong to the transfer, not to the message.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol, TypeGuard
 
 from fedsim.net import wire
@@ -48,7 +49,7 @@ class Message:
         if not self._nbytes:
             payload = self.payload
             body = payload.nbytes if _is_promise(payload) else wire.size(payload)
-            self._nbytes.append(wire.size(self._envelope()) + body)
+            self._nbytes.append(_envelope_size(self.kind) + body)
         return self._nbytes[0]
 
     def contents(self) -> Tree:
@@ -60,7 +61,17 @@ class Message:
         return wire.encode(self._envelope()) + wire.encode(self.contents())
 
     def _envelope(self) -> Tree:
-        return {"src": self.src, "dst": self.dst, "kind": self.kind, "version": self.version}
+        return _envelope(self.src, self.dst, self.kind, self.version)
+
+
+def _envelope(src: int, dst: int, kind: str, version: int) -> Tree:
+    return {"src": src, "dst": dst, "kind": kind, "version": version}
+
+
+@lru_cache(maxsize=64)
+def _envelope_size(kind: str) -> int:
+    """Return the bytes of an envelope, in which every number takes as many."""
+    return wire.size(_envelope(0, 0, kind, 0))
 
 
 def _is_promise(payload: Any) -> TypeGuard[Promise]:

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,6 @@ from fedsim.net.transfer import Transfer
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-class Access(NamedTuple):
-    """What a client's flow meets, in bytes/s: its own link, the opposite one, the server's; `flows` share its own."""
-
-    rate: float
-    reverse: float
-    server: float
-    flows: int
 
 
 class Rows(NamedTuple):
@@ -101,8 +92,14 @@ class Model(ABC):
         """Return after how many wire bytes the flow pauses for a round trip; infinity: never."""
 
     @abstractmethod
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the highest rate (bytes/s, finite) that the flow can have now; `paused` tells whether it has been."""
+    def ceiling(
+        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
+    ) -> float:
+        """Return the highest rate (bytes/s, finite) that the flow can have now; `paused` tells whether it has been.
+
+        In bytes/s, `rate` is that of its own link, which so many `flows` share, `reverse` that of the opposite one, and
+        `server` that of the server's.
+        """
 
     @abstractmethod
     def timeout(self, transfer: Transfer) -> float:
@@ -176,12 +173,14 @@ class Fluid(Model):
         count = tcp.packets(self.constants, transfer.nbytes)
         return tcp.first_loss(self.constants, count, loss, transfer.loss_draw) * self.constants.mtu
 
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
+    def ceiling(
+        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
+    ) -> float:
         """Return the client's share of its own link, or what acknowledgements and losses allow."""
-        rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
-        if acks < rate:
-            rate = acks
-        return min(rate, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else rate
+        share, acks = rate / flows, tcp.ack_ceiling(self.constants, reverse)
+        if acks < share:
+            share = acks
+        return min(share, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else share
 
     def timeout(self, transfer: Transfer) -> float:
         """Return TCP's retransmission time-out."""
@@ -216,6 +215,8 @@ class Fluid(Model):
 class Naive(Model):
     """Latency (with its mean jitter) plus size over the slower of the two access rates."""
 
+    queues: ClassVar[bool] = False
+
     def capacity(self, server: float) -> float:
         """Return infinity: flows do not share."""
         return math.inf
@@ -248,9 +249,11 @@ class Naive(Model):
         """Return infinity."""
         return math.inf
 
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
+    def ceiling(
+        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
+    ) -> float:
         """Return the whole rate of the slower link, whoever else is on it."""
-        return min(access.rate, access.server)
+        return min(rate, server)
 
     def timeout(self, transfer: Transfer) -> float:
         """Return 0: there are no connections."""

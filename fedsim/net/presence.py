@@ -107,11 +107,13 @@ class Presence:
 
     def attend(self, client: int) -> None:
         """Have each change of this client told at its moment, until `dismiss` has been called as often as this."""
+        if not self._plans or client in self._listed:
+            self._attended[client] += 1
+            return
+        self._settle()  # so that what is over is not told as if it were now
         self._attended[client] += 1
-        if self._plans and client not in self._listed:
-            self._settle()
-            self._list(client)
-            self._arm()
+        self._list(client)
+        self._arm()
 
     def dismiss(self, client: int) -> None:
         """Undo an `attend`."""
@@ -138,6 +140,17 @@ class Presence:
             placed = np.argsort(times, kind="stable")
             times, who, steps = times[placed], who[placed], steps[placed]
         self._apply(times, who, steps)
+
+    def _settle_one(self, client: int) -> None:
+        """Do the same for a client that changes just now, while all others can wait; for all where that cannot be."""
+        now = self._now
+        for plan in self._plans:
+            if plan.until[client] <= now:
+                step = plan.passed_of(client, now)
+                if not step:
+                    self._settle()
+                elif self._change(now, client, step):
+                    self._say([(client, step < 0)], came=step < 0)
 
     def _apply(self, times: Floats, who: Numbers, steps: Numbers) -> None:
         """Enter changes by their times, which may be over: one more (+1) or one less (-1) keeps a client asleep."""
@@ -216,11 +229,13 @@ class Presence:
         if event is not self._bell:  # another has been set to go off before
             return
         self._alarm = math.inf
-        self._settle()
+        if self._hears_all or self._expecting:
+            self._settle()
         while self._coming and self._coming[0][0] <= self._now:
             client = heappop(self._coming)[1]
             self._listed.discard(client)
             if self._attended[client]:
+                self._settle_one(client)
                 self._list(client)
         self._arm()
 

@@ -53,13 +53,26 @@ class Spells:
         found = list[Changes]()
         while self._times[self._place] <= now:
             begin, end = self._place, int(self._times.searchsorted(now, "right"))
-            part = slice(begin, end)
+            part = begin + np.flatnonzero(self._steps[begin:end])
             found.append((self._times[part], self._who[part], self._steps[part]))
             self.until[self._who[part]] = self._then[part]  # of several changes of one thing the last stands
             self._place = end
             if end == len(self._times):
                 self._fill()
         return found
+
+    def passed_of(self, thing: int, now: float) -> int:
+        """Return the step of this thing that is due just now, its first that has not been returned; else 0.
+
+        `passed` leaves it out then.  It is 0 as well where nobody has asked `passed` for so long that it is not known.
+        """
+        here = self._times.searchsorted(now, "left")
+        place = next((k for k in range(here, len(self._times)) if self._who[k] == thing or self._times[k] > now), None)
+        if place is None or self._who[place] != thing or self._times[place] > now:
+            return 0
+        step, self._steps[place] = int(self._steps[place]), 0
+        self.until[thing] = self._then[place]
+        return step
 
     def _fill(self) -> None:
         """Work out the changes of a stretch of time, at least one; those before have all been returned."""

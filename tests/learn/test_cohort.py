@@ -207,3 +207,35 @@ def test_extra_steps_are_billed_beside_the_training_whatever_the_number_of_local
     job = hall.hosts[0].job("train", hall.model)
     flops = Cohort(algorithm, Counting(Adam(0.05), steps)).flops(job)
     assert flops == algorithm.task.flops(job.data) * (2 * steps + 7)
+
+
+def test_a_job_takes_the_operations_of_its_own_graph_also_where_another_was_met_before():
+    hall = Hall(sizes=(8, 5))
+    counted, graphs, flops = [], [], []
+    for n in (0, 1, 0, 1):
+        if n == 1:
+            hall.hosts[1].arrive(Period(len(graphs), drawn(9 + 4 * len(graphs), n)))
+        job = hall.hosts[n].job("train", hall.model)
+        graphs.append(job.data)
+        flops.append(hall.cohort.flops(job))
+        counted.append(2 * hall.algorithm.task.flops(job.data))
+    assert flops == counted
+    assert len(set(counted)) == 3
+
+
+@pytest.mark.parametrize("wider", [False, True])
+def test_declared_sizes_are_right_also_where_the_model_has_changed_since_the_last_settling(wider):
+    hall = Hall()
+    hall.go(0).value()
+    if wider:  # in place, which no algorithm does, and the same dict
+        hall.model["model"]["layer1"]["spare"] = torch.ones(4)
+    assert hall.begin(1).nbytes == wire.size({"update": hall.model["model"]})
+
+
+def test_uploads_of_a_cohort_are_measured_without_being_cut_up_and_are_those_of_each():
+    hall = Hall(fits=2)
+    uploads = [promise.value() for promise in [hall.go(k) for k in (0, 2)]]
+    assert all(upload["update"].origin is not None for upload in uploads)
+    for upload, host in zip(uploads, (hall.hosts[0], hall.hosts[2]), strict=True):
+        assert wire.size(upload) == len(wire.encode(upload))
+        assert largest_gap(upload["update"], tree.transform(torch.sub, host.memory["local"], hall.model["model"])) == 0

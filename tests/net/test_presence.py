@@ -73,14 +73,14 @@ def test_stretches_and_shares_tell_the_same_time():
 
 def test_a_client_that_is_attended_to_is_told_at_its_moment_and_no_other_is():
     env, here, moves = presence()
-    env.timeout(5.0).callbacks.append(lambda _: here.attend(3))
-    env.timeout(5.0).callbacks.append(lambda _: here.attend(4))
-    env.timeout(20.0).callbacks.append(lambda _: here.dismiss(4))
+    env.timeout(25.0).callbacks.append(lambda _: here.attend(3))
+    env.timeout(25.0).callbacks.append(lambda _: here.attend(4))
+    env.timeout(60.0).callbacks.append(lambda _: here.dismiss(4))
     look(env, here, [100.0])
     _, all_told, heard = presence()
     all_told.hear_all()
     look(all_told._env, all_told, [100.0])
-    assert moves == [move for move in heard if (move[1] == 3 and move[0] > 5) or (move[1] == 4 and 5 < move[0] < 20)]
+    assert moves == [move for move in heard if (move[1] == 3 and move[0] > 25) or (move[1] == 4 and 25 < move[0] < 60)]
     assert len(moves) > 10
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from fedsim.net.wire import ITEM, Spec, array_bytes, decode, encode, size
+from fedsim.net.wire import ITEM, Sizes, Spec, array_bytes, decode, encode, size
 
 NUMPY = [name for name in ITEM if name != "bfloat16"]
 TORCH = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int8, torch.bool, torch.complex64]
@@ -60,6 +60,52 @@ def test_size_is_length_and_decoding_inverts(tree):
     assert size(tree) == len(data)
     assert same(tree, decode(data))
     assert array_bytes(tree) <= len(data)
+
+
+@given(st.lists(trees, min_size=1, max_size=4), st.data())
+def test_sizes_of_trees_that_share_parts_are_those_of_each(parts, data):
+    sizes, model = Sizes(), {"model": parts[0], "deep": {"er": parts}}
+    for _ in range(3):
+        tree = {"update": model, "samples": 0, "own": data.draw(st.sampled_from(parts)), "twice": [model, (model,)]}
+        assert sizes.of(tree) == size(tree) == len(encode(tree))
+
+
+def test_a_remembered_size_is_of_the_very_dict_that_was_measured():
+    sizes = Sizes()
+    for length in range(200):  # each dict is freed but for what remembers it, and its address would be taken again
+        assert sizes.of({"a": {"b": np.zeros(length)}}) == len(encode({"a": {"b": np.zeros(length)}}))
+    shared = {"b": np.zeros(3)}
+    before = sizes.of([shared])
+    shared["b"] = np.zeros(4)
+    assert Sizes().of([shared]) == size([shared]) == before + 8  # a new one knows nothing of the old
+
+
+def test_equal_shapes_of_different_kinds_of_array_do_not_share_a_size():
+    for array in (
+        np.zeros((3, 3), "f4"),
+        torch.zeros(3, 3),
+        torch.zeros(3, 3, dtype=torch.float64),
+        Spec((3, 3), "int8"),
+    ):
+        assert size(array) == size(Spec((3, 3), str(array.dtype).removeprefix("torch.")))
+    with pytest.raises(ValueError, match="sparse"):  # of the same class, dtype and shape as one that has a size
+        size(torch.eye(3).to_sparse_coo())
+
+
+class Told(dict):
+    """A dict that knows its size, or not."""
+
+    measured = None
+
+
+def test_a_dict_of_a_class_of_its_own_may_tell_its_size():
+    told = Told(a=np.zeros(3))
+    assert size([told]) == len(encode([told]))
+    assert array_bytes([told]) == 24
+    told.measured = (1000, 900)
+    assert size([told]) == 4 + 1 + 1000
+    assert Sizes().of([told]) == 4 + 1 + 1000
+    assert array_bytes([told, np.zeros(1)]) == 908
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 31, 32, 127, 128, 255, 256, 65535, 65536])

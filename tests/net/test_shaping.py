@@ -1,0 +1,56 @@
+"""What a transfer draws: two numbers by its name, and a stream that is made only where an effect draws from it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from netlab import up, world
+
+from fedsim import seeds
+from fedsim.net.effect import Effect
+from fedsim.net.effects.loss import Loss
+
+
+@dataclass(frozen=True)
+class Fading(Effect):
+    """Draws a delay for each transfer, in two parts."""
+
+    def shape(self, transfer, rng):
+        transfer.rtt += rng.exponential(0.1) + rng.random()
+
+
+def test_uniforms_go_by_seed_and_name_alone():
+    assert seeds.uniforms(3, "a", 1, count=2) == seeds.uniforms(3, "a", 1, count=2)
+    drawn = [seeds.uniforms(*name, count=2) for name in ((3, "a", 1), (4, "a", 1), (3, "a1"), (3, "a", 2))]
+    assert len({number for pair in drawn for number in pair}) == 8
+
+
+def test_uniforms_are_even_and_independent():
+    pairs = np.array([seeds.uniforms(0, "x", number, count=2) for number in range(20_000)])
+    assert pairs.min() >= 0
+    assert pairs.max() < 1
+    counts = np.histogram2d(*pairs.T, bins=5, range=[(0, 1), (0, 1)])[0]
+    assert ((counts - 800) ** 2 / 800).sum() < 52  # chi-square with 24 degrees of freedom, 1 in 1000
+
+
+@pytest.mark.parametrize("effects", [[], [Loss(0.01)]])
+def test_no_stream_is_made_where_no_effect_draws(effects):
+    here = world(effects=effects)
+    here.network._rng = lambda name: pytest.fail(f"a stream was made for {name}")
+    here.network.send(up(0, 1000))
+    here.env.run()
+    assert len(here.rows) == 1
+
+
+def test_an_effect_draws_from_each_transfers_own_stream():
+    asked, here = [], world(latency=0.0, effects=[Fading()])
+    rng = here.network._rng
+    here.network._rng = lambda name: (asked.append(name), rng(name))[1]
+    here.network.send(up(0, 0))
+    here.network.send(up(0, 0))
+    here.env.run()
+    assert asked == ["transfer/0/-1/0", "transfer/0/-1/1"]
+    streams = [rng(name) for name in asked]
+    assert [row.arrived for row in here.rows] == pytest.approx(
+        sorted(1.5 * (stream.exponential(0.1) + stream.random()) for stream in streams)
+    )
