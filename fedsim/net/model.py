@@ -56,6 +56,8 @@ class Lone(NamedTuple):
 class Model(ABC):
     """The parts of a transfer: opening, stall, bytes on the link with at most one pause, closing."""
 
+    queues: ClassVar[bool] = True  # whether packets wait where a link is full
+
     @abstractmethod
     def capacity(self, server: float) -> float:
         """Return the capacity of the link that all clients share, where the server's own is `server` bytes/s."""

@@ -20,7 +20,8 @@ class Unopened:
 
     def __init__(self, make: Callable[[], np.random.Generator]) -> None:
         """Make nothing yet."""
-        self._make, self._stream = make, cast(np.random.Generator, None)
+        self._make = make
+        self._stream: np.random.Generator | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Return what the stream has under this name."""
@@ -44,21 +45,19 @@ def shaped(
     losses strike independently.  Between an edge aggregator and the server there is nothing to shape.  `draws` is
     called where a packet can be lost, for two numbers in [0, 1), and `rng` where an effect draws.
     """
-    out, into = route.out, route.into
-    if out is None and into is None:
-        transfer = _between_servers(message, now)
-    else:
-        transfer = _half(message, into, False, nodes, now) if out is None else _half(message, out, True, nodes, now)
-        other = None if out is None or into is None else _half(message, into, False, nodes, now)
-        if effects:
-            stream = cast(np.random.Generator, Unopened(rng))
-            for half in (transfer,) if other is None else (transfer, other):
+    sender = None if route.out is None else _half(message, route.out, True, nodes, now)
+    receiver = None if route.into is None else _half(message, route.into, False, nodes, now)
+    if effects:
+        stream = cast(np.random.Generator, Unopened(rng))
+        for half in (sender, receiver):
+            if half is not None:
                 for effect in effects:
                     effect.shape(half, stream)
-        if other is not None:
-            _join(transfer, other)
-        if transfer.loss_up or transfer.loss_down:
-            transfer.handshake_draw, transfer.loss_draw = draws()
+    if sender is not None and receiver is not None:
+        _join(sender, receiver)
+    transfer = sender or receiver or _between_servers(message, now)
+    if transfer.loss_up or transfer.loss_down:
+        transfer.handshake_draw, transfer.loss_draw = draws()
     transfer.rtt += 2 * route.latency
     return transfer
 
