@@ -65,7 +65,7 @@ class Adam:
         torch's kernel does not look at strides: all of them must be contiguous.
         """
         params, grads, first, second = parts
-        taken = [run[0] for run in steps.split(list(runs))] * (len(params) // len(runs))
+        taken = [run[0] for run in steps.split(list(runs))] * (len(params) // len(runs))  # type: ignore[no-untyped-call]
         torch._fused_adam_(
             params, grads, first, second, [], taken, lr=self.lr, beta1=self.beta1, beta2=self.beta2,
             weight_decay=self.weight_decay, eps=self.eps, amsgrad=False, maximize=False,
@@ -81,7 +81,7 @@ def _runs(steps: Tensor) -> list[int] | None:
 
 
 def _cut(leaves: Sequence[Tensor], runs: Sequence[int]) -> list[Tensor]:
-    return [part for leaf in leaves for part in leaf.split(list(runs))]
+    return [part for leaf in leaves for part in leaf.split(list(runs))]  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _each(x: Tensor, weight: Tensor, derived: Layout) -> Tensor:
         into = result[:, bucket.r0 : bucket.r1] if narrow else result[bucket.r0 : bucket.r1]
         if _one_by_one(bucket, x):
             sizes = derived.sizes[bucket.k0 : bucket.k1]
-            for a, w, out in zip(rows.split(sizes), weights, into.split(sizes, dim=int(narrow)), strict=True):
+            for a, w, out in zip(rows.split(sizes), weights, into.split(sizes, dim=int(narrow)), strict=True):  # type: ignore[no-untyped-call]
                 torch.mm(w, a.T, out=out) if narrow else torch.mm(a, w, out=out)
             continue
         stacked = _padded(rows, bucket)
@@ -122,7 +122,7 @@ def _inner(x: Tensor, y: Tensor, derived: Layout) -> Tensor:
         into = result[bucket.k0 : bucket.k1]
         if _one_by_one(bucket, x):
             sizes = derived.sizes[bucket.k0 : bucket.k1]
-            for one, other, out in zip(a.split(sizes), b.split(sizes), into, strict=True):
+            for one, other, out in zip(a.split(sizes), b.split(sizes), into, strict=True):  # type: ignore[no-untyped-call]
                 torch.mm(one.T, other, out=out)
         else:
             torch.bmm(_padded(a, bucket).mT, _padded(b, bucket), out=into)

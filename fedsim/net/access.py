@@ -10,7 +10,7 @@ import math
 import simpy
 
 from fedsim.net.lane import BITS, Lane, Passage
-from fedsim.net.model import Model
+from fedsim.net.model import Access, Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.sharing.bucket import Bucket
 from fedsim.net.sharing.line import EXACT, Line, default_buffer
@@ -79,7 +79,8 @@ class AccessLane(Lane[Passage]):
         """Return the ceiling (bytes/s) of a passage that is one of so many on the link."""
         client = self.client
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
-        return self._model.ceiling(passage.transfer, rate, flows or 1, reverse, passage.track.slowest, passage.paused)
+        access = Access(rate, reverse, passage.track.slowest, flows or 1)
+        return self._model.ceiling(passage.transfer, access, passage.paused)
 
     def lines(self, passage: Passage) -> tuple[Line, ...]:
         """Return the access link and those of the passage's track."""
@@ -91,16 +92,12 @@ class AccessLane(Lane[Passage]):
 
     def enter(self, passage: Passage, nbytes: float) -> None:
         """Let the passage move; `passage.sent` is called when these bytes have gone."""
-        others = len(self._flows)
-        before = self.full_since if others else math.inf
-        if others:
-            self._level(others + 1)
-        else:
-            self._rate, self._wanted = self.capacity, 0.0
-        ceiling, weight = self.ceiling(passage, others + 1), self._model.weight(passage.transfer)
+        others, before = len(self._flows) + 1, self.full_since
+        self._level(others)
+        ceiling, weight = self.ceiling(passage, others), self._model.weight(passage.transfer)
         self._wanted += ceiling
         self._flows[passage] = passage.track.way.join(nbytes, ceiling, passage.sent, weight)
-        if others:
+        if others > 1:
             self._note(before)
         else:  # a lone flow says by itself since when the link is full
             self._changed, self._full_before = self._env.now, math.inf

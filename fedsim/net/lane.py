@@ -4,7 +4,6 @@ An `AccessLane` (`access.py`) is one client's access link in one direction; a `T
 one node to another where no access link of its own lies between, because the links are part of the track.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -112,12 +111,7 @@ class Lane(ABC, Generic[Passage]):
 
     def queue(self, passage: Passage) -> float:
         """Return the seconds that the passage's packets would wait behind those of others now."""
-        if self._model.queues:
-            lines = self.lines(passage)
-            for line in lines:
-                if line.full_since < math.inf:
-                    return self._model.queue(passage.transfer, lines, self._env.now)
-        return 0.0
+        return self._model.queue(passage.transfer, self.lines(passage), self._env.now)
 
     def start(self, passage: Passage) -> tuple[float, float]:
         """Return the seconds of slow start that leave the link idle, and the bytes that come after them."""

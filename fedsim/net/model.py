@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ from fedsim.net.transfer import Transfer
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+class Access(NamedTuple):
+    """What a client's flow meets, in bytes/s: its own link, the opposite one, the server's; `flows` share its own."""
+
+    rate: float
+    reverse: float
+    server: float
+    flows: int
 
 
 class Rows(NamedTuple):
@@ -55,8 +64,6 @@ class Lone(NamedTuple):
 
 class Model(ABC):
     """The parts of a transfer: opening, stall, bytes on the link with at most one pause, closing."""
-
-    queues: ClassVar[bool] = True  # whether packets wait where a link is full
 
     @abstractmethod
     def capacity(self, server: float) -> float:
@@ -94,14 +101,8 @@ class Model(ABC):
         """Return after how many wire bytes the flow pauses for a round trip; infinity: never."""
 
     @abstractmethod
-    def ceiling(
-        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
-    ) -> float:
-        """Return the highest rate (bytes/s, finite) that the flow can have now; `paused` tells whether it has been.
-
-        In bytes/s, `rate` is that of its own link, which so many `flows` share, `reverse` that of the opposite one, and
-        `server` that of the server's.
-        """
+    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
+        """Return the highest rate (bytes/s, finite) that the flow can have now; `paused` tells whether it has been."""
 
     @abstractmethod
     def timeout(self, transfer: Transfer) -> float:
@@ -175,14 +176,12 @@ class Fluid(Model):
         count = tcp.packets(self.constants, transfer.nbytes)
         return tcp.first_loss(self.constants, count, loss, transfer.loss_draw) * self.constants.mtu
 
-    def ceiling(
-        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
-    ) -> float:
+    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
         """Return the client's share of its own link, or what acknowledgements and losses allow."""
-        share, acks = rate / flows, tcp.ack_ceiling(self.constants, reverse)
-        if acks < share:
-            share = acks
-        return min(share, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else share
+        rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
+        if acks < rate:
+            rate = acks
+        return min(rate, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else rate
 
     def timeout(self, transfer: Transfer) -> float:
         """Return TCP's retransmission time-out."""
@@ -217,8 +216,6 @@ class Fluid(Model):
 class Naive(Model):
     """Latency (with its mean jitter) plus size over the slower of the two access rates."""
 
-    queues: ClassVar[bool] = False
-
     def capacity(self, server: float) -> float:
         """Return infinity: flows do not share."""
         return math.inf
@@ -251,11 +248,9 @@ class Naive(Model):
         """Return infinity."""
         return math.inf
 
-    def ceiling(
-        self, transfer: Transfer, rate: float, flows: int, reverse: float, server: float, paused: bool
-    ) -> float:
+    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
         """Return the whole rate of the slower link, whoever else is on it."""
-        return min(rate, server)
+        return min(access.rate, access.server)
 
     def timeout(self, transfer: Transfer) -> float:
         """Return 0: there are no connections."""

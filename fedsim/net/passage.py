@@ -29,11 +29,6 @@ class Phase(Enum):
 class Passage:
     """A transfer under way in a lane, over a track; `arrived` is called when it ends by itself, not when it is cut."""
 
-    __slots__ = (
-        "_arrived", "_burst", "_clock", "_env", "_model", "_pause_at", "_phase", "_segment", "_then", "lane", "moved",
-        "paused", "size", "track", "transfer",
-    )  # fmt: skip
-
     def __init__(
         self,
         env: simpy.Environment,
@@ -125,10 +120,10 @@ class Passage:
         self._then = then
         if self._clock is None:
             self._clock = simpy.Timeout(self._env, delay)
-            self._clock.callbacks.append(self._go_on)
         else:  # it has rung, for a passage waits for one thing at a time: wound up again it saves a new event
-            self._clock.callbacks = [self._go_on]
+            self._clock.callbacks = []
             self._env.schedule(self._clock, delay=delay)
+        self._clock.callbacks.append(self._go_on)
 
     def _go_on(self, event: simpy.Event) -> None:
         if self._phase is not Phase.ENDED:

@@ -45,19 +45,22 @@ def shaped(
     losses strike independently.  Between an edge aggregator and the server there is nothing to shape.  `draws` is
     called where a packet can be lost, for two numbers in [0, 1), and `rng` where an effect draws.
     """
-    sender = None if route.out is None else _half(message, route.out, True, nodes, now)
-    receiver = None if route.into is None else _half(message, route.into, False, nodes, now)
-    if effects:
-        stream = cast(np.random.Generator, Unopened(rng))
-        for half in (sender, receiver):
-            if half is not None:
+    out, into = route.out, route.into
+    if out is None and into is None:
+        transfer = _between_servers(message, now)
+    else:
+        ends = [(client, up) for client, up in ((out, True), (into, False)) if client is not None]
+        transfer = _half(message, *ends[0], nodes, now)
+        other = None if out is None or into is None else _half(message, into, False, nodes, now)
+        if effects:
+            stream = cast(np.random.Generator, Unopened(rng))
+            for half in (transfer,) if other is None else (transfer, other):
                 for effect in effects:
                     effect.shape(half, stream)
-    if sender is not None and receiver is not None:
-        _join(sender, receiver)
-    transfer = sender or receiver or _between_servers(message, now)
-    if transfer.loss_up or transfer.loss_down:
-        transfer.handshake_draw, transfer.loss_draw = draws()
+        if other is not None:
+            _join(transfer, other)
+        if transfer.loss_up or transfer.loss_down:
+            transfer.handshake_draw, transfer.loss_draw = draws()
     transfer.rtt += 2 * route.latency
     return transfer
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from fedsim.net.lane import Lane, Passage
-from fedsim.net.model import Model
+from fedsim.net.model import Access, Model
 from fedsim.net.node import Floats
 from fedsim.net.sharing.line import Line
 
@@ -33,8 +33,9 @@ class Trunk(Lane[Passage]):
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return what the narrowest link, acknowledgements and losses allow; the links share out the rest."""
         there, back = self._rates()
-        slowest = passage.track.slowest
-        return self._model.ceiling(passage.transfer, min(there, FASTEST), 1, back, slowest, passage.paused)
+        return self._model.ceiling(
+            passage.transfer, Access(min(there, FASTEST), back, passage.track.slowest, 1), passage.paused
+        )
 
     def lines(self, passage: Passage) -> tuple[Line, ...]:
         """Return the links of the track."""

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fedsim.learn import optimiser
 from fedsim.learn.optimiser import SGD, Adam, build
 
 SHAPES = [(4, 3), (3,)]
@@ -64,51 +63,3 @@ def test_the_scenarios_names():
     assert build("adam", 0.1, 0.2, 0.0) == Adam(0.1, 0.2)
     assert build("sgd", 0.1, 0.2, 0.3) == SGD(0.1, 0.2, 0.3)
     assert "first" not in SGD(0.1).start({"w": torch.zeros(1, 2)}, 1)  # no momentum, nothing to remember
-
-
-_runs_of = optimiser._runs
-
-
-@pytest.mark.parametrize("steps", [[0, 0, 0], [4, 4, 9], [7, 2, 5]])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_one_kernel_and_a_chain_of_operations_agree(steps, decay, monkeypatch):
-    found = []
-    for least in (0, 2**40):
-        monkeypatch.setattr(optimiser, "RUN", least)
-        # a single run always takes the one kernel: the chain is had by saying that nothing is known of the steps
-        monkeypatch.setattr(optimiser, "_runs", _runs_of if least == 0 else lambda steps: None)
-        generator = torch.Generator().manual_seed(1)
-        params = [torch.randn(3, *shape, generator=generator) for shape in SHAPES]
-        adam = Adam(0.02, decay)
-        state = adam.start({"w": params[0], "b": params[1]}, 3)
-        state["steps"] += torch.tensor(steps)
-        for _ in range(5):
-            adam.apply(params, [torch.randn(leaf.shape, generator=generator) for leaf in params], state)
-        found.append([*params, *state["first"].values(), *state["second"].values(), state["steps"]])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
-
-
-def test_clients_of_equally_many_steps_are_told_apart_from_others():
-    assert optimiser._runs(torch.tensor([2.0, 2.0, 5.0, 2.0])) == [2, 1, 1]
-    assert optimiser._runs(torch.tensor([3.0])) == [1]
-
-
-def test_gradients_may_have_any_strides():
-    found = []
-    for turn in (lambda leaf: leaf, lambda leaf: leaf.transpose(0, -1).contiguous().transpose(0, -1)):
-        params = [torch.ones(3, 4, 2), torch.ones(3, 2)]
-        adam = Adam(0.02)
-        grads = [turn(torch.arange(24.0).view(3, 4, 2) - 9), turn(torch.arange(6.0).view(3, 2) - 2)]
-        adam.apply(params, grads, adam.start({"w": params[0], "b": params[1]}, 3))
-        found.append(params)
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-
-
-def test_parameters_and_moments_that_are_not_contiguous_are_changed_all_the_same():
-    params, grads = [torch.ones(4, 3, 2)], [torch.arange(24.0).view(4, 3, 2) - 9]
-    turned = [torch.ones(2, 3, 4).permute(2, 1, 0)]
-    adam = Adam(0.02)
-    for leaves in (params, turned):
-        adam.apply(leaves, grads, adam.start({"w": leaves[0]}, 4))
-    torch.testing.assert_close(params, turned, atol=1e-6, rtol=1e-6)

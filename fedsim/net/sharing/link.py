@@ -47,17 +47,10 @@ class Link(Pool):
         self._advance()
         self._flows += 1
         if self._has_room(flow):
-            # As if it had been FREE for no time, so that the last bit does not depend on this short cut
-            self._to_capped(flow, (self._clock + nbytes / weight - self._clock) * weight)
-            self.free_weight = self.free_weight + weight - weight
-            self.level = self._find_level()
-            if self._free and self._least <= self.level:
-                self._cap()
-            self._check_load()
-            self._arm()
+            self._to_capped(flow, nbytes / weight * weight)
         else:
             self._enter(flow, nbytes)
-            self._settle()
+        self._settle()
         return flow
 
     def leave(self, flow: Flow) -> float:
@@ -101,8 +94,6 @@ class Link(Pool):
         It is never more than that rate, which the flows may come to by giving way more than is counted here.
         """
         share = (self.capacity - self.capped_rate) * weight / (self.free_weight + weight)
-        if share >= ceiling:
-            return ceiling
         fair = self.capacity * weight / (self.free_weight + self.capped_weight + weight)
         return min(ceiling, max(share, fair))
 
@@ -113,39 +104,32 @@ class Link(Pool):
             self._rested = self._seen
 
     def _has_room(self, flow: Flow) -> bool:
-        """Return whether a flow that comes can be CAPPED at once, as the only one that the level then moves."""
-        level = (self.capacity - self.capped_rate) / (self.free_weight + flow.weight)
-        return flow.ceiling / flow.weight <= level and self._reach <= level and flow.ceiling > OUTAGE
+        """Return whether a flow that comes can be CAPPED at once, as it would be once the level is found."""
+        if self._free or flow.ceiling <= OUTAGE:
+            return False
+        level = (self.capacity - self.capped_rate) / flow.weight
+        return flow.ceiling / flow.weight <= level and self._reach <= level
 
     def _settle(self) -> None:
         """Find the level again and arm the wake-up."""
         self.level = self._find_level()
-        if self._reach > self.level:
-            self._free_above()
-        if self._free and self._least <= self.level:
-            self._cap()
+        if self._free or self.level < math.inf:
+            self._sort()
         self._check_load()
         self._arm()
 
-    def _free_above(self) -> None:
-        """Free the CAPPED flows that are above the level.
+    def _sort(self) -> None:
+        """Make flows FREE or CAPPED as the level says, and it as they say.
 
-        This and `_cap` can only raise the level that they begin with, so after the latter no CAPPED flow is above it,
+        Both loops can only raise the level that they begin with, so after the second no capped flow is above it,
         and rounding cannot make a flow go to and fro.
         """
-        while self._reach > self.level and (top := self._highest.top()):
-            self._reach = -top[0]
-            if self._reach > self.level:
-                self._to_free(top[1], self._exit(top[1]))
-                self.level = self._find_level()
-
-    def _cap(self) -> None:
-        """Cap the FREE flows that reach their ceilings at the level."""
-        while self._free and self._least <= self.level and (top := self._lowest.top()):
-            self._least = top[0]
-            if self._least <= self.level:
-                self._to_capped(top[1], self._exit(top[1]))
-                self.level = self._find_level()
+        while self._reach > self.level and (top := self._highest.top()) and -top[0] > self.level:
+            self._to_free(top[1], self._exit(top[1]))
+            self.level = self._find_level()
+        while self._free and (top := self._lowest.top()) and top[0] <= self.level:
+            self._to_capped(top[1], self._exit(top[1]))
+            self.level = self._find_level()
 
     def _check_load(self) -> None:
         load, now = self.capped_rate, self._seen

@@ -59,8 +59,7 @@ class Pool:
         self.env = env
         self.level = math.inf  # x
         self.free_weight = self.capped_weight = self.capped_rate = 0.0
-        # No CAPPED flow reaches its ceiling above the first of these levels, no FREE one below the second
-        self._reach, self._least = 0.0, math.inf
+        self._reach = 0.0  # no CAPPED flow reaches its ceiling above this level
         self._clock = 0.0  # V
         self._seen = env.now  # the time to which V has been brought
         self._free = self._capped = 0  # how many
@@ -130,7 +129,6 @@ class Pool:
             self.free_weight -= flow.weight
             if not self._free:
                 self._clock = self.free_weight = 0.0
-                self._least = math.inf
         elif flow.where is CAPPED:
             self._capped -= 1
             self.capped_rate -= flow.ceiling
@@ -145,11 +143,8 @@ class Pool:
         self._free += 1
         self.free_weight += flow.weight
         flow.where, flow.due = FREE, self._clock + left / flow.weight
-        reach = flow.ceiling / flow.weight
-        if reach < self._least:
-            self._least = reach
         self._tags.push(flow.due, flow, self._free)
-        self._lowest.push(reach, flow, self._free)
+        self._lowest.push(flow.ceiling / flow.weight, flow, self._free)
 
     def _to_capped(self, flow: Flow, left: float) -> None:
         self._capped += 1
@@ -178,7 +173,7 @@ class Pool:
     def _take_ended(self) -> list[Flow]:
         """Take out the flows that have ended, but for what rounding leaves of them: else time could stand still."""
         ended = []
-        instant = 1e-9 * self._seen if self._seen > 1 else 1e-9
+        instant = 1e-9 * max(1.0, self._seen)
         while self._capped and (top := self._dates.top()):
             flow = top[1]
             left = (top[0] - self._seen) * flow.ceiling
