@@ -9,7 +9,7 @@ loop (benchmarks/loop.py, PyG's layers) trains the same clients from the same mo
 state dicts by the same numbers of vertices; it knows no network.  Both keep each client's Adam state.
 
 The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a vertex are
-its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 340 vertices, for a GCN 64-64-10.
+its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 vertices, for a GCN 64-64-10.
 Nothing is scored, since the loop scores nothing.  Rounds are taken in turn in one process, after enough of them that
 nearly every client has been met; the median is printed, and the models must agree to 1e-4 at the end.
 """
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=100, help="clients that there are")
     parser.add_argument("--vertices", type=int, default=20, help="vertices of each client")
     parser.add_argument("--participation", type=float, default=1.0, help="share of them that a round asks")
-    parser.add_argument("--ragged", action="store_true", help="clients of about 60 to 340 vertices, GCN 64-64-10")
+    parser.add_argument("--ragged", action="store_true", help="clients of about 60 to 400 vertices, GCN 64-64-10")
     parser.add_argument("--threads", type=int, default=1, help="torch threads, for both alike")
     parser.add_argument("--rounds", type=int, default=20, help="rounds that are timed; the median counts")
     options = parser.parse_args()

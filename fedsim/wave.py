@@ -133,6 +133,7 @@ class Wave:
         self._worked[k] = self._down.arrives[k] + home.clients.seconds(one, np.array([operations]))[0]
         self._up.put(k, home.network.planner.plan(one, self._worked[k : k + 1], self._up_bytes[k : k + 1], upload=True))
         self._up_moved[k] = round(float(self._up.size[k]))
+        self._span_end[k], self._up_end[k] = self._worked[k], self._up.arrives[k]
         self._tell(last)
 
     def cut(self, client: int) -> None:

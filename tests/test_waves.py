@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import scenario_file
+from fedsim.clients import Clients
 from fedsim.record import Recorder
 from fedsim.run import build
 
@@ -87,3 +88,42 @@ def test_waves_tell_what_single_asks_tell(tmp_path_factory, options):
     same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
     same(together["spans"], single["spans"], ["client", "what", "start"])
     same(together["updates"], single["updates"], ["time"])
+
+
+LEARNING = """
+name: waves
+seed: 3
+data:
+  dataset: digits
+  partition: {{name: dirichlet, alpha: 1.0}}
+  stream: {{name: class_incremental, classes: 4, every: {every}}}
+model: {{name: gcn, hidden: 4}}
+training: {{optimiser: adam, lr: 0.01, local_steps: 1}}
+clients: {{count: 6, speed: "lognormal(0.1 GFLOP/s, 0.8)"}}
+network:
+  {links}
+  effects: [{effects}]
+protocol: {protocol}
+algorithm: fedavg
+measure: {{every: 1 update, models: [global, local]}}
+"""
+
+
+@pytest.mark.parametrize("protocol", [SYNC, "{name: deadline, rounds: 6, participation: 0.5, wait: 2 s, over: 1.5}"])
+def test_data_that_arrive_in_the_middle_of_a_wave_are_learnt_from(tmp_path, monkeypatch, protocol):
+    """A period that reaches a client before its download does is the one that it trains on."""
+    monkeypatch.setitem(globals(), "TEXT", LEARNING)
+    options = {"protocol": protocol, "links": OWN, "effects": CHURN, "every": "0.1 s"}
+    renewed = []
+    restart = Clients.restart
+    monkeypatch.setattr(Clients, "restart", lambda self, job: renewed.append(job) or restart(self, job))
+    (together, end, waves), (single, other_end, _) = (tables(tmp_path, options, waves) for waves in (True, False))
+    assert waves
+    assert renewed
+    assert end == pytest.approx(other_end, rel=1e-9)
+    same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
+    same(together["spans"], single["spans"], ["client", "what", "start"])
+    keys = ["time", "client", "period", "model", "split", "metric"]
+    first, second = (found["scores"].to_pandas().round(6).sort_values(keys) for found in (together, single))
+    assert len(first) == len(second) > 100
+    assert np.abs(first["value"].to_numpy() - second["value"].to_numpy()).max() < 0.03  # one vertex, by rounding

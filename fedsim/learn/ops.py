@@ -77,14 +77,22 @@ class _Attend(torch.autograd.Function):
             return *_attend_back(grad, h, source, target, edges, ctx.slope), None, None
         grad, shape = grad.contiguous(), (len(h), len(h))
         back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
-        there = csr(edges.crow, edges.source, share, shape)
-        to_share = torch.sparse.sampled_addmm(there, grad, h.detach().T, beta=0.0).values()
+        to_share = _dots(grad, h.detach(), edges)
         inner = torch.segment_reduce(share * to_share, "sum", offsets=edges.crow)
         to_score = share * (to_share - inner.index_select(0, edges.target))
         to_raw = torch.where(raw > 0, to_score, to_score * ctx.slope)
         to_target = torch.segment_reduce(to_raw, "sum", offsets=edges.crow)
         to_source = torch.segment_reduce(to_raw.index_select(0, edges.order), "sum", offsets=edges.crow_of_source)
         return times(back, grad), to_source, to_target, None, None
+
+
+def _dots(at_target: Tensor, at_source: Tensor, edges: Attention) -> Tensor:
+    """Return for every edge (E,) the inner product of its target's row of one with its source's of the other."""
+    n, count = len(at_target), len(edges.source)
+    if count > n * n:  # so many parallel edges that torch refuses the sampled product
+        return (at_target.index_select(0, edges.target) * at_source.index_select(0, edges.source)).sum(1)
+    where = csr(edges.crow, edges.source, at_target.new_zeros(count), (n, n))
+    return torch.sparse.sampled_addmm(where, at_target, at_source.T, beta=0.0).values()  # type: ignore[no-any-return]
 
 
 def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:

@@ -91,7 +91,7 @@ class Network:
         self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
-        nodes.watch(self._on_move, idle=False)
+        nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes
         nodes.watch_rates(self._on_rates)
         for index, effect in enumerate(self.effects):
             if drive := effect.drive(env, self, rng(f"effect/{index}")):
