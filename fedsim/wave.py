@@ -27,6 +27,7 @@ Columns = Mapping[str, Any]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
 FATES = np.array(["", "delivered", "late", "discarded", "cut", "lost"])
 NONE, DELIVERED, LATE, DISCARDED, CUT, LOST = range(len(FATES))
+CODES = {str(name): code for code, name in enumerate(FATES)}
 EVER = math.inf
 
 
@@ -158,7 +159,7 @@ class Wave:
 
     def decide(self, place: int, fate: str) -> None:
         """Note what becomes of a reply."""
-        self._up_fate[place] = FATES.tolist().index(fate)
+        self._up_fate[place] = CODES[fate]
         self._undecided -= 1
         self._post()
 

@@ -113,7 +113,7 @@ class Model(ABC):
         """Return the seconds from the last byte on the link to the arrival."""
 
     @abstractmethod
-    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
+    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
         """Return the same for many messages that nobody else holds up, whose closing is half a round trip.
 
         `draws` are each transfer's two numbers in [0, 1): for lost handshakes, and for the first loss.
@@ -195,19 +195,15 @@ class Fluid(Model):
         waits = 0 < count <= self.constants.short_packets
         return transfer.quiet_trip / 2 + (transfer.queue if waits else 0.0)
 
-    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
-        """Return handshake, slow start and what losses make of the bytes; only rows with losses are gone through."""
+    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
+        """Return handshake, slow start and what losses make of the bytes."""
         loss, own = rows.loss_up if upload else rows.loss_down, self.constants
         size = tcp.wire_size(own, rows.nbytes, loss)
         before = rows.trip * (1 + own.tls_rtts) + (0.0 if upload else rows.trip / 2)
         fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
-        until, slow = np.full(len(size), math.inf), fast.copy()
-        for k in np.flatnonzero((rows.loss_up > 0) | (rows.loss_down > 0)).tolist():
-            lost = 1 - (1 - float(rows.loss_up[k])) * (1 - float(rows.loss_down[k]))
-            before[k] += tcp.syn_wait(own, lost, float(draws[0][k]))
-            count, rate = tcp.packets(own, int(rows.nbytes[k])), float(loss[k])
-            until[k] = tcp.first_loss(own, count, rate, float(draws[1][k])) * own.mtu
-            slow[k] = min(slow[k], tcp.loss_ceiling(own, float(rows.trip[k]), rate))
+        before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
+        until = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1]) * own.mtu
+        slow = np.minimum(fast, tcp.loss_ceilings(own, rows.trip, loss))
         before += tcp.stalls(own, size, rows.trip, fast)
         return Lone(before, size, np.minimum(until, size), np.isfinite(until), fast, slow)
 
@@ -260,7 +256,7 @@ class Naive(Model):
         """Return the latency of one way."""
         return transfer.quiet_trip / 2
 
-    def lone(self, rows: Rows, draws: tuple[Floats, Floats], upload: bool) -> Lone:
+    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
         """Return bytes and rates, and no time before."""
         size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
         return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)

@@ -23,7 +23,7 @@ from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.passage import Passage
-from fedsim.net.plan import Planner
+from fedsim.net.plan import Ints, Planner
 from fedsim.net.shaping import shaped
 from fedsim.net.sharing.link import Link
 from fedsim.net.sharing.pipe import Pipe
@@ -144,9 +144,13 @@ class Network:
             plain_star=star,
         )  # fmt: skip
 
-    def _draws(self, name: str) -> tuple[float, float]:
-        handshake, loss = seeds.uniforms(self._luck, name, count=2)
-        return handshake, loss
+    def _draws(self, src: Ints, dst: Ints, number: Ints) -> Floats:
+        """Return two numbers in [0, 1) for each message (2, K), which depend on its ends and its number only."""
+        return seeds.uniforms(self._luck, src, dst, number, count=2)
+
+    def _draws_of(self, src: int, dst: int, number: int) -> tuple[float, float]:
+        handshake, loss = self._draws(np.array([src]), np.array([dst]), np.array([number]))
+        return float(handshake[0]), float(loss[0])
 
     @property
     def makes_leave(self) -> bool:
@@ -193,7 +197,7 @@ class Network:
         number = self._sent.get(pair, 0)
         self._sent[pair] = number + 1
         name = f"transfer/{message.src}/{message.dst}/{number}"
-        draws, stream = partial(self._draws, name), partial(self._rng, name)
+        draws, stream = partial(self._draws_of, *pair, number), partial(self._rng, name)
         return shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
 
     def _connect(self, transfer: Transfer) -> Connection | None:

@@ -27,7 +27,7 @@ from fedsim.record import SERVER
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BITS = 8
-Draws = Callable[[str], tuple[float, float]]
+Draws = Callable[[Ints, Ints, Ints], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +77,8 @@ class Planner:
         *,
         plain_star: bool,
     ) -> None:
-        """Serve the clients of a network; `draws` gives a transfer's two numbers in [0, 1) by its name,
-        and `sent` counts what went from one node to another, which is part of it.
+        """Serve the clients of a network; `draws` gives messages' two numbers in [0, 1) (2, K) by their ends and
+        numbers (K,), and `sent` counts what went from one node to another.
 
         `slowest` are the bytes/s of the slowest shared link upwards (True) and downwards.
         """
@@ -126,14 +126,17 @@ class Planner:
         rooms = {name: self._shared[name].capacity * (1 - EXACT) for name in rows}
         return all(math.isinf(rooms[name]) or rates[clients].sum() / BITS < rooms[name] for name, rates in rows.items())
 
-    def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-        """Return each transfer's two draws, zeros where no packet can be lost."""
-        handshakes, firsts = np.zeros(len(clients)), np.zeros(len(clients))
-        for row in np.flatnonzero((losses[0] > 0) | (losses[1] > 0)).tolist():
-            ends = _ends(int(clients[row]), upload)
-            handshakes[row], firsts[row] = self._draws(f"transfer/{ends[0]}/{ends[1]}/{self._sent[ends]}")
-            self._sent[ends] += 1
-        return handshakes, firsts
+    def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> Floats:
+        """Return each transfer's two draws (2, K), zeros where no packet can be lost."""
+        found = np.zeros((2, len(clients)))
+        rows = np.flatnonzero((losses[0] > 0) | (losses[1] > 0))
+        if len(rows):
+            pairs = [_ends(client, upload) for client in clients[rows].tolist()]
+            numbers = [self._sent[pair] for pair in pairs]
+            self._sent.update(pairs)
+            ends = np.array(pairs)
+            found[:, rows] = self._draws(ends[:, 0], ends[:, 1], np.array(numbers))
+        return found
 
     def take_back(self, client: int, upload: bool) -> None:
         """Hear that the last message that was planned will not be sent, or is planned anew."""

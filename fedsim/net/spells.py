@@ -9,12 +9,11 @@ anybody asks.  Not modelled: times that are not exponential, means that differ f
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.seeds import GAMMA, mixed
+
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
-GAMMA = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 LEAST = 64  # changes that are worked out at a time, on average, or else one for every `PART` things
 PART = 8
 GRAIN = 2.0**-32  # of a mean
@@ -32,7 +31,7 @@ class Spells:
         """Draw the key from `rng`, and then how each thing starts."""
         self._means = np.array([between, spell])
         key = rng.integers(2**64, dtype=np.uint64)
-        self._states = _mixed(key + _mixed(np.arange(1, count + 1, dtype=np.uint64) * GAMMA))
+        self._states = mixed(key + mixed(np.arange(1, count + 1, dtype=np.uint64) * GAMMA))
         everybody = np.arange(count)
         self.inside = self._uniform(everybody) < spell / (between + spell)
         self._turned = self.inside.copy()  # as `inside`, at the horizon
@@ -102,7 +101,7 @@ class Spells:
     def _uniform(self, who: Numbers) -> Floats:
         """Draw a number from (0, 1) for each of those, from its own stream."""
         self._states[who] += GAMMA
-        bits = _mixed(self._states[who]) >> np.uint64(11)
+        bits = mixed(self._states[who]) >> np.uint64(11)
         return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
 
@@ -125,9 +124,3 @@ def _by_time(times: Floats) -> Numbers:
     if (ordered[1:] < ordered[:-1]).any():  # closer to one another than a tick
         found = np.argsort(times, kind="stable")
     return found
-
-
-def _mixed(words: Words) -> Words:
-    words = (words ^ (words >> np.uint64(30))) * FIRST
-    words = (words ^ (words >> np.uint64(27))) * SECOND
-    return words ^ (words >> np.uint64(31))

@@ -96,6 +96,20 @@ def syn_wait(constants: TransferModel, lost: float, draw: float) -> float:
     return first * ((1 << min(times, doublings)) - 1) + longest * max(0, times - doublings)
 
 
+def syn_waits(constants: TransferModel, lost: Floats, draws: Floats) -> Floats:
+    """Return the seconds of `syn_wait` for many handshakes at once, each a row (K,)."""
+    some, first, longest = lost > 0, constants.syn_rto, constants.rto_max
+    own, doublings = lost[some], math.ceil(math.log2(longest / first))
+    waits = np.zeros(len(lost))
+    if constants.deterministic:
+        growing = sum(own * first * (2 * own) ** i for i in range(doublings))
+        waits[some] = growing + longest * own ** (doublings + 1) / (1 - own)
+        return waits
+    times = np.floor(np.log1p(-draws[some]) / np.log(own))
+    waits[some] = first * (2.0 ** np.minimum(times, doublings) - 1) + longest * np.maximum(0.0, times - doublings)
+    return waits
+
+
 def slow_start(constants: TransferModel, size: float, trip: float, rate: float) -> tuple[float, float]:
     """Return the seconds in which slow start leaves the link idle, and the bytes that come after the last such gap.
 
@@ -171,31 +185,56 @@ def first_loss(constants: TransferModel, count: int, loss: float, draw: float) -
     return number if number <= count else math.inf
 
 
+def first_losses(constants: TransferModel, counts: Ints, loss: Floats, draws: Floats) -> Floats:
+    """Return the packets of `first_loss` for many transfers at once, each a row (K,)."""
+    some = loss > 0
+    own, count = loss[some], counts[some]
+    if constants.deterministic:
+        numbers = (1 - (1 - own) ** count) * (1 - own) / own + 1.0
+    else:
+        with np.errstate(over="ignore"):
+            numbers = np.floor(np.minimum(np.log1p(-draws[some]) / np.log1p(-own), count)) + 1.0
+    found = np.full(len(loss), math.inf)
+    found[some] = np.where(numbers <= count, numbers, math.inf)
+    return found
+
+
 def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
     """Return the rate (wire bytes/s) that congestion control holds under this loss; infinity where there is none."""
-    return LOSS_CEILING[constants.congestion_control](constants, trip, loss) if loss and trip else math.inf
+    return float(loss_ceilings(constants, np.array([trip]), np.array([loss]))[0]) if loss and trip else math.inf
 
 
-def _reno(constants: TransferModel, trip: float, loss: float) -> float:
-    if loss > PFTK_ABOVE:
-        return _pftk(constants, trip, loss)
-    return math.sqrt(1.5 / loss) * constants.mtu / trip
+def loss_ceilings(constants: TransferModel, trips: Floats, loss: Floats) -> Floats:
+    """Return the rates of `loss_ceiling` for many transfers at once, each a row (K,)."""
+    found, some = np.full(len(loss), math.inf), (loss > 0) & (trips > 0)
+    with np.errstate(over="ignore"):  # a round trip may be so short that the rate is infinite
+        found[some] = LOSS_CEILING[constants.congestion_control](constants, trips[some], loss[some])
+    return found
 
 
-def _cubic(constants: TransferModel, trip: float, loss: float) -> float:
-    if loss > PFTK_ABOVE:
-        return _pftk(constants, trip, loss)
-    return max(math.sqrt(1.5 / loss), 1.054 * math.pow(trip / loss, 0.75)) * constants.mtu / trip
+def _reno(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
+    window = np.sqrt(1.5 / loss) * constants.mtu / trip
+    return np.where(loss > PFTK_ABOVE, _pftk(constants, trip, loss), window)
 
 
-def _bbr(constants: TransferModel, trip: float, loss: float) -> float:
-    return math.inf if loss <= BBR_IGNORES else _pftk(constants, trip, loss)
+def _cubic(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
+    window = np.maximum(np.sqrt(1.5 / loss), 1.054 * (trip / loss) ** 0.75) * constants.mtu / trip
+    return np.where(loss > PFTK_ABOVE, _pftk(constants, trip, loss), window)
 
 
-def _pftk(constants: TransferModel, trip: float, loss: float) -> float:
-    seldom = min(1.0, 3 * math.sqrt(3 * loss / 8))
-    waits = timeout(constants, trip) * seldom * loss * (1 + 32 * loss**2)
-    return constants.mtu / (trip * math.sqrt(2 * loss / 3) + waits)
+def _bbr(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
+    return np.where(loss <= BBR_IGNORES, math.inf, _pftk(constants, trip, loss))
 
 
-LOSS_CEILING: dict[str, Callable[[TransferModel, float, float], float]] = {"cubic": _cubic, "reno": _reno, "bbr": _bbr}
+def _pftk(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
+    seldom = np.minimum(1.0, 3 * np.sqrt(3 * loss / 8))
+    waits = np.maximum(constants.rto_min, 2 * trip) * seldom * loss * (1 + 32 * loss**2)
+    rates: Floats = constants.mtu / (trip * np.sqrt(2 * loss / 3) + waits)
+    return rates
+
+
+LOSS_CEILING: dict[str, Callable[[TransferModel, Floats, Floats], Floats]] = {
+    "cubic": _cubic,
+    "reno": _reno,
+    "bbr": _bbr,
+}

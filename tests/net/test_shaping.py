@@ -19,14 +19,20 @@ class Fading(Effect):
         transfer.rtt += rng.exponential(0.1) + rng.random()
 
 
-def test_uniforms_go_by_seed_and_name_alone():
-    assert seeds.uniforms(3, "a", 1, count=2) == seeds.uniforms(3, "a", 1, count=2)
-    drawn = [seeds.uniforms(*name, count=2) for name in ((3, "a", 1), (4, "a", 1), (3, "a1"), (3, "a", 2))]
-    assert len({number for pair in drawn for number in pair}) == 8
+def test_uniforms_go_by_seed_and_keys_alone():
+    def drawn(seed, *keys):
+        return seeds.uniforms(seed, *map(np.array, keys), count=2)
+
+    both = drawn(3, [1, 2], [0, -1])
+    assert both.shape == (2, 2)
+    assert np.array_equal(both[:, 1:], drawn(3, [2], [-1]))
+    others = [drawn(3, [2], [-1]), drawn(4, [2], [-1]), drawn(3, [-1], [2]), drawn(3, [2], [0]), drawn(3, [2])]
+    assert len({number for pair in others for number in pair.ravel().tolist()}) == 10
 
 
 def test_uniforms_are_even_and_independent():
-    pairs = np.array([seeds.uniforms(0, "x", number, count=2) for number in range(20_000)])
+    numbers = np.arange(20_000)
+    pairs = seeds.uniforms(0, numbers // 100 - 1, numbers % 100, count=2).T
     assert pairs.min() >= 0
     assert pairs.max() < 1
     counts = np.histogram2d(*pairs.T, bins=5, range=[(0, 1), (0, 1)])[0]

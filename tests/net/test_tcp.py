@@ -9,10 +9,13 @@ from fedsim.net.tcp import (
     TransferModel,
     ack_ceiling,
     first_loss,
+    first_losses,
     loss_ceiling,
+    loss_ceilings,
     packets,
     stall,
     syn_wait,
+    syn_waits,
     wire_size,
 )
 
@@ -137,3 +140,19 @@ def test_constants_that_make_no_sense_are_refused():
     ):
         with pytest.raises(ValueError, match=f"^{name} is {value}: {bounds}$"):
             TransferModel(**{name: value})
+
+
+@pytest.mark.parametrize("model", [MODEL, MEAN, *(TransferModel(congestion_control=name) for name in ("reno", "bbr"))])
+def test_many_at_once_are_the_same_as_one_by_one(model):
+    rng = np.random.default_rng(0)
+    loss = np.where(rng.random(400) < 0.3, 0.0, rng.random(400) ** 6 * 0.9)
+    draws, trips, counts = rng.random(400), rng.exponential(0.1, 400), rng.integers(0, 5000, 400)
+    rows = list(zip(counts.tolist(), loss.tolist(), draws.tolist(), trips.tolist(), strict=True))
+    waits = [syn_wait(model, rate, draw) for _, rate, draw, _ in rows]
+    assert np.allclose(syn_waits(model, loss, draws), waits, rtol=1e-12)
+    assert max(waits) > 1
+    numbers = np.array([first_loss(model, count, rate, draw) for count, rate, draw, _ in rows])
+    assert np.allclose(first_losses(model, counts, loss, draws), numbers, rtol=1e-12)
+    assert 0 < np.isfinite(numbers).sum() < 400
+    ceilings = [loss_ceiling(model, trip, rate) for _, rate, _, trip in rows]
+    assert np.allclose(loss_ceilings(model, trips, loss), ceilings, rtol=1e-12)
