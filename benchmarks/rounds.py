@@ -15,6 +15,7 @@ nearly every client has been met; the median is printed, and the models must agr
 """
 
 import argparse
+import gc
 import math
 import statistics
 from functools import partial
@@ -90,6 +91,7 @@ def main() -> None:
     weights = to_state_dict(world.server.state["model"])
     seconds: dict[str, list[float]] = {"fedsim, whole rounds": [], "PyG loop, no network": []}
     others, cohort = None, np.arange(0)
+    gc.freeze()  # as `fedsim.run` does for a whole run; the loop is spared as much
     for number in range(warm + options.rounds):
         took, cohort = timed(partial(next_round, world))
         graphs = [host.data for host in world.clients.values()]
