@@ -186,6 +186,13 @@ def test_it_keeps_the_contract(algorithm, protocol, network, tmp_path, monkeypat
     check_same(watch, loop)
 
 
+@each_algorithm
+def test_a_cohort_that_is_split_to_fit_the_memory_learns_the_same(algorithm, tmp_path, monkeypatch):
+    options = changes(algorithm, "sync", next(iter(NETWORKS)))
+    whole = watched(monkeypatch, tmp_path, **options)
+    check_same(whole, watched(monkeypatch, tmp_path, **options, cohort={"memory": "64 KiB"}))
+
+
 def check_sizes(watch):
     """Every upload has the declared size, every message is billed with its envelope, and what counts was delivered."""
     assert watch.uploads
