@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedsim.algorithm import Algorithm, Fit
-from fedsim.learn import layout, tree
+from fedsim.learn import tree
 
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ vertices of the current period.
+    """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ examples of the current period (vertices, or links).
 
-    A client without a training vertex returns the model as it came (power.md 1.3).
+    A client without an example to train on returns the model as it came (power.md 1.3).
     """
 
-    weight_by: Literal["period", "train"] = "period"  # count all labelled vertices of the period, or those trained on
+    weight_by: Literal["period", "train"] = "period"  # count all examples of the period, or those trained on
 
     def start(self):
         """Return the model with its first parameters."""
@@ -25,21 +25,21 @@ class FedAvg(Algorithm):
         return {"model": state["model"]}
 
     def work(self, job):
-        """Train the model on what the client holds; send the difference and the number of vertices."""
+        """Train the model on what the client holds; send the difference and the number of examples."""
         trained = yield from self.fit(job, {"received": job.download["model"]})
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
     def fit(self, job, given):
         """Train the downloaded model and keep the result as the client's own."""
         model = job.download["model"]
-        if layout.count(job.data, "train"):
+        if self.task.examples(job.data, "train"):
             model = yield Fit(start=model, loss=self.loss, given=given)
         job.memory["local"] = model
         return model
 
     def samples(self, data):
         """Return the client's weight in the average."""
-        return layout.count(data, *(("train",) if self.weight_by == "train" else ("train", "val", "test")))
+        return self.task.examples(data, *(("train",) if self.weight_by == "train" else ("train", "val", "test")))
 
     def loss(self, params, data, given):
         """Return the task's loss."""

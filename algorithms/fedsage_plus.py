@@ -267,7 +267,7 @@ class FedSagePlus(FedAvg):
         hidden = int(self.hide * int(graph["val"].sum()))
         new = min(self.most * vertices, edges * hidden / max(1, vertices))
         nonzeros, total = layout.of(graph).nonzeros + new * self.task.features, 0.0
-        for inputs, outputs in pairwise(model.widths(self.task.features, self.task.classes)):
+        for inputs, outputs in pairwise(model.widths(self.task.features, self.task.outputs)):
             total += model.layer_flops(vertices + new, edges + 2 * new, nonzeros, inputs, outputs)
             nonzeros = (vertices + new) * outputs
         return 3 * total

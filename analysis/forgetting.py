@@ -68,6 +68,18 @@ def forgetting(A: Matrix) -> float | None:
     return _mean(A[earlier, earlier] - A[-1, earlier]) if len(earlier) else None
 
 
+def forgetting_from_best(A: Matrix) -> float | None:
+    """Return the mean over j < T-1 of max over l < T-1 of A[l][j], less A[T-1][j]; as `forgetting` otherwise.
+
+    The measure of Chaudhry et al. ("Efficient lifelong learning with A-GEM", ICLR 2019): it counts what was known best
+    at any time before the last, not right after learning, so that it is never below `forgetting`.
+    """
+    earlier = scored(A)[scored(A) < len(A) - 1]
+    if not len(earlier) or not np.isfinite(A[earlier, earlier]).all():
+        return None
+    return _mean(np.nanmax(A[:-1, earlier], axis=0) - A[-1, earlier])
+
+
 def just_learned(A: Matrix) -> float | None:
     """Return the mean of the diagonal, a fraction: the score on each period right after it was learned."""
     return _mean(A[scored(A), scored(A)])

@@ -5,10 +5,9 @@ options are read from their sources.  With it every distinct part is built, so t
 the network is laid out once by `rehearsal`, for what can only be told where the parts meet.
 """
 
-import ast
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from fedsim import combinations, find, fleet, rehearsal, source, wording
@@ -17,7 +16,6 @@ from fedsim.scenario import Part, Point, Scenario
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
-METRICS = "fedsim.learn.metrics"
 NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 
 
@@ -25,9 +23,8 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
     """Return what is wrong with the parts and metrics of the points, each problem once, where the scenario says it."""
     found: dict[Problem, None] = {}
     known: dict[str, list[Problem]] = {}
-    metrics = known_metrics()
     for point in chosen:
-        wrong, plain = _metric_problems(point, metrics), point.scenario.plain()
+        wrong, plain = _metric_problems(point), point.scenario.plain()
         once = partial(_once, known, point.scenario, plain)
         for kind, key, part in point.scenario.parts():
             told = json.dumps([kind, key, part.name, part.options], default=str)
@@ -98,22 +95,21 @@ def missing_lesson(scenario: Scenario) -> list[Problem]:
     return [Problem(key, told) for key in LEARNS if getattr(scenario, key) is None]
 
 
-def known_metrics() -> list[str]:
-    """Return the names in the table of metrics, read from its source."""
-    path = source.file_of(METRICS)
-    body = ast.parse(path.read_text(encoding="utf-8")).body if path else []
-    tables = [n.value for n in body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "ALL"]
-    tables += [n.value for n in body if isinstance(n, ast.AnnAssign) and n.value and ast.unparse(n.target) == "ALL"]
-    keys = [key for table in tables if isinstance(table, ast.Dict) for key in table.keys]
-    return [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+@lru_cache
+def known_metrics(task: str) -> list[str]:
+    """Return what a task can be scored by, read from its source; empty where the source does not tell."""
+    module = find.module_of("task", task)
+    if module is None or find.check("task", Part(name=task)):
+        return []
+    return source.literals(module, find.KINDS["task"].contract, "metrics")
 
 
-def _metric_problems(point: Point, known: list[str]) -> list[Problem]:
+def _metric_problems(point: Point) -> list[Problem]:
+    task = point.scenario.task.name
+    known = known_metrics(task)
+    told = f"is not a metric of the task {task!r}"
     return [
-        Problem(
-            f"measure.metrics.{number}",
-            f"{name!r} is not a metric of fedsim/learn/metrics.py{wording.did_you_mean(name, known, 'There are')}",
-        )
+        Problem(f"measure.metrics.{number}", f"{name!r} {told}{wording.did_you_mean(name, known, 'There are')}")
         for number, name in enumerate(point.scenario.measure.metrics)
         if known and name not in known
     ]

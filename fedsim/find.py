@@ -62,7 +62,7 @@ def names(kind: str) -> list[str]:
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
     """Return what is wrong with a part's name and the names of its options, without importing its file."""
     where = where or KINDS[kind].key
-    module = _module(kind, part.name)
+    module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
     if module is None or path is None:
         return [Problem(where, _unknown(kind, part.name))]
@@ -107,7 +107,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
 
 def find(kind: str, part: Named, where: str) -> type[Any]:
     """Import the part's file and return the one class of its kind.  Raises ScenarioError where there is none."""
-    module = _module(kind, part.name)
+    module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
     if module is None or path is None:
         raise ScenarioError([Problem(where, _unknown(kind, part.name))])
@@ -130,7 +130,8 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     return classes[name]  # type: ignore[no-any-return]
 
 
-def _module(kind: str, name: str) -> str | None:
+def module_of(kind: str, name: str) -> str | None:
+    """Return the dotted module that a name stands for, or None where it cannot be one."""
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
     return name if "." in name else f"{KINDS[kind].package}.{name}"

@@ -22,7 +22,6 @@ from fedsim.data.sparsity import fewer_edges, fewer_features
 from fedsim.data.split import SplitOptions
 from fedsim.data.stream import Stream
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import metrics
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -55,7 +54,7 @@ class Lesson:
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        _known_metrics(measure.metrics)
+        _known_metrics(self.task, measure.metrics)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
@@ -151,11 +150,10 @@ def _data_key(scenario: Scenario) -> str:
     return json.dumps(scenario.data.model_dump(mode="json"), sort_keys=True)
 
 
-def _known_metrics(names: list[str]) -> None:
-    if unknown := [name for name in names if name not in metrics.ALL]:
-        raise ScenarioError(
-            [Problem("measure.metrics", f"there is no metric {unknown[0]!r}; there are: {', '.join(metrics.ALL)}")]
-        )
+def _known_metrics(task: Task, names: list[str]) -> None:
+    if unknown := [name for name in names if name not in task.metrics]:
+        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
+        raise ScenarioError([Problem("measure.metrics", told)])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

@@ -65,6 +65,21 @@ def outlines(module: str, contract: tuple[str, str]) -> dict[str, Outline]:
     return {name: outline for name, outline in found.items() if outline.is_kind or not outline.certain}
 
 
+def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str]:
+    """Return the texts of a class attribute that one class of the contract sets to a literal list or tuple of texts.
+
+    Empty where no class of the module does so itself: whoever inherits it is read when it is imported.
+    """
+    path, classes = file_of(module), outlines(module, contract)
+    body = _parse(path).body if path else []
+    lines = [line for node in body if isinstance(node, ast.ClassDef) and node.name in classes for line in node.body]
+    for line in lines:
+        if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == attribute:
+            elements = line.value.elts if isinstance(line.value, ast.Tuple | ast.List) else []
+            return [str(element.value) for element in elements if isinstance(element, ast.Constant)]
+    return []
+
+
 def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         found = finder.find_spec(name, path)

@@ -2,9 +2,10 @@
 
 A graph holds `x` (N, F) float32, dense or sparse CSR; `edges` (2, E) int64, source over target, both directions
 of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` (N,); `client` (N,) int64, sorted,
-whose each vertex is; `sizes` (K,) int64.  A dict and not a `torch_geometric.data.Data`, because it travels, is
-hashed and is joined with others.  It models one static graph of one period: no edge weights, no edge features,
-no timestamps.
+whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is scored on are `pairs` (2, P) int64,
+`links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  A dict and not a
+`torch_geometric.data.Data`, because it travels, is hashed and is joined with others.  It models one static graph of
+one period: no edge weights, no edge features, no timestamps.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from torch import Tensor
 
 
 class Graph(TypedDict):
-    """See the module's docstring; `seed` (K,) int64 is present while training and drives dropout."""
+    """See the module's docstring; `seed` (K,) int64 is present while training and drives all that is drawn in it."""
 
     x: Tensor
     edges: Tensor
@@ -29,6 +30,11 @@ class Graph(TypedDict):
     client: Tensor
     sizes: Tensor
     seed: NotRequired[Tensor]
+    vertex: NotRequired[Tensor]  # (N,) int64: the vertices' numbers in the whole graph
+    pairs: NotRequired[Tensor]
+    links: NotRequired[Tensor]
+    asked: NotRequired[Tensor]
+    period: NotRequired[Tensor]  # (N,) int64: while scoring, the number of the period whose graph a vertex is of
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
 
 
@@ -120,7 +126,10 @@ def under(parts: Sequence[Tensor]) -> Tensor:
 
 
 def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
-    """Return the subgraph on these vertices, numbered in the order given; edges that leave it are dropped."""
+    """Return the subgraph on these vertices, numbered in the order given; edges that leave it are dropped.
+
+    So are pairs: what is scored is a whole period.
+    """
     rows = torch.as_tensor(np.asarray(vertices), dtype=torch.long)
     number = torch.full((len(graph["y"]),), -1, dtype=torch.long)
     number[rows] = torch.arange(len(rows))

@@ -32,6 +32,7 @@ from fedsim.world import World
 PLANS_KEPT = 4  # joined graphs remembered between scorings
 
 Pair = tuple[int, Period, int]  # client, period, periods seen
+Base = tuple[int, int]  # which edges and which asked pairs a graph has: other masks make no other graph
 Column = npt.NDArray[np.int64]
 
 
@@ -63,7 +64,7 @@ class Evaluator:
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._splits, self._every = metrics, models, splits, every
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._own: dict[int, tuple[list[int], Graph | None]] = {}  # each client's graphs, and their union
+        self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._scored_at = (-1, 0, 0.0)  # version, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
@@ -158,33 +159,38 @@ class Evaluator:
 
     def _make_plan(self, shared: bool, pairs: list[Pair]) -> Plan:
         """Join each client's distinct graphs once; periods that differ in their masks only share one."""
-        own: dict[int, dict[int, Graph]] = {}
+        own: dict[int, dict[Base, Period]] = {}
         for client, period, _ in pairs:
-            own.setdefault(client, {}).setdefault(id(period.graph["edges"]), period.graph)
-        parts = [part for client, graphs in own.items() for part in self._parts(client, graphs, shared)]
-        lengths = {(client, base): len(graph["y"]) for client, graphs in own.items() for base, graph in graphs.items()}
-        starts = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))  # one more: the end
+            own.setdefault(client, {}).setdefault(_base(period.graph), period)
+        parts = [part for client, met in own.items() for part in self._parts(client, met, shared)]
+        first = {(client, base): period for client, met in own.items() for base, period in met.items()}
+        lengths = [self._task.rows(period.graph) for period in first.values()]
+        starts = dict(zip(first, accumulate(lengths, initial=0), strict=False))  # one more: the end
         rows = {split: self._rows(split, pairs, starts) for split in self._splits}
         numbers = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
         columns = dict(zip(("client", "period", "seen"), numbers.T.copy(), strict=True))
-        return Plan(layout.union(parts, shared=shared), [*own], columns, rows)
+        joined = layout.union(parts, shared=shared)
+        vertices = [len(period.graph["y"]) for period in first.values()]
+        of_graph = torch.tensor([period.number for period in first.values()]).repeat_interleave(torch.tensor(vertices))
+        joined["period"] = of_graph.to(joined["y"].device)
+        return Plan(joined, [*own], columns, rows)
 
-    def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, int], int]) -> tuple[Tensor, Tensor]:
+    def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, Base], int]) -> tuple[Tensor, Tensor]:
         """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
         parts = [
-            self._task.targets(period.graph, split) + starts[client, id(period.graph["edges"])]
-            for client, period, _ in pairs
+            self._task.targets(period.graph, split) + starts[client, _base(period.graph)] for client, period, _ in pairs
         ]
         counts = torch.tensor([len(part) for part in parts], device=parts[0].device)
         owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
         return torch.cat(parts), owner
 
-    def _parts(self, client: int, graphs: dict[int, Graph], shared: bool) -> list[Graph]:
+    def _parts(self, client: int, periods: dict[Base, Period], shared: bool) -> list[Graph]:
         """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
 
         Most plans differ from the last one in few clients; but where all have got more, joining twice would cost more.
         """
         met, union = self._own.get(client, ([], None))
+        graphs = {base: period.graph for base, period in periods.items()}
         if len(graphs) == 1 or (shared and met != [*graphs]):
             self._own[client] = [*graphs], None
             return [*graphs.values()]
@@ -192,3 +198,7 @@ class Evaluator:
             union = layout.union([*graphs.values()], shared=True)
             self._own[client] = [*graphs], union
         return [union]
+
+
+def _base(graph: Graph) -> Base:
+    return id(graph["edges"]), id(graph.get("pairs"))

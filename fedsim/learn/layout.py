@@ -8,7 +8,7 @@ are several times faster than for int64.  It models fixed graphs: a graph's tens
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,6 +55,7 @@ class Layout:
         self.parts = list(parts)
         self.shared = shared
         self.counts: dict[str, tuple[Tensor, int]] = {}  # of vertices in a split, with the mask that was counted
+        self.links: tuple[Tensor, Any] | None = None  # what fedsim.learn.links has derived, with the mask it read
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -224,8 +225,19 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
         client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
         sizes=sizes,
     )
+    if any("pairs" in graph for graph in graphs):
+        _join_pairs(joined, graphs, vertices)
     joined["layout"] = Layout(joined, parts, shared=shared)
     return joined
+
+
+def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int]) -> None:
+    """Add the pairs of those graphs that have any to their union."""
+    asking = [(graph, start) for graph, start in zip(graphs, _offsets(vertices), strict=True) if "pairs" in graph]
+    pairs = [graph["pairs"] for graph, _ in asking]
+    joined["pairs"] = _shifted(pairs, [part.shape[1] for part in pairs], [start for _, start in asking])
+    joined["links"] = torch.cat([graph["links"] for graph, _ in asking])
+    joined["asked"] = torch.cat([graph["asked"] for graph, _ in asking])
 
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:

@@ -55,7 +55,7 @@ class NeighGen:
                 name: {key: fan_in(spec["weight"].shape[0], generator, one.shape) for key, one in spec.items()}
                 for name, spec in self.like().items()
             },
-            "classifier": self.task.model.init(self.task.features, self.task.classes, generator),
+            "classifier": self.task.model.init(self.task.features, self.task.outputs, generator),
         }
         return tree.transform(lambda leaf: leaf.to(self.task.device), drawn)  # type: ignore[no-any-return]
 

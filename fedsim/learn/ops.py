@@ -217,6 +217,11 @@ def _mix(z: Tensor) -> Tensor:
     return z ^ ((z >> 31) & 0x1FFFFFFFF)
 
 
+def words(seeds: Tensor, counter: Tensor) -> Tensor:
+    """Return 64 random bits for each seed and counter, int64: broadcast against each other, apart from dropout's."""
+    return _mix(_mix(seeds + _golden(2**32)) + (counter + 1) * GOLDEN)
+
+
 def seed_steps(seeds: Tensor, step: int, use: int) -> Tensor:
     """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs)."""
     return _mix(seeds + _golden(step * 64 + use + 1))

@@ -6,17 +6,20 @@ classes.  Everything here carries the client axis (see `fedsim.learn.ops`), save
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import tree
+from fedsim.learn import layout, tree
 from fedsim.learn.model import Model, Parameters
 from fedsim.seeds import integer
 
 
 class Task(ABC):
-    """What is predicted."""
+    """What is predicted; `metrics` names, as literals, what it can be scored by."""
+
+    metrics: ClassVar[Sequence[str]]
 
     model: Model
     features: int
@@ -24,14 +27,19 @@ class Task(ABC):
     seed: int
     device: str
 
+    @property
+    def outputs(self) -> int:
+        """The width of the model's output: one for each class."""
+        return self.classes
+
     def init(self) -> Parameters:
         """Return the model's first parameters on the run's device, the same for one seed whatever the device."""
         generator = Generator().manual_seed(integer(self.seed, "model"))
-        params = self.model.init(self.features, self.classes, generator)
+        params = self.model.init(self.features, self.outputs, generator)
         return tree.transform(lambda leaf: leaf.to(self.device), params)  # type: ignore[no-any-return]
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
-        """Return the model's output (N, C)."""
+        """Return the model's output (N, outputs)."""
         return self.model.forward(params, graph)
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
@@ -44,7 +52,7 @@ class Task(ABC):
 
     @abstractmethod
     def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the rows of the output that this split is scored on."""
+        """Return the numbers of the rows that this split is scored on: of the output, unless `rows` says otherwise."""
 
     @abstractmethod
     def scores(
@@ -52,9 +60,17 @@ class Task(ABC):
     ) -> dict[str, Tensor]:
         """Return the metrics of each owner (owners,) over its rows, with `weight`: how many rows those are."""
 
+    def rows(self, graph: Graph) -> int:
+        """Return how many rows the graph has of what `targets` numbers: its vertices."""
+        return len(graph["y"])
+
+    def examples(self, graph: Graph, *splits: str) -> int:
+        """Return how many examples of these splits the graph holds: vertices."""
+        return layout.count(graph, *splits)
+
     def flops(self, graph: Graph) -> float:
         """Return the operations of one training step: a forward pass and a backward pass of twice its work."""
-        return 3 * self.model.flops(graph, self.classes)
+        return 3 * self.model.flops(graph, self.outputs)
 
 
 def bind(task: Task, model: Model, features: int, classes: int, seed: int, device: str) -> Task:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.forgetting import average_accuracy, forgetting, just_learned, matrix
+from analysis.forgetting import average_accuracy, forgetting, forgetting_from_best, just_learned, matrix
 
 COLUMNS = ["time", "version", "client", "period", "seen", "model", "split", "metric", "value", "weight"]
 
@@ -82,3 +82,16 @@ def test_what_was_learned_is_what_is_left_and_what_was_forgotten(periods, seed):
     lost = forgetting(A) or 0.0
     assert average_accuracy(A) + lost * (periods - 1) / periods == pytest.approx(np.diag(A).mean())
     assert just_learned(A) == pytest.approx(np.diag(A).mean())
+
+
+def test_from_the_best_score_of_earlier_times_by_hand():
+    nan = np.nan
+    A = np.array([[0.5, nan, nan, nan], [0.8, 0.6, nan, nan], [0.7, 0.4, 0.3, nan], [0.6, 0.1, 0.4, 0.9]])
+    assert forgetting_from_best(A) == pytest.approx(np.mean([0.8 - 0.6, 0.6 - 0.1, 0.3 - 0.4]))
+    assert forgetting_from_best(A) >= forgetting(A)
+
+
+def test_from_the_best_is_open_where_forgetting_is():
+    assert forgetting_from_best(np.array([[0.7]])) is None
+    assert forgetting_from_best(np.empty((0, 0))) is None
+    assert forgetting_from_best(np.array([[np.nan, np.nan], [0.6, 0.8]])) is None

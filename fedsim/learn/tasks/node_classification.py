@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,8 @@ from fedsim.learn.task import Task
 @dataclass(frozen=True)
 class NodeClassification(Task):
     """Softmax over all C classes at all times: the head does not grow, and no class is masked (power.md 1.6)."""
+
+    metrics: ClassVar[Sequence[str]] = ("accuracy", "macro_f1", "micro_f1")
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean cross-entropy over each client's training vertices, zero where it has none: (K,)."""

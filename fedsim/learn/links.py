@@ -1,0 +1,99 @@
+"""The links that a link predictor learns from: each client's edges, and as many pairs that are none, drawn anew.
+
+Every undirected edge with both ends among the client's training vertices counts once; loops and directions do not.
+Negatives are drawn uniformly, with replacement, from the pairs of distinct training vertices of the same client that
+no edge joins.  They depend on the client's seed and on their place in the client's own graph alone, so that neither
+batching nor the device changes them.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedsim.data.absent import Absent, absent, pair_numbers, pairs_of
+from fedsim.data.graph import Graph, csr
+from fedsim.learn import layout, ops
+from fedsim.learn.layout import Matrix
+
+
+@dataclass(frozen=True)
+class Links:
+    """A graph's links, client by client, and what is needed to draw as many pairs that are none."""
+
+    ends: Tensor  # (2, L) rows of the graph
+    client: Tensor  # (L,) whose link each is
+    place: Tensor  # (L,) its place among its client's
+    pool: Matrix  # (K, L) sums what belongs to each client
+    counts: Tensor  # (K,) links of each client
+    members: Tensor  # (M,) rows of the training vertices
+    first: Tensor  # (K,) where each client's training vertices begin in `members`
+    free: Absent  # pairs of training vertices that no edge joins, numbered by their places in `members`
+
+    @property
+    def opposed(self) -> Tensor:
+        """Which clients have negatives at all: (K,) bool, False where every pair is an edge."""
+        return self.free.counts > 0
+
+
+def of(graph: Graph) -> Links:
+    """Return the graph's links, derived once as long as its training mask is the same tensor."""
+    derived, mask = layout.of(graph), graph["train"]
+    if derived.links is None or derived.links[0] is not mask:
+        derived.links = mask, _derive(graph)
+    found: Links = derived.links[1]
+    return found
+
+
+def negatives(links: Links, seeds: Tensor) -> Tensor:
+    """Return a pair (2, L) for each link that is none, drawn from its client's seed (K,); a loop where there is none.
+
+    Pairs of clients without non-edges mean nothing: see `opposed`.
+    """
+    room = links.free.counts[links.client]
+    drawn = ops.words(seeds[links.client], links.place) >> 1 & 2**62 - 1
+    numbers = links.free.pick(drawn % room.clamp(min=1), links.client)
+    rows = links.first[links.client] + torch.where(room > 0, pairs_of(numbers), 0)
+    return links.members[rows]
+
+
+def scores(one: Tensor, other: Tensor) -> Tensor:
+    """Return the inner product of rows (…, H) that stand for the ends of pairs: (…,)."""
+    return (one * other).sum(-1)
+
+
+def _derive(graph: Graph) -> Links:
+    mask, sizes = graph["train"], graph["sizes"]
+    clients = len(sizes)
+    members = mask.nonzero().squeeze(1)
+    owner = torch.repeat_interleave(torch.arange(clients, device=sizes.device), sizes)
+    count = torch.bincount(owner[members], minlength=clients)
+    first = count.cumsum(0) - count
+    place = mask.long().cumsum(0) - 1 - first[owner]
+    source, target = graph["edges"]
+    inside = (source != target) & mask[source] & mask[target]
+    source, target = source[inside], target[inside]
+    possible = count * (count - 1) // 2
+    start = possible.cumsum(0) - possible
+    codes = torch.unique(pair_numbers(place[source], place[target]) + start[owner[source]])
+    which = torch.searchsorted(start + possible, codes, right=True)
+    numbers = codes - start[which]
+    counts = torch.bincount(which, minlength=clients)
+    return Links(
+        ends=members[first[which] + pairs_of(numbers)],
+        client=which,
+        place=torch.arange(len(which), device=which.device) - (counts.cumsum(0) - counts)[which],
+        pool=_pool(which, counts),
+        counts=counts,
+        members=members,
+        first=first,
+        free=absent(numbers, which, possible),
+    )
+
+
+def _pool(which: Tensor, counts: Tensor) -> Matrix:
+    device, clients, links = counts.device, len(counts), len(which)
+    crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
+    ones = torch.ones(links, device=device)
+    every = torch.arange(links + 1, device=device, dtype=torch.int32)
+    return Matrix(csr(crow, every[:links], ones, (clients, links)), csr(every, which.int(), ones, (links, clients)))

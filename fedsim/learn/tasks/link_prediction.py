@@ -1,0 +1,113 @@
+"""Link prediction: whether two vertices are joined, by the inner product of their embeddings.
+
+The model's output is the embedding.  Training is on the edges of the client's current graph and as many non-edges;
+scores are over the pairs that the period's graph carries (`fedsim.data.pairs`), which are edges of later snapshots and
+as many non-edges.  Not modelled: directions, weights and multiplicities of edges, and a learned decoder.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.data.pairs import TESTS, VALIDATES
+from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import links, ranking
+from fedsim.learn import metrics as measures
+from fedsim.learn.model import Parameters
+from fedsim.learn.products import product
+from fedsim.learn.task import Task
+from fedsim.seeds import integer
+from fedsim.units import Count
+
+ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair is asked of the training split: it has no scores
+
+
+@dataclass(frozen=True)
+class LinkPrediction(Task):
+    """Inner products under a logistic loss, negatives drawn anew in every training step.
+
+    `mrr` ranks as `fedsim.learn.ranking` says.  Its negatives are drawn from all vertices of the same period that are
+    scored together, whichever client's they are, each with the embedding that its owner's model gives it: the server
+    computes it from all embeddings.  An edge to another client's vertex is in no client's pairs, so that it may be
+    drawn as a negative.
+    """
+
+    metrics: ClassVar[Sequence[str]] = ("accuracy", "auc", "average_precision", "mrr")
+
+    width: Count | None = None  # of the embedding; the model's hidden width where nothing is said
+    normalise: bool = False  # divide every embedding by its length
+    mrr: Literal["max", "mean", "min", "sampled_rows"] = "max"  # which of a source's positives is ranked, or the rule
+    negatives: Count = 1000  # that each source is ranked among
+
+    @property
+    def outputs(self) -> int:
+        """The width of the embedding."""
+        return self.width or self.model.hidden
+
+    def forward(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the embedding (N, outputs) that pairs are scored with."""
+        output = super().forward(params, graph)
+        return F.normalize(output, dim=1) if self.normalise else output
+
+    def loss(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the mean of -log sigma(±score) over each client's links and as many negatives: (K,).
+
+        Zero where there is no link; the links alone where every pair is one.  Without `seed` in the graph, outside
+        training, the negatives are the same every time.
+        """
+        h, known = self.forward(params, graph), links.of(graph)
+        fixed = torch.full_like(graph["sizes"], integer(self.seed, "negatives"))
+        drawn = links.negatives(known, graph.get("seed", fixed))
+        opposed = known.opposed.to(h.dtype)
+        apart = F.softplus(_scored(h, drawn)) * opposed[known.client]
+        each = F.softplus(-_scored(h, known.ends)) + apart
+        return product(each.unsqueeze(1), known.pool).squeeze(1) / (known.counts * (1 + opposed)).clamp(min=1)
+
+    def examples(self, graph: Graph, *splits: str) -> int:
+        """Return how many links there are to train on; pairs that are asked for are no examples."""
+        return len(links.of(graph).client) if "train" in splits else 0
+
+    def targets(self, graph: Graph, split: str) -> Tensor:
+        """Return the numbers of the pairs of that split.  Raises ScenarioError where the graph carries no pairs."""
+        if "asked" not in graph:
+            told = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
+            raise ScenarioError([Problem("task", f"{told}data set with the stream 'snapshots'")])
+        return (graph["asked"] == ASKED[split]).nonzero().squeeze(1)
+
+    def rows(self, graph: Graph) -> int:
+        """Return how many pairs the graph carries."""
+        return graph["pairs"].shape[1]
+
+    def scores(
+        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Return each metric over each owner's pairs, and their number as `weight`, for MRR too."""
+        pairs, there = graph["pairs"][:, rows], graph["links"][rows]
+        logits = _scored(output, pairs)
+        values = {name: measures.LINKS[name](logits, there, owner, owners) for name in metrics if name != "mrr"}
+        if "mrr" in metrics:
+            values["mrr"] = self._mrr(output, graph, rows, owner, owners)
+        return {**values, "weight": owner.bincount(minlength=owners)}
+
+    def _mrr(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Tensor:
+        pairs, there = graph["pairs"][:, rows], graph["links"][rows]
+        if self.mrr == "sampled_rows":
+            return ranking.sampled_rows(_scored(output, pairs), pairs, there, owner, owners)
+        period, seed = graph.get("period", torch.zeros_like(graph["y"])), integer(self.seed, "mrr")
+        return ranking.mrr(
+            output, pairs[:, there], owner[there], owners, period, seed, rule=self.mrr, count=self.negatives
+        )
+
+    def flops(self, graph: Graph) -> float:
+        """Return the operations of one training step, those of two inner products a link included."""
+        products = 2 * len(links.of(graph).client)
+        return super().flops(graph) + 3 * 2 * self.outputs * products
+
+
+def _scored(h: Tensor, pairs: Tensor) -> Tensor:
+    return links.scores(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
