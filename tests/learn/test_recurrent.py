@@ -23,9 +23,9 @@ FEATURES, CLASSES = 7, 3
 MODELS = {
     "gru": Roland(hidden=5),
     "gat": Roland(hidden=5, convolution="gat", normalise="none"),
-    "moving_average": Roland(hidden=5, update="moving_average", keep=0.4),
+    "moving_average": Roland(hidden=5, update="moving_average", keep=0.4, norm="mean"),
     "by_degree": Roland(hidden=5, update="moving_average"),
-    "mlp": Roland(hidden=5, update="mlp", norm="mean", activation="relu"),
+    "mlp": Roland(hidden=5, update="mlp", norm="sum", activation="relu"),
     "evolve_gcn_o": EvolveGCNO(hidden=5),
     "evolve_gcn_h": EvolveGCNH(hidden=5),
     "gcrn_gru": GCRNGRU(hidden=5, order=3, layers=2),
