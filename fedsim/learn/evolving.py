@@ -6,7 +6,7 @@
 I is the variant's input, of the weight's shape.  W is trained along with the gates, for the period at hand: when it
 ends, W_t takes its place (`turn`).  The original unrolls many periods from the first W in every pass instead; here
 gradients end where the period begins, as they do for states.  Nothing is remembered of vertices, and those of the
-halo are computed as all others.
+halo are computed as all others.  Two square matrices a gate and layer make it large where features are many.
 """
 
 from abc import abstractmethod
