@@ -86,6 +86,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,
+        clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(task, cohort, find.build("stream", scenario.data.stream), periods)

@@ -146,6 +146,12 @@ class Training(Section):
     momentum: float = Field(default=0.0, ge=0, lt=1)
     local_steps: Count = 1
     keep_state: bool = Field(default=True, description="Keep the optimiser's state from one job to the next.")
+    clip: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Largest norm of a client's gradient; left out, any."
+    )
+    schedule: Literal["constant", "cosine"] = Field(
+        default="constant", description="The learning rate over a job's local steps; cosine: down towards 1e-5."
+    )
 
 
 class CohortSection(Section):

@@ -263,6 +263,7 @@ BAD = [
     ("participation", changed("0.5", "1.5"), "line 11: protocol.participation: 1.5 is not a fraction: it must lie between 0 and 1"),
     ("both", changed("0.5", "0.5, clients: 2"), "line 11: protocol: give either 'participation'"),
     ("neither", changed(", participation: 0.5", ""), "line 11: protocol: give either 'participation'"),
+    ("no gradient", changed("5e-3", "5e-3, clip: 0"), "line 4: training.clip: 0: must be more than 0"),
     ("negative learning rate", changed("5e-3", "-1"), "line 4: training.lr: -1: must be more than 0"),
     ("text for a number", changed("5e-3", "fast"), "line 4: training.lr: 'fast': must be a number"),
     ("choice", changed("adam", "adma"), "line 4: training.optimiser: 'adma' is not one of 'adam' or 'sgd'; did you mean 'adam'?"),
@@ -379,6 +380,8 @@ def test_a_folder_is_no_file(tmp_path):
         (["network.effects.0.rate=0.5"], lambda s: s.network.effects[0].options, {"rate": 0.5}),
         (["description=a = b"], lambda s: s.description, "a = b"),
         (["training.weight_decay=5e-4"], lambda s: s.training.weight_decay, 5e-4),
+        (["training.clip=1"], lambda s: s.training.clip, 1.0),
+        (["training.schedule=cosine"], lambda s: s.training.schedule, "cosine"),
     ],
 )
 def test_set_changes_any_key(load, flags, read, value):

@@ -35,7 +35,22 @@ class Graph(TypedDict):
     links: NotRequired[Tensor]
     asked: NotRequired[Tensor]
     period: NotRequired[Tensor]  # (N,) int64: while scoring, the number of the period whose graph a vertex is of
+    state: NotRequired[Tensor]  # (N, S) float: what a recurrent model remembers of every vertex; absent: zeros
+    halo: NotRequired[Tensor]  # (N,) bool: vertices whose states are read, but never updated; absent: none
+    degree: NotRequired[Tensor]  # (N,) float: neighbours in the whole graph, the vertex itself counted
+    delta: NotRequired[Tensor]  # (N, F) float: delta1, delta2, … of the layer that looks at the graph
+    delta1: NotRequired[Tensor]  # (N, F_1) float: what layer 1 adds to its sums over neighbours; absent: zeros
+    delta2: NotRequired[Tensor]  # (N, F_2) float: the same for layer 2, and so on; absent: zeros
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
+
+
+VERTEX_KEYS = ("vertex", "changed", "state", "halo", "degree")  # one row a vertex, as all that begins with "delta"
+ABSENT_IS_ZERO = ("state", "halo")  # those that mean zeros where a graph lacks them, as the deltas do
+
+
+def vertex_keys(graph: Graph) -> list[str]:
+    """Return the optional keys of the graph that hold one row a vertex."""
+    return [key for key in graph if key in VERTEX_KEYS or key.startswith("delta")]
 
 
 @dataclass(frozen=True)
@@ -136,7 +151,8 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
     edges = number[graph["edges"]]
     edges = edges[:, (edges >= 0).all(0)]
     masks = [graph[name][rows] for name in ("train", "val", "test")]
-    return graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    part = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    return Graph(**{**part, **{key: graph[key][rows] for key in vertex_keys(graph)}})  # type: ignore[typeddict-item, literal-required]
 
 
 def to_device(graph: Graph, device: str) -> Graph:
@@ -149,3 +165,15 @@ def to_device(graph: Graph, device: str) -> Graph:
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:
     """Return the same graph (same tensors) with other masks."""
     return Graph(**{**graph, "train": train, "val": val, "test": test})
+
+
+def with_state(graph: Graph, state: Tensor) -> Graph:
+    """Return the same graph, its vertices with these states (N, S), which no gradient flows into."""
+    return Graph(**{**graph, "state": state.detach()})
+
+
+def with_halo(graph: Graph, halo: Tensor) -> Graph:
+    """Return the same graph with these vertices (N,) as its halo: in no split, so that no loss or score sees them."""
+    others = ~halo
+    own = with_masks(graph, graph["train"] & others, graph["val"] & others, graph["test"] & others)
+    return Graph(**{**own, "halo": halo})

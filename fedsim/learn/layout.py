@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, csr, under
+from fedsim.data.graph import ABSENT_IS_ZERO, Graph, csr, under, vertex_keys
 
 
 class Matrix(NamedTuple):
@@ -68,11 +68,11 @@ class Layout:
         if self.parts:
             if self.shared:
                 rows = _blocks([part.x.rows for part in self.parts], stacked=True)
-                return Matrix(rows, _transposed(rows))
+                return Matrix(rows, transposed(rows))
             return block_diagonal([part.x for part in self.parts])
         x = self.graph["x"]
         rows = csr(x.crow_indices().int(), x.col_indices().int(), x.values(), tuple(x.shape))
-        return Matrix(rows, _transposed(rows))
+        return Matrix(rows, transposed(rows))
 
     @cached_property
     def vertices(self) -> int:
@@ -104,6 +104,38 @@ class Layout:
     def total(self) -> Matrix:
         """A: the sum over a vertex's neighbours."""
         return self._joined("total") if self.parts else self._weighted(loops=False, norm="sum")
+
+    @cached_property
+    def closed(self) -> Matrix:
+        """A + I: the sum over a vertex's neighbours and itself."""
+        return self._joined("closed") if self.parts else self._weighted(loops=True, norm="sum")
+
+    @cached_property
+    def open_symmetric(self) -> Matrix:
+        """D^-1/2 A D^-1/2 with D the in-degrees of A, self-loops left out: zero where a vertex has no neighbours."""
+        return self._joined("open_symmetric") if self.parts else self._weighted(loops=False, norm="open_sym")
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """(N,): the neighbours of each vertex, itself counted."""
+        return self.closed.rows.crow_indices().diff().float()
+
+    @cached_property
+    def leaves(self) -> list["Layout"]:
+        """The single graphs that this is made of, or itself where it is one."""
+        return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
+
+    @cached_property
+    def apart(self) -> tuple["Layout", Tensor] | None:
+        """Every single graph as a client of its own, and whose it was; None where no client has more than one."""
+        if not self.shared and not any(part.parts for part in self.parts):
+            return None
+        device = self.graph["y"].device
+        owner = [0 if self.shared else k for k, part in enumerate(self.parts) for _ in part.leaves]
+        sizes = torch.tensor([leaf.vertices for leaf in self.leaves], device=device)
+        client = torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes)
+        joined = Graph(**{**self.graph, "client": client, "sizes": sizes})
+        return Layout(joined, self.leaves), torch.tensor(owner, device=device)
 
     @cached_property
     def pool(self) -> Matrix:
@@ -163,28 +195,33 @@ class Layout:
     def _joined(self, name: str) -> Matrix:
         return block_diagonal([getattr(part, name) for part in self.parts])
 
-    def _edges(self, loops: bool) -> tuple[Tensor, Tensor]:
-        """Sources and targets sorted by target, then source; self-loops there were are replaced by one each."""
+    def _edges(self, loops: bool, *, open_: bool = False) -> tuple[Tensor, Tensor]:
+        """Sources and targets sorted by target, then source; self-loops there were are replaced by one each.
+
+        Without `loops` they stay as they are, or are left out if `open_`.
+        """
         source, target = self.graph["edges"]
         n = len(self.graph["y"])
-        if loops:
+        if loops or open_:
             keep = source != target
+            source, target = source[keep], target[keep]
+        if loops:
             own = torch.arange(n, device=source.device)
-            source, target = torch.cat([source[keep], own]), torch.cat([target[keep], own])
+            source, target = torch.cat([source, own]), torch.cat([target, own])
         order = torch.argsort(target * max(n, 1) + source)
         return source[order], target[order]
 
     def _weighted(self, loops: bool, norm: str) -> Matrix:
-        source, target = self._edges(loops)
+        source, target = self._edges(loops, open_=norm == "open_sym")
         n = len(self.graph["y"])
         degree = torch.bincount(target, minlength=n).float()
-        if norm == "sym":
+        if norm in ("sym", "open_sym"):
             root = degree.clamp(min=1).rsqrt()
             value = root[source] * root[target]
         else:
             value = 1 / degree[target] if norm == "mean" else torch.ones_like(target, dtype=torch.float32)
         rows = csr(_crow(target, n), source.int(), value, (n, n))
-        return Matrix(rows, _transposed(rows))
+        return Matrix(rows, transposed(rows))
 
 
 def of(graph: Graph) -> Layout:
@@ -193,6 +230,22 @@ def of(graph: Graph) -> Layout:
     if layout is None:
         layout = graph["layout"] = Layout(graph)
     return layout
+
+
+def apart(graph: Graph) -> tuple[Graph, Tensor] | None:
+    """Return a union with every single graph as a client of its own, and whose part each of them was: (graphs,).
+
+    None where no client has more than one graph.  For what is computed from a whole graph and not vertex by vertex.
+    """
+    found = of(graph).apart
+    if found is None:
+        return None
+    own, owner = found
+    known = own.graph
+    alone = Graph(**{**graph, "client": known["client"], "sizes": known["sizes"], "layout": own})
+    if "seed" in graph:
+        alone["seed"] = graph["seed"][owner]
+    return alone, owner
 
 
 def count(graph: Graph, *splits: str) -> int:
@@ -225,6 +278,7 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
         client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
         sizes=sizes,
     )
+    joined = Graph(**{**joined, **_by_vertex(graphs)})  # type: ignore[typeddict-item]
     if any("pairs" in graph for graph in graphs):
         _join_pairs(joined, graphs, vertices)
     joined["layout"] = Layout(joined, parts, shared=shared)
@@ -238,6 +292,23 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
     joined["pairs"] = _shifted(pairs, [part.shape[1] for part in pairs], [start for _, start in asking])
     joined["links"] = torch.cat([graph["links"] for graph, _ in asking])
     joined["asked"] = torch.cat([graph["asked"] for graph, _ in asking])
+
+
+def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
+    """Join the optional keys of one row a vertex.  Raises ValueError where one is missing that zeros cannot replace."""
+    joined = {}
+    for key in dict.fromkeys(key for graph in graphs for key in vertex_keys(graph)):
+        known: list[Tensor | None] = [graph.get(key) for graph in graphs]  # type: ignore[misc]
+        some = next(value for value in known if value is not None)
+        if any(value is None for value in known) and key not in ABSENT_IS_ZERO and not key.startswith("delta"):
+            raise ValueError(f"some graphs of a union have {key!r} and others do not: all of them need it, or none")
+        joined[key] = torch.cat(
+            [
+                some.new_zeros(len(graph["y"]), *some.shape[1:]) if value is None else value
+                for value, graph in zip(known, graphs, strict=True)
+            ]
+        )
+    return joined
 
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
@@ -285,7 +356,8 @@ def _crow(index: Tensor, n: int) -> Tensor:
     return crow
 
 
-def _transposed(matrix: Tensor) -> Tensor:
+def transposed(matrix: Tensor) -> Tensor:
+    """Return a CSR matrix's transpose as CSR."""
     n, width = matrix.shape
     counts = matrix.crow_indices().diff().long()
     row = torch.repeat_interleave(torch.arange(n, device=matrix.device), counts)

@@ -5,6 +5,10 @@
 The output of the last hidden layer is the *embedding*.  Parameters are a dict of layers, each a dict of tensors; with
 a leading client axis K when they are used.  It models message passing on one static graph: no edge features, no
 batch normalisation, no residual links.
+
+A model may remember: of vertices, in states that go from period to period with the graph (`state`), and in its
+parameters, where those at the beginning of the next period are not those that were trained (`turn`).  Models here
+remember nothing; those that do descend from `fedsim.learn.recurrent.Recurrent`.
 """
 
 from abc import ABC, abstractmethod
@@ -68,6 +72,28 @@ class Model(ABC):
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the logits (N, C) of parameters with a client axis on a union of as many graphs."""
         return self.layer(params[f"layer{self.layers}"], self.embed(params, graph), graph)
+
+    def state_width(self, features: int, classes: int) -> int:
+        """Return S, how many numbers the model remembers of a vertex; 0 where it remembers nothing."""
+        return 0
+
+    def delta_widths(self, features: int, classes: int) -> list[int]:
+        """Return the widths F_l of `delta1`, `delta2`, … that the layers take; none where the model takes none."""
+        return []
+
+    def step(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Return the output (N, C) and the vertices' new states (N, S), detached, of one forward pass."""
+        output = self.forward(params, graph)
+        return output, output.new_zeros(len(output), 0)
+
+    @torch.no_grad()
+    def remember(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the vertices' states (N, S) after this graph, given those before it (`state`)."""
+        return self.step(params, graph)[1]
+
+    def turn(self, params: Parameters, graph: Graph) -> Parameters:
+        """Return the parameters as they are when the period after this graph begins, detached."""
+        return params
 
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the floating-point operations of one forward pass."""

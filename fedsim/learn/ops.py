@@ -23,6 +23,7 @@ from fedsim.learn.products import by_client, product, times
 GOLDEN = -7046029254386353131
 MIX_1 = -4658895280553007687
 MIX_2 = -7723592293110705685
+MATRICES = {"sym": "symmetric", "mean": "average", "sum": "total", "closed": "closed", "open_sym": "open_symmetric"}
 
 
 def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) -> Tensor:
@@ -49,10 +50,10 @@ def propagate(h: Tensor, graph: Graph, norm: str = "sym") -> Tensor:
     """Return the sum over each vertex's in-neighbours of h (N, H), for all clients in one sparse product.
 
     `sym` adds self-loops and weighs by D^-1/2 on both sides (GCN), `mean` averages over neighbours (SAGE), `sum`
-    adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.
+    adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.  `closed` adds up neighbours and the
+    vertex itself; `open_sym` is `sym` without the self-loops.
     """
-    derived = layout.of(graph)
-    return product(h, {"sym": derived.symmetric, "mean": derived.average, "sum": derived.total}[norm])
+    return product(h, getattr(layout.of(graph), MATRICES[norm]))
 
 
 class _Attend(torch.autograd.Function):

@@ -2,12 +2,13 @@
 
 State is {"steps": (K,) float32, "first": tree, "second": tree} for Adam and {"steps", "first"} for SGD with momentum;
 a client's part of it stays in its memory between rounds.  Weight decay is L2, added to the gradient (power.md 1.7).
-No schedules, no AMSGrad, no clipping.
+Gradients may be clipped by each client's own norm, and the learning rate may fall over a job's steps.  No AMSGrad.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from torch import Tensor
 from fedsim.learn import tree
 
 State = dict[str, Any]
+Schedule = Literal["constant", "cosine"]
+LOWEST = 1e-5  # what a cosine falls towards
 RUN = 2**13  # numbers of clients of equally many steps from which torch's fused Adam is faster than a chain
 
 
@@ -120,3 +123,27 @@ def build(name: str, lr: float, weight_decay: float, momentum: float) -> Optimis
     if name == "adam":
         return Adam(lr, weight_decay)
     return SGD(lr, weight_decay, momentum)
+
+
+def over_steps(optimiser: Optimiser, schedule: Schedule, steps: int) -> list[Optimiser]:
+    """Return the optimiser of each of a job's steps, alike but for the learning rate; every job begins anew.
+
+    `cosine` falls from the optimiser's rate at the first step along half a cosine that would reach 1e-5 one step after
+    the last (Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts); a rate below 1e-5 stays as it is.
+    """
+    if schedule == "constant":
+        return [optimiser] * steps
+    span = max(0.0, optimiser.lr - LOWEST)
+    rates = [optimiser.lr - span * (1 - math.cos(math.pi * step / steps)) / 2 for step in range(steps)]
+    return [replace(optimiser, lr=rate) for rate in rates]
+
+
+@torch.no_grad()
+def clipped(grads: Sequence[Tensor], limit: float) -> list[Tensor]:
+    """Return gradients, each (K, …), scaled down so that no client's norm over all of its own exceeds the limit.
+
+    By limit / (norm + 1e-6) where that is below 1 (Pascanu, Mikolov and Bengio, ICML 2013).
+    """
+    squares = torch.stack([grad.reshape(len(grad), -1).square().sum(1) for grad in grads])
+    factor = (limit / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
+    return [grad * factor.view(-1, *[1] * (grad.dim() - 1)) for grad in grads]

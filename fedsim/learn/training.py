@@ -17,7 +17,7 @@ from torch import Tensor
 from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops, rows, tree
-from fedsim.learn.optimiser import Optimiser, State
+from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]
 UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
@@ -41,9 +41,23 @@ class Kept:
 class Trainer:
     """Trains fits with one optimiser for a fixed number of steps."""
 
-    def __init__(self, optimiser: Optimiser, local_steps: int, *, keep_state: bool = True, budget: int = 2**30) -> None:
-        """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once."""
+    def __init__(
+        self,
+        optimiser: Optimiser,
+        local_steps: int,
+        *,
+        keep_state: bool = True,
+        budget: int = 2**30,
+        clip: float | None = None,
+        schedule: Schedule = "constant",
+    ) -> None:
+        """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once.
+
+        `clip` bounds the norm of a client's gradient, after any correction; `schedule` is the learning rate's course.
+        """
         self.optimiser = optimiser
+        self._of_step = over_steps(optimiser, schedule, local_steps)
+        self._clip = clip
         self.local_steps = local_steps
         self._keep_state = keep_state
         self._budget = budget
@@ -98,7 +112,8 @@ class Trainer:
                 order = iter(grads)
                 corrected = fits[0].correct(tree.transform(lambda _: next(order), params), given)  # noqa: B023
                 grads = list(tree.leaves(corrected))
-            self.optimiser.apply(leaves, grads, state)
+            grads = grads if self._clip is None else clipped(grads, self._clip)
+            self._of_step[step].apply(leaves, grads, state)
         self._remember(jobs, fits[0].slot, state)
         return tree.unstack(tree.transform(Tensor.detach, params), len(jobs))
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedsim.learn.optimiser import SGD, Adam, build
+from fedsim.learn.optimiser import SGD, Adam, build, clipped, over_steps
 
 SHAPES = [(4, 3), (3,)]
 THEIRS = {
@@ -63,3 +63,42 @@ def test_the_scenarios_names():
     assert build("adam", 0.1, 0.2, 0.0) == Adam(0.1, 0.2)
     assert build("sgd", 0.1, 0.2, 0.3) == SGD(0.1, 0.2, 0.3)
     assert "first" not in SGD(0.1).start({"w": torch.zeros(1, 2)}, 1)  # no momentum, nothing to remember
+
+
+@pytest.mark.parametrize(("name", "decay", "momentum"), CASES)
+@pytest.mark.parametrize("lr", [0.02, 1e-6])
+def test_the_learning_rate_falls_as_torchs_cosine_does(name, decay, momentum, lr):
+    steps, theirs = 10, Torch(name, decay, momentum, 0)
+    theirs.optimiser.param_groups[0]["lr"] = lr
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(theirs.optimiser, steps, eta_min=min(1e-5, lr))
+    params = [leaf.unsqueeze(0).clone() for leaf in theirs.start]
+    own = over_steps(build(name, lr, decay, momentum), "cosine", steps)
+    state = own[0].start({"w": params[0], "b": params[1]}, 1)
+    for step in range(steps):
+        assert own[step].lr == pytest.approx(falling.get_last_lr()[0])
+        own[step].apply(params, [pull(0, step, leaf[0]).unsqueeze(0) for leaf in params], state)
+        theirs.step()
+        falling.step()
+    for mine, other in zip(params, theirs.params, strict=True):
+        torch.testing.assert_close(mine[0], other.detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_a_constant_rate_is_the_optimiser_itself():
+    adam = Adam(0.1, 0.2)
+    assert over_steps(adam, "constant", 3) == [adam] * 3
+    assert over_steps(adam, "cosine", 1) == [adam]
+
+
+@pytest.mark.parametrize("limit", [0.5, 3.0, 1e6])
+def test_gradients_are_clipped_by_each_clients_own_norm(limit):
+    g = torch.Generator().manual_seed(0)
+    grads = [torch.randn(3, *shape, generator=g) * torch.tensor([0.01, 1.0, 50.0]).view(-1, *[1] * len(shape))
+             for shape in [*SHAPES, ()]]  # fmt: skip
+    found = clipped(grads, limit)
+    for k in range(3):
+        own = [torch.nn.Parameter(torch.zeros_like(grad[k])) for grad in grads]
+        for one, grad in zip(own, grads, strict=True):
+            one.grad = grad[k].clone()
+        torch.nn.utils.clip_grad_norm_(own, limit)
+        for mine, one in zip(found, own, strict=True):
+            torch.testing.assert_close(mine[k], one.grad)

@@ -1,0 +1,57 @@
+"""EvolveGCN-H (Pareja et al., AAAI 2020, section 3.3): weights evolve by a summary of the vertices.
+
+    s = h p / ‖p‖;  I = (h[top] ⊙ tanh(s[top]))ᵀ,  top: the H vertices of the largest s, as many as W has columns
+
+A graph of fewer vertices repeats the last of them; one of none has a summary of zeros.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedsim.data.graph import csr
+from fedsim.learn import layout, ops
+from fedsim.learn.evolving import Evolving
+from fedsim.learn.layout import Matrix
+from fedsim.learn.model import fan_in
+from fedsim.learn.products import product
+
+
+@dataclass(frozen=True)
+class EvolveGCNH(Evolving):
+    """Equal scores count in the order of the vertices."""
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return one vector p (F,) more, `scorer`."""
+        return super().layer_init(inputs, outputs, generator) | {"scorer": fan_in(inputs, generator, (inputs,))}
+
+    def pools(self):
+        """The summary is one of a graph."""
+        return True
+
+    def summary(self, params, h, graph):
+        """Return the summary (K, F, H), differentiable in h and in p."""
+        direction = params["scorer"] / params["scorer"].norm(dim=1, keepdim=True)
+        score = ops.linear(h, direction.unsqueeze(2), graph)
+        taken = chosen(score.detach().squeeze(1), params["weight"].shape[2], graph)
+        dense = h.to_dense() if h.layout == torch.sparse_csr else h
+        rows = product(dense * torch.tanh(score), taken)
+        return rows.view(len(params["weight"]), -1, dense.shape[1]).mT
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """The scores and their products too."""
+        return super().layer_flops(vertices, edges, nonzeros, inputs, outputs) + 3.0 * nonzeros + vertices
+
+
+def chosen(score: torch.Tensor, count: int, graph) -> Matrix:
+    """Return the matrix (K · count, N) that takes each client's vertices of the largest scores (N,), best first."""
+    clients, n = len(graph["sizes"]), len(score)
+    order = torch.argsort(score, descending=True, stable=True)
+    order = order[torch.argsort(graph["client"][order], stable=True)]
+    sizes = graph["sizes"].unsqueeze(1)
+    place = torch.minimum(torch.arange(count, device=score.device).unsqueeze(0), (sizes - 1).clamp(min=0))
+    filled = (sizes > 0).expand(clients, count).flatten()
+    column = order[((sizes.cumsum(0) - sizes) + place).flatten()[filled]]
+    crow = torch.cat([filled.new_zeros(1).int(), filled.cumsum(0).int()])
+    rows = csr(crow, column.int(), torch.ones(len(column), dtype=score.dtype, device=score.device), (len(filled), n))
+    return Matrix(rows, layout.transposed(rows))

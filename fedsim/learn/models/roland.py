@@ -1,0 +1,124 @@
+"""ROLAND (You, Du and Leskovec, KDD 2022): message passing whose every layer keeps a state of each vertex.
+
+    m = σ(norm((AGG(h) + delta) W));  s = update(m, s before);  h = s
+
+`update` is one of
+- gru: z = σ([m, s] W_z + b_z), r = σ([m, s] W_r + b_r), c = tanh([m, r ⊙ s] W_c + b_c), s ← z ⊙ s + (1 - z) ⊙ c;
+- moving_average: s ← ρ s + (1 - ρ) m, with ρ = `keep`, or of each vertex, by its degrees d: Σ d before / Σ d by now;
+- mlp: s ← relu([m, s] A + a) B + b.
+
+norm is over each client's vertices of the graph at hand, in evaluation too (`convolution.batch_norm`), or + b.
+It models no features of edges, no residual links and no layers before or behind the message passing but one linear
+classifier.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from fedsim.learn import layout, ops
+from fedsim.learn.convolution import Norm, batch_norm, convolve
+from fedsim.learn.model import fan_in, glorot
+from fedsim.learn.recurrent import Activation, Recurrent, activate, unit_length
+from fedsim.units import Fraction
+
+
+@dataclass(frozen=True)
+class Roland(Recurrent):
+    """Glorot weights in the convolutions; updates drawn as `torch.nn.Linear` does."""
+
+    convolution: Literal["gcn", "gat"] = "gcn"  # the message passing; gat takes no corrections
+    norm: Norm = "sym"  # of the sums over neighbours and oneself, in gcn
+    update: Literal["gru", "moving_average", "mlp"] = "gru"
+    keep: Fraction | None = None  # what a moving average keeps of the past; none: by the degrees, as in the original
+    activation: Activation = "selu"
+    normalise: Literal["batch", "none"] = "batch"
+    unit: bool = True  # give embeddings the length 1; states keep theirs
+
+    def layer_init(self, inputs, outputs, generator):
+        """Return weight (F, H); bias (H,), or scale and shift (H,); what attends (H,); and what updates."""
+        params = {"weight": glorot(inputs, outputs, generator)}
+        if self.convolution == "gat":
+            params |= {end: glorot(1, outputs, generator, (outputs,)) for end in ("source", "target")}
+        if self.normalise == "batch":
+            params |= {"scale": torch.ones(outputs), "shift": torch.zeros(outputs)}
+        else:  # where the mean is taken off, a bias would have no gradient but rounding, which Adam makes steps of
+            params["bias"] = torch.zeros(outputs)
+        both = {"gru": (("gates", 2), ("candidate", 1)), "mlp": (("mix", 1),), "moving_average": ()}
+        for name, times in both[self.update]:
+            params[name] = fan_in(2 * outputs, generator, (2 * outputs, times * outputs))
+            params[f"{name}_bias"] = fan_in(2 * outputs, generator, (times * outputs,))
+        if self.update == "mlp":
+            params["out"] = fan_in(outputs, generator, (outputs, outputs))
+            params["out_bias"] = fan_in(outputs, generator, (outputs,))
+        return params
+
+    def layer_state(self, features):
+        """One more number where a vertex's degrees are summed up."""
+        return self.hidden + self.counts()
+
+    def counts(self) -> bool:
+        """Whether degrees decide what is kept."""
+        return self.update == "moving_average" and self.keep is None
+
+    def pools(self):
+        """A batch is one graph."""
+        return self.normalise == "batch"
+
+    def delta_widths(self, features, classes):
+        """Every layer's inputs, where sums can be corrected."""
+        return [] if self.convolution == "gat" else self.widths(features, classes)[:-1]
+
+    def layer(self, params, h, graph):
+        """Pass messages, then update each vertex's state by its message."""
+        message, state = self.message(params, h, graph), graph["state"]
+        if self.update == "gru":
+            return gru(params, message, state, graph)
+        if self.update == "mlp":
+            mixed = ops.linear(torch.cat([message, state], 1), params["mix"], graph, params["mix_bias"])
+            return ops.linear(torch.relu(mixed), params["out"], graph, params["out_bias"])
+        if not self.counts():
+            return self.keep * state + (1 - self.keep) * message
+        before = state[:, -1:]
+        total = before + (layout.of(graph).degree - 1).unsqueeze(1)
+        share = before / total.clamp(min=1)
+        return torch.cat([share * state[:, :-1] + (1 - share) * message, total], 1)
+
+    def message(self, params, h, graph):
+        """Return what reaches each vertex: (N, H)."""
+        if self.convolution == "gcn":
+            moved = convolve(h, params["weight"], graph, self.norm)
+        else:
+            moved = self.attended(params, h, graph)
+        if self.normalise == "batch":
+            moved = batch_norm(moved, params["scale"], params["shift"], graph)
+        else:
+            moved = moved + ops.by_row(params["bias"], graph)
+        return activate(moved, self.activation)
+
+    def attended(self, params, h, graph):
+        """Return the mean of h W that attention weighs.  Raises ValueError where it is to be corrected."""
+        if "delta" in graph:
+            raise ValueError("delta: attention is no sum that could be corrected; choose convolution: gcn")
+        moved = ops.linear(h, params["weight"], graph)
+        ends = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
+        return ops.attend(moved, ends[:, 0], ends[:, 1], graph)
+
+    def output(self, h):
+        """Return the last states, of length 1 if `unit`."""
+        return unit_length(h) if self.unit else h
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """The convolution, ten operations a value of what follows, and the update's products."""
+        attention = 4.0 * vertices * outputs + 6.0 * (edges + vertices) if self.convolution == "gat" else 0.0
+        products = {"gru": 12.0, "mlp": 6.0, "moving_average": 0.0}[self.update] * vertices * outputs**2
+        return 2.0 * nonzeros * outputs + (2.0 * (edges + vertices) + 10 * vertices) * outputs + attention + products
+
+
+def gru(params, message, state, graph):
+    """Return the states (N, H) after a gated recurrent unit has taken the messages (N, H) in."""
+    gates = ops.linear(torch.cat([message, state], 1), params["gates"], graph, params["gates_bias"])
+    kept, reset = torch.sigmoid(gates).chunk(2, dim=1)
+    fresh = ops.linear(torch.cat([message, reset * state], 1), params["candidate"], graph, params["candidate_bias"])
+    return kept * state + (1 - kept) * torch.tanh(fresh)
