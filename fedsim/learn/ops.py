@@ -23,6 +23,7 @@ from fedsim.learn.products import by_client, product, times
 GOLDEN = -7046029254386353131
 MIX_1 = -4658895280553007687
 MIX_2 = -7723592293110705685
+MATRICES = {"sym": "symmetric", "mean": "average", "sum": "total"}
 
 
 def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) -> Tensor:
@@ -51,8 +52,7 @@ def propagate(h: Tensor, graph: Graph, norm: str = "sym") -> Tensor:
     `sym` adds self-loops and weighs by D^-1/2 on both sides (GCN), `mean` averages over neighbours (SAGE), `sum`
     adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.
     """
-    derived = layout.of(graph)
-    return product(h, {"sym": derived.symmetric, "mean": derived.average, "sum": derived.total}[norm])
+    return product(h, getattr(layout.of(graph), MATRICES[norm]))
 
 
 class _Attend(torch.autograd.Function):
