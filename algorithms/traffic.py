@@ -4,10 +4,11 @@ For studies of time and bytes with very many clients, where no model is needed. 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from fedsim.algorithm import Algorithm
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.units import Bytes
 
 
@@ -32,11 +33,11 @@ class Traffic(Algorithm):
 
     def download(self, state, client, step):
         """Send as many bytes as wanted."""
-        return {"ballast": Spec((self.down,), "uint8")}
+        return ballast(self.down)
 
     def work(self, job):
         """Send as many bytes as wanted."""
-        return {"ballast": Spec((self.up,), "uint8")}
+        return ballast(self.up)
 
     def update(self, state, replies, step):
         """Count the round."""
@@ -44,8 +45,18 @@ class Traffic(Algorithm):
 
     def share(self, state):
         """Send as much to a peer as a client uploads."""
-        return {"ballast": Spec((self.up,), "uint8"), **super().share(state)}
+        return {**ballast(self.up), **super().share(state)}
 
     def flops(self, job):
         """Return what a job takes."""
         return self.operations
+
+    def server_flops(self, state, replies, step):
+        """Return a multiply-add for every other byte, as everywhere, without a look at each reply."""
+        return len(replies) * self.up / 2
+
+
+@lru_cache
+def ballast(nbytes: int) -> Tree:
+    """Return a tree of so many bytes, the same one each time: what a whole cohort is sent is measured once."""
+    return {"ballast": Spec((nbytes,), "uint8")}

@@ -95,7 +95,9 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 2:
+        print(__doc__)
+    elif len(sys.argv) > 2:
         what, begun, *given = sys.argv[1:]
         print(json.dumps({"measured": measured, "waiting": waiting}[what](float(begun), *given)))
     else:

@@ -11,7 +11,8 @@ state dicts by the same numbers of vertices; it knows no network.  Both keep eac
 The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a vertex are
 its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 vertices, for a GCN 64-64-10.
 Nothing is scored, since the loop scores nothing.  Rounds are taken in turn in one process, after enough of them that
-nearly every client has been met; the median is printed, and the models must agree to 1e-4 at the end.
+nearly every client has been met; the median is printed, and the models must agree to 1e-4 at the end, with `--ragged`
+to 1e-3: where a gradient is nothing but rounding Adam makes a whole step of it, and there are more such weights.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from fedsim.run import build
 from fedsim.scenario import Scenario
 
 RATE = 0.01
-TOLERANCE = 1e-4
+TOLERANCE, RAGGED_TOLERANCE = 1e-4, 1e-3
 NEVER = "1000000000 updates"
 
 
@@ -119,8 +120,9 @@ def main() -> None:
         print(f"{name:24}{took * 1e3:10.2f}{len(cohort) / took:12.0f}{took / mine:8.1f}")
     gap = apart(to_state_dict(world.server.state["model"]), weights)
     print(f"\nthe models differ by {gap:.1e} after {warm + options.rounds} rounds")
-    if gap > TOLERANCE:
-        raise SystemExit(f"that is more than {TOLERANCE}")
+    most = RAGGED_TOLERANCE if options.ragged else TOLERANCE
+    if gap > most:
+        raise SystemExit(f"that is more than {most}")
 
 
 if __name__ == "__main__":

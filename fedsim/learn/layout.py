@@ -17,7 +17,7 @@ from fedsim.data.graph import ABSENT_IS_ZERO, Graph, csr, under, vertex_keys
 
 
 class Matrix(NamedTuple):
-    """A constant sparse matrix and its transpose, each as CSR."""
+    """A constant sparse matrix and its transpose, each as CSR; one and the same where it is symmetric."""
 
     rows: Tensor
     columns: Tensor
@@ -221,7 +221,8 @@ class Layout:
         else:
             value = 1 / degree[target] if norm == "mean" else torch.ones_like(target, dtype=torch.float32)
         rows = csr(_crow(target, n), source.int(), value, (n, n))
-        return Matrix(rows, transposed(rows))
+        columns = transposed(rows)
+        return Matrix(rows, rows if _equal(rows, columns) else columns)
 
 
 def of(graph: Graph) -> Layout:
@@ -313,7 +314,10 @@ def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
     """Join matrices along the diagonal."""
-    return Matrix(_blocks([matrix.rows for matrix in matrices]), _blocks([matrix.columns for matrix in matrices]))
+    rows = _blocks([matrix.rows for matrix in matrices])
+    if all(matrix.rows is matrix.columns for matrix in matrices):
+        return Matrix(rows, rows)
+    return Matrix(rows, _blocks([matrix.columns for matrix in matrices]))
 
 
 def _blocks(blocks: Sequence[Tensor], *, stacked: bool = False) -> Tensor:
@@ -354,6 +358,11 @@ def _crow(index: Tensor, n: int) -> Tensor:
     crow = torch.zeros(n + 1, dtype=torch.int32, device=index.device)
     crow[1:] = torch.bincount(index, minlength=n).cumsum(0)
     return crow
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    parts = ((each.crow_indices(), each.col_indices(), each.values()) for each in (one, other))
+    return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
 
 
 def transposed(matrix: Tensor) -> Tensor:
