@@ -3,8 +3,9 @@
 A graph holds `x` (N, F) float32, dense or sparse CSR; `edges` (2, E) int64, source over target, both directions
 of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` (N,); `client` (N,) int64, sorted,
 whose each vertex is; `sizes` (K,) int64.  A dict and not a `torch_geometric.data.Data`, because it travels, is
-hashed and is joined with others.  It models one static graph of one period: no edge weights, no edge features,
-no timestamps.
+hashed and is joined with others.  It models one static graph of one period: no edge weights, no edge features.
+A snapshot of a graph that changes has further keys for its vertices (`VERTEX_KEYS`), and a whole graph that changes
+those of `fedsim.data.temporal`; neither are there where nothing changes.
 """
 
 from collections.abc import Sequence
@@ -29,15 +30,37 @@ class Graph(TypedDict):
     client: Tensor
     sizes: Tensor
     seed: NotRequired[Tensor]
+    vertex: NotRequired[Tensor]  # (N,) int64: numbers in the whole graph
+    changed: NotRequired[Tensor]  # (N,) bool: own edges or features differ from the period before
+    arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
+    since: NotRequired[Tensor]  # these and the next: see fedsim.data.temporal
+    until: NotRequired[Tensor]
+    span: NotRequired[Tensor]
+    born: NotRequired[Tensor]
+    frames: NotRequired[Tensor]
+    framed: NotRequired[Tensor]
+    bins: NotRequired[Tensor]
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
+
+
+VERTEX_KEYS = ("vertex", "changed")  # of a graph's own vertices, where it has them
 
 
 @dataclass(frozen=True)
 class Period:
-    """One stretch of a client's stream: its number from 0, and the graph that the client holds in it."""
+    """One stretch of a client's stream: its number from 0, and the graph that the client holds in it.
+
+    `ahead`: graphs of later periods that the observer scores in place of this one for the splits val and test; the
+    client never sees them.
+    """
 
     number: int
     graph: Graph
+    ahead: tuple[Graph, ...] = ()
+
+    def scored(self, split: str) -> tuple[Graph, ...]:
+        """Return the graphs on which that split is scored."""
+        return self.ahead if self.ahead and split != "train" else (self.graph,)
 
     @property
     def examples(self) -> int:
@@ -126,8 +149,15 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
     number[rows] = torch.arange(len(rows))
     edges = number[graph["edges"]]
     edges = edges[:, (edges >= 0).all(0)]
-    masks = [graph[name][rows] for name in ("train", "val", "test")]
-    return graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    return part(graph, rows, edges)
+
+
+def part(graph: Graph, rows: Tensor, edges: Tensor) -> Graph:
+    """Return these vertices of a graph as one client's, with what belongs to each of them and these edges."""
+    masks = [graph[name][rows] for name in ("train", "val", "test")]  # type: ignore[literal-required]
+    own = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    more = {name: graph[name][rows] for name in VERTEX_KEYS if name in graph}  # type: ignore[literal-required]
+    return Graph(**{**own, **more}) if more else own
 
 
 def to_device(graph: Graph, device: str) -> Graph:
