@@ -8,7 +8,7 @@ A snapshot of a graph that changes has further keys for its vertices (`VERTEX_KE
 those of `fedsim.data.temporal`; neither are there where nothing changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
@@ -154,17 +154,30 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
 
 def part(graph: Graph, rows: Tensor, edges: Tensor) -> Graph:
     """Return these vertices of a graph as one client's, with what belongs to each of them and these edges."""
-    masks = [graph[name][rows] for name in ("train", "val", "test")]  # type: ignore[literal-required]
+    masks = [graph[name][rows] for name in ("train", "val", "test")]
     own = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
     more = {name: graph[name][rows] for name in VERTEX_KEYS if name in graph}  # type: ignore[literal-required]
-    return Graph(**{**own, **more}) if more else own
+    return with_keys(own, more) if more else own
 
 
-def to_device(graph: Graph, device: str) -> Graph:
-    """Return the graph on that device; the same graph where it is there already."""
+def to_device(graph: Graph, device: str, moved: dict[int, Tensor] | None = None) -> Graph:
+    """Return the graph on that device; the same graph where it is there already.
+
+    With `moved`, which is filled, graphs that share tensors share them there too; it must not outlive the originals.
+    """
     if graph["y"].device == torch.device(device):
         return graph
-    return Graph(**{name: value.to(device) for name, value in graph.items() if name != "layout"})  # type: ignore[typeddict-item, attr-defined, no-any-return]
+    there = {} if moved is None else moved
+    own: dict[str, Any] = {name: value for name, value in graph.items() if name != "layout"}
+    for value in own.values():
+        if id(value) not in there:
+            there[id(value)] = value.to(device)
+    return with_keys(Graph(**own), {name: there[id(value)] for name, value in own.items()})  # type: ignore[typeddict-item]
+
+
+def with_keys(graph: Graph, keys: Mapping[str, Tensor]) -> Graph:
+    """Return the same graph with some keys more, or others in their place."""
+    return Graph(**{**graph, **keys})  # type: ignore[typeddict-item]
 
 
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:

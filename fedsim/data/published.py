@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from fedsim.data.dataset import undirected
-from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth
+from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth, with_keys
 from fedsim.errors import UserError
 
 PATIENCE = 20.0  # seconds without a byte before a download is given up
@@ -166,7 +166,7 @@ def _save(path: Path, graph: Graph) -> None:
         parts["shape"] = np.array(x.shape)
     else:
         parts["x"] = x.numpy()
-    np.savez(path, **parts)  # type: ignore[arg-type]
+    np.savez(path, **parts)
 
 
 def _load(path: Path) -> Graph:
@@ -175,4 +175,4 @@ def _load(path: Path) -> Graph:
     dense = "x" in part
     x = part["x"] if dense else csr(part["crow"], part["column"], part["value"], part["shape"].tolist())
     graph = graph_of(x, part["edges"], part["y"], *(part[name] for name in MASKS))
-    return Graph(**{**graph, **{name: part[name] for name in IN_TIME if name in part}})
+    return with_keys(graph, {name: part[name] for name in IN_TIME if name in part})

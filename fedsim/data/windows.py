@@ -29,7 +29,7 @@ def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
     count = max(1, math.ceil((end - start) / step))
     latest = float(graph["since"].max()) if len(graph["since"]) else start
     count += latest >= start + count * step  # what happens at the very end is in a window that begins there
-    return start + step * torch.arange(count + 1, dtype=torch.float64)
+    return torch.arange(count + 1, dtype=torch.float64).mul_(step).add_(start)
 
 
 def snapshots_of(graph: Graph, bounds: Tensor, window: int = 1) -> list[Graph]:
@@ -115,8 +115,8 @@ def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t:
     if t == 0:
         return torch.ones(n, dtype=torch.bool)
     moved = torch.from_numpy(owners[t] != owners[t - 1])
-    inner = [_inside(snapshots[at]["edges"], torch.from_numpy(owners[at])) for at in (t - 1, t)]
-    return moved | ends_of_changes(*inner, n) | refeatured(snapshots[t - 1], now)
+    before, after = (_inside(snapshots[at]["edges"], torch.from_numpy(owners[at])) for at in (t - 1, t))
+    return moved | ends_of_changes(before, after, n) | refeatured(snapshots[t - 1], now)
 
 
 def _inside(edges: Tensor, owner: Tensor) -> Tensor:

@@ -4,6 +4,8 @@ When periods reach clients it also scores the models of that moment on them alon
 prequential rows, of test-then-train (Gama, Sebastiao and Rodrigues, "On evaluating stream learning algorithms",
 Machine Learning 90, 2013), here one value a period.
 
+A period that says which later graphs it is scored on (`Period.ahead`) is scored on these, except for the split train.
+
 It costs no simulated time and sends nothing.  Two models can be scored: `global`, the parameters that the server
 would have the client predict with, and `local`, those that the client's last finished job left it with.  All graphs
 are scored in one computation: with one set of parameters where all clients share it, with stacked ones otherwise.
@@ -106,7 +108,7 @@ class Evaluator:
         pairs = [
             (client, period, period.number)
             for client, period in arrived
-            if any(len(self._task.targets(period.graph, split)) for split in self._splits)
+            if any(len(self._task.targets(graph, split)) for split in self._splits for graph in period.scored(split))
         ]
         if pairs:
             clients = dict.fromkeys(client for client, _, _ in pairs)
@@ -160,7 +162,8 @@ class Evaluator:
         """Join each client's distinct graphs once; periods that differ in their masks only share one."""
         own: dict[int, dict[int, Graph]] = {}
         for client, period, _ in pairs:
-            own.setdefault(client, {}).setdefault(id(period.graph["edges"]), period.graph)
+            for graph in (graph for split in self._splits for graph in period.scored(split)):
+                own.setdefault(client, {}).setdefault(id(graph["edges"]), graph)
         parts = [part for client, graphs in own.items() for part in self._parts(client, graphs, shared)]
         lengths = {(client, base): len(graph["y"]) for client, graphs in own.items() for base, graph in graphs.items()}
         starts = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))  # one more: the end
@@ -172,12 +175,13 @@ class Evaluator:
     def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, int], int]) -> tuple[Tensor, Tensor]:
         """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
         parts = [
-            self._task.targets(period.graph, split) + starts[client, id(period.graph["edges"])]
+            [self._task.targets(graph, split) + starts[client, id(graph["edges"])] for graph in period.scored(split)]
             for client, period, _ in pairs
         ]
-        counts = torch.tensor([len(part) for part in parts], device=parts[0].device)
+        rows = torch.cat([part for one in parts for part in one])
+        counts = torch.tensor([sum(map(len, one)) for one in parts], device=rows.device)
         owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
-        return torch.cat(parts), owner
+        return rows, owner
 
     def _parts(self, client: int, graphs: dict[int, Graph], shared: bool) -> list[Graph]:
         """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
