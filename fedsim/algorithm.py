@@ -88,7 +88,7 @@ class Algorithm(ABC):
     """
 
     task: Task
-    overview: Overview | None
+    overview: Overview | None = None
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update

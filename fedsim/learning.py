@@ -83,6 +83,9 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     _settle(scenario.threads)
     device = choose_device(scenario.device)
     made = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
+    if not made.classes and scenario.task.name == "node_classification":
+        told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
+        raise ScenarioError([Problem("data.dataset", told)])
     if made.overview is None:
         _log_orders(made.periods)
     model = algorithm.backbone(find.build("model", scenario.model))
