@@ -185,3 +185,10 @@ def test_cut_lets_clients_be_empty_where_they_may() -> None:
     parts = cut(drawn(6, 2, 0), [none, np.array([1, 2])], empty=True)
     assert [len(part["y"]) for part in parts] == [0, 2]
     assert [len(part["y"]) for part in cut(drawn(6, 2, 0), [none], empty=True)] == [0]
+
+
+def test_a_vertex_that_comes_without_an_edge_has_changed() -> None:
+    graph = graph_of_stretches([(0, 1, 0.0, np.inf)], 3, span=(0.0, 3.0), born=np.array([0.0, 0.0, 1.0]))
+    snapshots = snapshots_of(graph, bounds_of(graph, 3, None))
+    assert [snapshot["arrived"].tolist() for snapshot in snapshots] == [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
+    assert [seeds.tolist() for seeds in Overview(snapshots, []).seeds] == [[0, 1], [2], []]
