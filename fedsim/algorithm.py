@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedsim.data.graph import Graph
+    from fedsim.data.temporal import Overview
     from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
@@ -80,9 +81,14 @@ class Reply:
 
 
 class Algorithm(ABC):
-    """A federated algorithm; `task` is bound once, before the run starts, by `bind`."""
+    """A federated algorithm; `task` is bound once, before the run starts, by `bind`.
+
+    So is `overview`: the whole graph at all times and who owns which vertex, for servers that are taken to know it;
+    None where the graph does not change.
+    """
 
     task: Task
+    overview: Overview | None = None
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
@@ -124,6 +130,13 @@ class Algorithm(ABC):
         """Return the parameters that the client's last job left it with, or the predictor where there was none."""
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
+
+    def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
+        """Return the graph with what the client knows of its vertices beside it, such as the states of a recurrent model.
+
+        Where an algorithm overrides this only each client's latest period is scored: what it knows is of now.
+        """
+        return graph
 
     def share(self, state: State) -> Tree:
         """Return what travels between peers (gossip), and between edge aggregators and the cloud."""
@@ -168,7 +181,8 @@ def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     return sum(leaf * (weight / total) for leaf, weight in zip(trees, weights, strict=True))
 
 
-def bind(algorithm: Algorithm, task: Task) -> Algorithm:
-    """Give the algorithm its task; the one time that a frozen algorithm is written to."""
+def bind(algorithm: Algorithm, task: Task, overview: Overview | None = None) -> Algorithm:
+    """Give the algorithm its task and what the server overlooks; the one time that a frozen algorithm is written to."""
     object.__setattr__(algorithm, "task", task)
+    object.__setattr__(algorithm, "overview", overview)
     return algorithm

@@ -7,20 +7,24 @@ import ctypes
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from fedsim import check, find
 from fedsim.algorithm import Algorithm, bind
-from fedsim.data.graph import Period, to_device
+from fedsim.data.graph import Graph, Period, to_device
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_edges, fewer_features
-from fedsim.data.split import SplitOptions
+from fedsim.data.split import SplitOptions, classes_of
 from fedsim.data.stream import Stream
+from fedsim.data.temporal import Overview, owners_of
+from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
@@ -77,11 +81,15 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     assert scenario.model is not None
     _settle(scenario.threads)
     device = choose_device(scenario.device)
-    periods, features, classes = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
-    _log_orders(periods)
+    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
+    if not made.classes and scenario.task.name == "node_classification":
+        told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
+        raise ScenarioError([Problem("data.dataset", told)])
+    if made.overview is None:
+        _log_orders(made.periods)
     model = algorithm.backbone(find.build("model", scenario.model))
-    task = bind_model(find.build("task", scenario.task), model, features, classes, scenario.seed, device)
-    bind(algorithm, task)
+    task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
+    bind(algorithm, task, made.overview)
     training = scenario.training
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
@@ -89,7 +97,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), periods)
+    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods)
 
 
 def versions() -> Mapping[str, str]:
@@ -109,23 +117,62 @@ def choose_device(name: str) -> str:
     return name
 
 
+class Prepared(NamedTuple):
+    """Every client's periods, the width of the features, the number of classes, and what a server may overlook."""
+
+    periods: list[list[Period]]
+    features: int
+    classes: int
+    overview: Overview | None
+
+
 @lru_cache(maxsize=PREPARED)
-def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) -> tuple[list[list[Period]], int, int]:
-    """Return every client's periods, the width of the features, and the number of classes."""
+def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) -> Prepared:
+    """Return what there is to learn from, of one description of the data; everything on the device but the overview."""
     data = json.loads(data_key)
     rng = Streams(seed)
     graph = find.build("dataset", Part.model_validate(data["dataset"])).load(root, seed)
     partition = find.build("partition", Part.model_validate(data["partition"]))
-    graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
-    keep, own_split = data["keep"], data["split"]
-    graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
     stream = find.build("stream", Part.model_validate(data["stream"]))
+    keep, own_split = data["keep"], data["split"]
     split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"])
-    periods = [
-        [Period(period.number, to_device(period.graph, device)) for period in own]
-        for own in stream.prepare(graphs, split, rng)
+    snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
+    if snapshots is not None:
+        owned = partition.follow(snapshots, clients, rng("data.partition"))
+        periods = stream.prepare_snapshots(snapshots, owned, split, rng)
+        overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned])
+        width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
+        return Prepared(_placed(periods, device), width, classes, overview)
+    if "since" in graph:
+        graph = flattened(graph)
+    graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
+    graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
+    periods = stream.prepare(graphs, split, rng)
+    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), None)
+
+
+def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
+    """Return a whole graph that changes with less of it, the same entries and edges at all times."""
+    if "bins" in graph and keep["features"] < 1:
+        told = "features that tell degrees cannot be thinned; thin the edges, or leave it out"
+        raise ScenarioError([Problem("data.keep.features", told)])
+    (graph,) = fewer_edges(fewer_features([graph], keep["features"], rng), keep["edges"], rng)
+    return graph
+
+
+def _placed(periods: Sequence[Sequence[Period]], device: str) -> list[list[Period]]:
+    moved: dict[int, torch.Tensor] = {}
+    return [
+        [
+            Period(
+                one.number,
+                to_device(one.graph, device, moved),
+                tuple(to_device(graph, device, moved) for graph in one.ahead),
+            )
+            for one in own
+        ]
+        for own in periods
     ]
-    return periods, int(graph["x"].shape[1]), stream.heads(graphs)
 
 
 def _keep_freed_memory() -> None:

@@ -5,10 +5,11 @@ of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` 
 whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is scored on are `pairs` (2, P) int64,
 `links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  A dict and not a
 `torch_geometric.data.Data`, because it travels, is hashed and is joined with others.  It models one static graph of
-one period: no edge weights, no edge features, no timestamps.
+one period: no edge weights, no edge features.  A snapshot of a graph that changes has further keys for its vertices
+(`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`; neither are there where nothing changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
@@ -41,6 +42,15 @@ class Graph(TypedDict):
     delta: NotRequired[Tensor]  # (N, F) float: delta1, delta2, … of the layer that looks at the graph
     delta1: NotRequired[Tensor]  # (N, F_1) float: what layer 1 adds to its sums over neighbours; absent: zeros
     delta2: NotRequired[Tensor]  # (N, F_2) float: the same for layer 2, and so on; absent: zeros
+    changed: NotRequired[Tensor]  # (N,) bool: own edges or features differ from the period before
+    arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
+    since: NotRequired[Tensor]  # these and the next: see fedsim.data.temporal
+    until: NotRequired[Tensor]
+    span: NotRequired[Tensor]
+    born: NotRequired[Tensor]
+    frames: NotRequired[Tensor]
+    framed: NotRequired[Tensor]
+    bins: NotRequired[Tensor]
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
 
 
@@ -55,10 +65,19 @@ def vertex_keys(graph: Graph) -> list[str]:
 
 @dataclass(frozen=True)
 class Period:
-    """One stretch of a client's stream: its number from 0, and the graph that the client holds in it."""
+    """One stretch of a client's stream: its number from 0, and the graph that the client holds in it.
+
+    `ahead`: graphs of later periods that the observer scores in place of this one for the splits val and test; the
+    client never sees them.
+    """
 
     number: int
     graph: Graph
+    ahead: tuple[Graph, ...] = ()
+
+    def scored(self, split: str) -> tuple[Graph, ...]:
+        """Return the graphs on which that split is scored."""
+        return self.ahead if self.ahead and split != "train" else (self.graph,)
 
     @property
     def examples(self) -> int:
@@ -150,16 +169,35 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
     number[rows] = torch.arange(len(rows))
     edges = number[graph["edges"]]
     edges = edges[:, (edges >= 0).all(0)]
+    return part(graph, rows, edges)
+
+
+def part(graph: Graph, rows: Tensor, edges: Tensor) -> Graph:
+    """Return these vertices of a graph as one client's, with what belongs to each of them and these edges."""
     masks = [graph[name][rows] for name in ("train", "val", "test")]
-    part = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
-    return Graph(**{**part, **{key: graph[key][rows] for key in vertex_keys(graph)}})  # type: ignore[typeddict-item, literal-required]
+    own = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    more = {name: graph[name][rows] for name in vertex_keys(graph)}  # type: ignore[literal-required]
+    return with_keys(own, more) if more else own
 
 
-def to_device(graph: Graph, device: str) -> Graph:
-    """Return the graph on that device; the same graph where it is there already."""
+def to_device(graph: Graph, device: str, moved: dict[int, Tensor] | None = None) -> Graph:
+    """Return the graph on that device; the same graph where it is there already.
+
+    With `moved`, which is filled, graphs that share tensors share them there too; it must not outlive the originals.
+    """
     if graph["y"].device == torch.device(device):
         return graph
-    return Graph(**{name: value.to(device) for name, value in graph.items() if name != "layout"})  # type: ignore[typeddict-item, attr-defined, no-any-return]
+    there = {} if moved is None else moved
+    own: dict[str, Any] = {name: value for name, value in graph.items() if name != "layout"}
+    for value in own.values():
+        if id(value) not in there:
+            there[id(value)] = value.to(device)
+    return with_keys(Graph(**own), {name: there[id(value)] for name, value in own.items()})  # type: ignore[typeddict-item]
+
+
+def with_keys(graph: Graph, keys: Mapping[str, Tensor]) -> Graph:
+    """Return the same graph with some keys more, or others in their place."""
+    return Graph(**{**graph, **keys})  # type: ignore[typeddict-item]
 
 
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from fedsim.data.graph import Graph, graph_of, take_rows
+from fedsim.data.graph import Graph, induced, part
+from fedsim.data.windows import merged
 from fedsim.errors import Problem, ScenarioError
 
 
@@ -26,6 +27,19 @@ class Partition(ABC):
 
         Raises ScenarioError where the graph cannot be cut into so many clients.
         """
+
+    def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """Return for each snapshot (of the whole graph) each client's vertices among those that have arrived by then.
+
+        A client may be without any.  Unless a partition says otherwise, vertices are assigned once and for all, on
+        the union of all snapshots: as if whoever assigns knew the future.
+        Raises ScenarioError where the graph cannot be cut into so many clients.
+        """
+        ever = snapshots[-1]["arrived"].nonzero().squeeze(1).numpy()
+        whole = induced(merged(snapshots), ever)
+        lasting = [np.sort(ever[own]) for own in self.assign(whole, clients, rng)]
+        there = [snapshot["arrived"].numpy() for snapshot in snapshots]
+        return [[own[arrived[own]] for own in lasting] for arrived in there]
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:
@@ -62,18 +76,18 @@ def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator
     return owner
 
 
-def cut(graph: Graph, owners: Sequence[np.ndarray]) -> list[Graph]:
+def cut(graph: Graph, owners: Sequence[np.ndarray], *, empty: bool = False) -> list[Graph]:
     """Return every client's induced subgraph, its vertices numbered in the order given.
 
     The same as `induced` client by client, in one pass over the edges, so many clients cost no more than few.
-    Raises ValueError where a client is empty or a vertex has two owners.
+    Raises ValueError where a client is empty (unless it may be) or a vertex has two owners.
     """
     rows = [torch.as_tensor(vertices, dtype=torch.long) for vertices in owners]
     sizes = torch.tensor([len(own) for own in rows])
-    if (sizes == 0).any():
+    if not empty and (sizes == 0).any():
         raise ValueError(f"client {int((sizes == 0).nonzero()[0])} has no vertex")
     every = torch.cat(rows)
-    if int(torch.bincount(every).max()) > 1:
+    if len(every) and int(torch.bincount(every).max()) > 1:
         raise ValueError("a vertex has two owners")
     owner = torch.full((len(graph["y"]),), -1, dtype=torch.long)
     number = torch.zeros_like(owner)
@@ -85,9 +99,4 @@ def cut(graph: Graph, owners: Sequence[np.ndarray]) -> list[Graph]:
     order = source[inside].sort(stable=True).indices
     count = torch.bincount(source[inside], minlength=len(rows))
     edges = torch.split(number[graph["edges"][:, inside][:, order]], count.tolist(), dim=1)
-    return [_own(graph, own, inner.contiguous()) for own, inner in zip(rows, edges, strict=True)]
-
-
-def _own(graph: Graph, rows: torch.Tensor, edges: torch.Tensor) -> Graph:
-    masks = [graph["train"][rows], graph["val"][rows], graph["test"][rows]]
-    return graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
+    return [part(graph, own, inner.contiguous()) for own, inner in zip(rows, edges, strict=True)]

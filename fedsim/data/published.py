@@ -7,6 +7,7 @@ and times of change, so changed data is read anew.  Nothing here is checked agai
 """
 
 import contextlib
+import gzip
 import hashlib
 import http.client
 import importlib.metadata
@@ -28,11 +29,12 @@ import torch
 from torch import Tensor
 
 from fedsim.data.dataset import undirected
-from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth
+from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth, with_keys
 from fedsim.errors import UserError
 
 PATIENCE = 20.0  # seconds without a byte before a download is given up
 MASKS = ("train", "val", "test")
+IN_TIME = ("since", "until", "span", "born", "frames", "framed")  # of a graph that changes (fedsim.data.temporal)
 UNREADABLE = (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile, pickle.UnpicklingError)
 
 
@@ -50,7 +52,8 @@ def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path
     """Return what `read` makes of the raw files, which lie in the folder `raw` under `root` or at `urls` (by name).
 
     `read` is given another root, under which all of them lie in the folder `raw`.
-    An address may be that of a ZIP archive, followed by `#` and the file's path inside it.
+    An address may be that of a ZIP archive, followed by `#` and the file's path inside it, or that of a gzipped file;
+    it is empty where there is none.
     Raises UserError where files are missing and cannot be fetched, or cannot be read.
     """
     folder = root.resolve() / raw
@@ -103,10 +106,15 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
     for name, path in present.items():
         (into / name).symlink_to(path)
     missing = [name for name in urls if name not in present]
+    if any(not urls[name] for name in missing):
+        raise UserError(
+            f"data.dataset: {folder} lacks {', '.join(missing)}, which no address is known for; copy the missing files "
+            "there, or set FEDSIM_DATA to a folder that holds them"
+        )
     for name in missing:
         try:
             _obtain(urls[name], into, name)
-        except (OSError, http.client.HTTPException, zipfile.BadZipFile, KeyError) as error:
+        except (OSError, EOFError, zlib.error, http.client.HTTPException, zipfile.BadZipFile, KeyError) as error:
             raise UserError(
                 f"data.dataset: {folder} lacks {', '.join(missing)}, and {urls[name]} could not be fetched ({error}); "
                 "copy the missing files there, or set FEDSIM_DATA to a folder that holds them"
@@ -115,6 +123,11 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
 
 def _obtain(url: str, into: Path, name: str) -> None:
     address, _, member = url.partition("#")
+    if not member and address.endswith(".gz") and not name.endswith(".gz"):
+        fetch(url, into / f"{name}.gz")
+        with gzip.open(into / f"{name}.gz") as inner, (into / name).open("wb") as file:
+            shutil.copyfileobj(inner, file)
+        return
     if not member:
         fetch(url, into / name)
         return
@@ -146,13 +159,14 @@ def _first(mask: Tensor) -> Tensor:
 
 def _save(path: Path, graph: Graph) -> None:
     x = graph["x"]
-    parts = {name: graph[name].numpy() for name in ("edges", "y", "train", "val", "test")}
+    names = ["edges", "y", *MASKS, *(name for name in IN_TIME if name in graph)]
+    parts = {name: graph[name].numpy() for name in names}  # type: ignore[literal-required]
     if x.layout == torch.sparse_csr:
         parts |= {"crow": x.crow_indices().numpy(), "column": x.col_indices().numpy(), "value": x.values().numpy()}
         parts["shape"] = np.array(x.shape)
     else:
         parts["x"] = x.numpy()
-    np.savez(path, **parts)  # type: ignore[arg-type]
+    np.savez(path, **parts)
 
 
 def _load(path: Path) -> Graph:
@@ -160,4 +174,5 @@ def _load(path: Path) -> Graph:
         part = {name: torch.from_numpy(file[name]) for name in file.files}
     dense = "x" in part
     x = part["x"] if dense else csr(part["crow"], part["column"], part["value"], part["shape"].tolist())
-    return graph_of(x, part["edges"], part["y"], *(part[name] for name in MASKS))
+    graph = graph_of(x, part["edges"], part["y"], *(part[name] for name in MASKS))
+    return with_keys(graph, {name: part[name] for name in IN_TIME if name in part})

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, csr, with_masks
+from fedsim.data.graph import Graph, csr, with_keys, with_masks
 
 Rng = Callable[[str], np.random.Generator]
 
@@ -60,7 +60,9 @@ def _kept(shape: tuple[int, ...], share: float, rng: np.random.Generator) -> Ten
 def _thin_features(graph: Graph, share: float, rng: np.random.Generator) -> Graph:
     x = graph["x"]
     if x.layout != torch.sparse_csr:
-        return Graph(**{**graph, "x": torch.where(_kept(tuple(x.shape), share, rng), x, 0.0)})
+        there = _kept(tuple(x.shape), share, rng)
+        over_time = {"frames": torch.where(there, graph["frames"], 0.0)} if "frames" in graph else {}
+        return with_keys(graph, {"x": torch.where(there, x, 0.0), **over_time})
     kept = _kept((x.values().numel(),), share, rng)
     before = torch.cat([torch.zeros(1, dtype=torch.long), kept.cumsum(0)])  # kept entries before each stored one
     parts = before[x.crow_indices()], x.col_indices()[kept], x.values()[kept]
@@ -71,7 +73,8 @@ def _thin_edges(graph: Graph, share: float, rng: np.random.Generator) -> Graph:
     ends = graph["edges"].sort(dim=0).values
     pairs, number = torch.unique(ends[0] * len(graph["y"]) + ends[1], return_inverse=True)
     kept = _kept((len(pairs),), share, rng)[number]
-    return Graph(**{**graph, "edges": graph["edges"][:, kept]})
+    lives: dict[str, Tensor] = {name: graph[name][kept] for name in ("since", "until") if name in graph}
+    return with_keys(graph, {"edges": graph["edges"][:, kept], **lives})
 
 
 def _thin_labels(graph: Graph, share: float, rng: np.random.Generator) -> Graph:

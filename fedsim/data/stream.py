@@ -60,6 +60,26 @@ class Stream(ABC):
         Raises ScenarioError where the graphs cannot be cut so.
         """
 
+    def snapshots(self, graph: Graph) -> Sequence[Graph] | None:
+        """Return the whole graph at one time after another, or None where the stream takes no account of time.
+
+        Raises ScenarioError where the graph cannot be cut so.
+        """
+        return None
+
+    def prepare_snapshots(
+        self,
+        snapshots: Sequence[Graph],
+        owned: Sequence[Sequence[np.ndarray]],
+        split: SplitOptions,
+        rng: Callable[[str], np.random.Generator],
+    ) -> list[list[Period]]:
+        """Return each client's periods, where there are snapshots: `owned` holds its vertices in each of them.
+
+        Called in place of `prepare`, and under the same rules.
+        """
+        raise TypeError(f"{type(self).__name__} has snapshots, but no way to make periods of them")
+
     @abstractmethod
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.

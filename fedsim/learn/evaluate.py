@@ -4,6 +4,8 @@ When periods reach clients it also scores the models of that moment on them alon
 prequential rows, of test-then-train (Gama, Sebastiao and Rodrigues, "On evaluating stream learning algorithms",
 Machine Learning 90, 2013), here one value a period.
 
+A period that says which later graphs it is scored on (`Period.ahead`) is scored on these, except for the split train.
+
 It costs no simulated time and sends nothing.  Two models can be scored: `global`, the parameters that the server
 would have the client predict with, and `local`, those that the client's last finished job left it with.  All graphs
 are scored in one computation: with one set of parameters where all clients share it, with stacked ones otherwise.
@@ -22,6 +24,7 @@ import simpy
 import torch
 from torch import Tensor
 
+from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import layout, tree
 from fedsim.learn.task import Task
@@ -65,6 +68,7 @@ class Evaluator:
         self._metrics, self._models, self._splits, self._every = metrics, models, splits, every
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
+        self._views = type(world.algorithm).sees is not Algorithm.sees
         self._scored_at = (-1, 0, 0.0)  # version, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
@@ -107,7 +111,7 @@ class Evaluator:
         pairs = [
             (client, period, period.number)
             for client, period in arrived
-            if any(len(self._task.targets(period.graph, split)) for split in self._splits)
+            if any(len(self._task.targets(graph, split)) for split in self._splits for graph in period.scored(split))
         ]
         if pairs:
             clients = dict.fromkeys(client for client, _, _ in pairs)
@@ -147,6 +151,11 @@ class Evaluator:
         self._recorder.extend(Score, {**moment, **columns, **others})
 
     def _plan_of_seen(self, shared: bool, seen: dict[int, int]) -> Plan:
+        if self._views:  # what a client knows of its vertices is of now, and changes with every job
+            latest = [
+                (host.number, host.seen[-1], len(host.seen)) for host in map(self._world.clients.__getitem__, seen)
+            ]
+            return self._make_plan(shared, latest)
         key = (shared, *seen.items())
         if key not in self._plans:
             hosts = [self._world.clients[client] for client in seen]
@@ -159,38 +168,45 @@ class Evaluator:
 
     def _make_plan(self, shared: bool, pairs: list[Pair]) -> Plan:
         """Join each client's distinct graphs once; periods that differ in their masks only share one."""
-        own: dict[int, dict[Base, Period]] = {}
+        own: dict[int, dict[Base, Graph]] = {}
+        numbers: dict[tuple[int, Base], int] = {}  # the period that a graph was met in first
         for client, period, _ in pairs:
-            own.setdefault(client, {}).setdefault(_base(period.graph), period)
+            for graph in (graph for split in self._splits for graph in period.scored(split)):
+                own.setdefault(client, {}).setdefault(_base(graph), graph)
+                numbers.setdefault((client, _base(graph)), period.number)
         parts = [part for client, met in own.items() for part in self._parts(client, met, shared)]
-        first = {(client, base): period for client, met in own.items() for base, period in met.items()}
-        lengths = [self._task.rows(period.graph) for period in first.values()]
+        first = {(client, base): graph for client, met in own.items() for base, graph in met.items()}
+        lengths = [self._task.rows(graph) for graph in first.values()]
         starts = dict(zip(first, accumulate(lengths, initial=0), strict=False))  # one more: the end
         rows = {split: self._rows(split, pairs, starts) for split in self._splits}
-        numbers = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
-        columns = dict(zip(("client", "period", "seen"), numbers.T.copy(), strict=True))
+        table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
+        columns = dict(zip(("client", "period", "seen"), table.T.copy(), strict=True))
         joined = layout.union(parts, shared=shared)
-        vertices = [len(period.graph["y"]) for period in first.values()]
-        of_graph = torch.tensor([period.number for period in first.values()]).repeat_interleave(torch.tensor(vertices))
+        vertices = torch.tensor([len(graph["y"]) for graph in first.values()])
+        of_graph = torch.tensor([numbers[key] for key in first]).repeat_interleave(vertices)
         joined["period"] = of_graph.to(joined["y"].device)
         return Plan(joined, [*own], columns, rows)
 
     def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, Base], int]) -> tuple[Tensor, Tensor]:
         """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
         parts = [
-            self._task.targets(period.graph, split) + starts[client, _base(period.graph)] for client, period, _ in pairs
+            [self._task.targets(graph, split) + starts[client, _base(graph)] for graph in period.scored(split)]
+            for client, period, _ in pairs
         ]
-        counts = torch.tensor([len(part) for part in parts], device=parts[0].device)
+        rows = torch.cat([part for one in parts for part in one])
+        counts = torch.tensor([sum(map(len, one)) for one in parts], device=rows.device)
         owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
-        return torch.cat(parts), owner
+        return rows, owner
 
-    def _parts(self, client: int, periods: dict[Base, Period], shared: bool) -> list[Graph]:
+    def _parts(self, client: int, graphs: dict[Base, Graph], shared: bool) -> list[Graph]:
         """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
 
         Most plans differ from the last one in few clients; but where all have got more, joining twice would cost more.
         """
         met, union = self._own.get(client, ([], None))
-        graphs = {base: period.graph for base, period in periods.items()}
+        if self._views:
+            viewed = [self._view(client, graph) for graph in graphs.values()]
+            return viewed if len(viewed) == 1 or shared else [layout.union(viewed, shared=True)]
         if len(graphs) == 1 or (shared and met != [*graphs]):
             self._own[client] = [*graphs], None
             return [*graphs.values()]
@@ -198,6 +214,9 @@ class Evaluator:
             union = layout.union([*graphs.values()], shared=True)
             self._own[client] = [*graphs], union
         return [union]
+
+    def _view(self, client: int, graph: Graph) -> Graph:
+        return self._world.algorithm.sees(self._world.clients[client].memory, graph)
 
 
 def _base(graph: Graph) -> Base:

@@ -1,0 +1,13 @@
+"""DBLP3: the graph `DBLP3` of `dblp`, under a short name of its own."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsim.data.datasets.dblp import Dblp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dblp3(Dblp):
+    """Co-authorship among 4,257 authors in ten years.  Its file lies under `DBLP3/raw/`."""
+
+    graph: Literal["DBLP3"] = "DBLP3"

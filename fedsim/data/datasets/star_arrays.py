@@ -1,0 +1,51 @@
+"""Labelled graphs in ten years or so, as arrays (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019).
+
+The form in which DBLP3, DBLP5, Brain and Reddit were published and passed on: one NumPy archive of the user's own.
+Snapshot k is the seconds from k to k + 1, so `steps` is the number of snapshots; all vertices are there from the start,
+an edge lives over the snapshots that have it, and features are those of the snapshot.  Adjacencies are read in both
+directions, their weights are not read.  Files that can only be read by running what is in them (pickles) are refused.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedsim.data.graph import Graph
+from fedsim.data.published import prepared
+from fedsim.data.temporal import UNLABELLED, DynamicDataset, recorded
+from fedsim.table import File
+
+
+@dataclass(frozen=True)
+class StarArrays(DynamicDataset):
+    """An archive of `adjs` (T, N, N), `attmats` (N, T, F) and one-hot `labels` (N, C), where zeros mean unlabelled."""
+
+    file: File
+
+    def load(self, root: Path, seed: int) -> Graph:
+        """Return the graph; neither argument matters."""
+        path = self.file.resolve()
+        inner = Path(path.parent.name) / path.name
+        return prepared(path.parent.parent, path.parent.name, {path.name: ""}, lambda above: _read(above / inner))
+
+
+def _read(path: Path) -> Graph:
+    """Return the graph.  Raises ValueError where the arrays do not fit one another, KeyError where one is missing."""
+    with np.load(path, allow_pickle=False) as file:
+        adjacency, features, labels = file["adjs"], file["attmats"], file["labels"]
+    count, vertices = adjacency.shape[0], adjacency.shape[-1]
+    shapes = adjacency.shape, features.shape[:-1], labels.shape[:-1]
+    if adjacency.ndim != 3 or shapes != ((count, vertices, vertices), (vertices, count), (vertices,)):
+        raise ValueError(
+            f"adjs is {adjacency.shape}, attmats {features.shape}, labels {labels.shape}; "
+            "they must be (T, N, N), (N, T, F) and (N, C)"
+        )
+    number, source, target = np.nonzero(adjacency)
+    y = np.where(labels.any(1), labels.argmax(1), UNLABELLED).astype(np.int64)
+    graph = recorded(np.stack([source, target]), number, vertices, count, 1.0, y)
+    frames = torch.from_numpy(np.ascontiguousarray(features.swapaxes(0, 1), dtype=np.float32))
+    return Graph(
+        **{**graph, "x": frames[-1].clone(), "frames": frames, "framed": torch.arange(count, dtype=torch.float64)}
+    )

@@ -1,0 +1,122 @@
+"""A graph that changes, cut into snapshots: one period each, in the order of time.
+
+In period t a client holds all vertices of its own that have been there by then, in the order of their numbers in the
+whole graph, and the edges among them that snapshot t has.  By default a model that was trained on snapshot t is
+validated on the next one and tested on the one after that (live update: You, Du and Leskovec, "ROLAND", KDD 2022, who
+score the next one), so that the last two snapshots are no periods.
+It does not model edges between clients, which are lost, nor periods of different length for different clients.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsim.data.arrivals import Clocked
+from fedsim.data.graph import Graph, Period, with_masks
+from fedsim.data.partition import cut
+from fedsim.data.sparsity import fewer_labels
+from fedsim.data.split import SplitOptions, split_all
+from fedsim.data.temporal import owners_of
+from fedsim.data.windows import bounds_of, by_degree, changed_locally, snapshots_of
+from fedsim.errors import Problem, ScenarioError
+from fedsim.units import Count, Seconds
+
+Rng = Callable[[str], np.random.Generator]
+AHEAD = 2  # snapshots after the one that is trained on: the first validates, the second tests
+
+
+@dataclass(frozen=True)
+class Snapshots(Clocked):
+    """See the module's docstring.
+
+    Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
+    beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
+    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot.
+    """
+
+    steps: Count | None = field(default=None, kw_only=True)  # number of windows
+    step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
+    window: Count = field(default=1, kw_only=True)  # a snapshot has the edges of that many windows, its own the last
+    scored: Literal["ahead", "split"] = field(default="ahead", kw_only=True)  # on which snapshots
+
+    def __post_init__(self) -> None:
+        """Hold that exactly one option says how long a window is."""
+        super().__post_init__()
+        if (self.steps is None) == (self.step is None):
+            raise ValueError("give either 'steps' (how many windows, such as 10) or 'step' (such as '5 d'), not both")
+        if self.step == 0:
+            raise ValueError("step: a window must be longer than zero")
+
+    def snapshots(self, graph: Graph) -> Sequence[Graph]:
+        """Return the snapshots of the whole graph.  Raises ScenarioError where there is nothing to cut."""
+        if "since" not in graph:
+            told = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
+            raise ScenarioError([Problem("data.stream", told)])
+        start, end = graph["span"].tolist()
+        if not end > start:
+            raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
+        found = snapshots_of(graph, bounds_of(graph, self.steps, self.step), self.window)
+        if self.scored == "ahead" and len(found) <= AHEAD:
+            told = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
+            raise ScenarioError([Problem("data.stream", told)])
+        return found
+
+    def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:
+        """Refuse graphs that do not change, by a ScenarioError."""
+        return [[Period(t, graph) for t, graph in enumerate(self.snapshots(graph))] for graph in graphs]
+
+    def prepare_snapshots(
+        self, snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], split: SplitOptions, rng: Rng
+    ) -> list[list[Period]]:
+        """Return each client's periods; `owned` holds each client's vertices for each snapshot."""
+        masks = self._masks(snapshots[-1], split, rng)
+        clients = list(zip(*_cuts(snapshots, owned, masks), strict=True))
+        if self.scored == "split":
+            return [[Period(t, graph) for t, graph in enumerate(own)] for own in clients]
+        return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
+
+    def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
+        """Return who (N,) trains, validates and tests wherever it is there."""
+        if self.scored == "split":
+            (done,) = split_all([whole], split, rng)
+            return [done["train"], done["val"], done["test"]]
+        known, none = whole["y"] >= 0, torch.zeros(len(whole["y"]), dtype=torch.bool)
+        (kept,) = fewer_labels([with_masks(whole, known, known, none)], split.labels, rng)
+        return [kept["train"], kept["val"], none]  # `val` lends its place to all labels, for what lies ahead
+
+
+def _cuts(
+    snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], masks: Sequence[Tensor]
+) -> list[list[Graph]]:
+    """Return for each snapshot each client's graph."""
+    ascending = [[np.sort(own) for own in lists] for lists in owned]
+    owners = [owners_of(lists, len(snapshots[0]["y"])) for lists in ascending]
+    found = []
+    for t, (snapshot, lists) in enumerate(zip(snapshots, ascending, strict=True)):
+        if not snapshot["arrived"].numpy()[owners[t] >= 0].all():
+            raise ValueError(f"a vertex has an owner in snapshot {t}, but has not arrived by then")
+        whole = Graph(**{**with_masks(snapshot, *masks), "changed": changed_locally(snapshots, owners, t)})
+        graphs = cut(whole, lists, empty=True)
+        if "bins" in snapshot:
+            for graph in graphs:
+                graph["x"] = by_degree(snapshot["bins"], graph["edges"], len(graph["y"]))
+        found.append(graphs)
+    return found
+
+
+def _training(t: int, own: Sequence[Graph]) -> Period:
+    """Return period t of a client: its snapshot to train on, the next to validate and the one after to test."""
+    now, following, later = own[t : t + 1 + AHEAD]
+    none = [torch.zeros_like(graph["train"]) for graph in (now, following, later)]
+    return Period(
+        t,
+        with_masks(now, now["train"], none[0], none[0]),
+        (
+            with_masks(following, none[1], following["val"], none[1]),
+            with_masks(later, none[2], none[2], later["val"]),
+        ),
+    )

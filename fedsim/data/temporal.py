@@ -1,0 +1,146 @@
+"""Whole graphs that change: edges that live for a while or occur at one instant, vertices that come, new features.
+
+Such a graph has further keys: `since` and `until` (E,) float64, the seconds from which and until which an entry of
+`edges` is there, one entry for each direction and stretch of life; an event has `until` = `since`, an edge that is
+never removed `until` = infinity.  `span` (2,) is the recording's start and end (s); `born` (N,) the second from which
+a vertex is there, which is its first edge's where the key is missing; `frames` (S, N, F) the features that are in
+force from the seconds `framed` (S,) on, in place of `x`; `bins` (F,) lower bounds of numbers of neighbours, where the
+features are to tell into which of them a vertex's own falls.  It does not model edge weights or features, vertices
+that go away, and labels that change.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fedsim.data.dataset import Dataset
+from fedsim.data.graph import Graph, csr, graph_of
+from fedsim.units import Count
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+UNLABELLED = -1
+
+
+class DynamicDataset(Dataset):
+    """A source of one whole graph that changes; the module's docstring says with which keys."""
+
+
+@dataclass(frozen=True)
+class Featureless(DynamicDataset):
+    """A published graph that comes without features, so they are made up.
+
+    `constant`: `width` ones at every vertex; `degree`: a one-hot code of how many neighbours a vertex has in the
+    snapshot among those that its owner knows of, in bins that double; `onehot`: the vertex's number, as wide as the
+    graph has vertices.
+    """
+
+    features: Literal["constant", "degree", "onehot"] = "constant"
+    width: Count = 32  # of constant features, and the number of bins of degrees
+
+    def load(self, root: Path, seed: int) -> Graph:
+        """Return the graph; the seed does not matter."""
+        graph = self.topology(root)
+        n = len(graph["y"])
+        if self.features == "onehot":
+            own = torch.arange(n)
+            return Graph(**{**graph, "x": csr(torch.arange(n + 1), own, torch.ones(n), (n, n))})
+        if self.features == "degree":  # known once there are snapshots: those of the whole recording tell its future
+            bins = torch.tensor([0, *(2**power for power in range(self.width - 1))])
+            return Graph(**{**graph, "x": torch.zeros(n, self.width), "bins": bins})
+        return Graph(**{**graph, "x": torch.ones(n, self.width)})
+
+    @abstractmethod
+    def topology(self, root: Path) -> Graph:
+        """Return the graph without features.  Raises UserError where it is not to be had."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What a server knows that watches the whole graph: its snapshots, and who owns which vertex (-1: nobody) (N,)."""
+
+    snapshots: Sequence[Graph]
+    owners: Sequence[Ints]
+
+    @cached_property
+    def seeds(self) -> list[Ints]:
+        """The vertices of each snapshot that changed since the one before, edges between clients included."""
+        return [np.flatnonzero(snapshot["changed"].numpy()) for snapshot in self.snapshots]
+
+
+def owners_of(owned: Sequence[Ints], vertices: int) -> Ints:
+    """Return the owner (N,) of every vertex, -1 where there is none, from each client's vertices."""
+    owner = np.full(vertices, -1, dtype=np.int64)
+    for client, own in enumerate(owned):
+        owner[own] = client
+    return owner
+
+
+def evolving(
+    ends: Ints,
+    since: Floats,
+    until: Floats,
+    vertices: int,
+    *,
+    y: Ints | None = None,
+    span: tuple[float, float] | None = None,
+    born: Floats | None = None,
+) -> Graph:
+    """Return a whole graph without features from one entry for each edge and stretch of life, in either direction.
+
+    `ends` (2, E) are vertices 0 to N-1.  Self loops and repeats of an entry are dropped; labels that are not given are
+    unknown (-1); the span is that of the times that are finite where it is not given.
+    """
+    straight = ends[0] != ends[1]
+    (low, high), since, until = ends[:, straight], since[straight], until[straight]
+    pair = np.concatenate([low * vertices + high, high * vertices + low])
+    since, until = np.tile(since, 2).astype(np.float64), np.tile(until, 2).astype(np.float64)
+    order = np.lexsort((until, since, pair))
+    pair, since, until = pair[order], since[order], until[order]
+    new = np.ones(len(pair), dtype=bool)
+    new[1:] = (np.diff(pair) != 0) | (np.diff(since) != 0) | (until[1:] != until[:-1])
+    pair, since, until = pair[new], since[new], until[new]
+    if span is None:
+        times = np.concatenate([since, until[np.isfinite(until)]])
+        span = (float(times.min()), float(times.max())) if len(times) else (0.0, 0.0)
+    labels = np.full(vertices, UNLABELLED, dtype=np.int64) if y is None else y
+    edges = torch.from_numpy(np.stack(np.divmod(pair, vertices)))
+    graph = graph_of(torch.zeros(vertices, 0), edges, torch.from_numpy(labels))
+    graph |= {"since": torch.from_numpy(since), "until": torch.from_numpy(until)}
+    graph["span"] = torch.tensor(span, dtype=torch.float64)
+    if born is not None:
+        graph["born"] = torch.from_numpy(born.astype(np.float64))
+    return graph
+
+
+def events(ends: Ints, times: Floats, vertices: int, y: Ints | None = None) -> Graph:
+    """Return the whole graph of edges (2, E) that occur at those seconds (E,)."""
+    return evolving(ends, times, times, vertices, y=y)
+
+
+def recorded(ends: Ints, number: Ints, vertices: int, count: int, length: float, y: Ints | None = None) -> Graph:
+    """Return the whole graph of edges (2, E) that are listed anew in each of `count` snapshots they are in (E,).
+
+    A snapshot lasts `length` seconds, the first one from second 0; an edge lives over consecutive snapshots without
+    a break.  Without labels a vertex is there from its first edge, with labels from the start.
+    Raises ValueError where a number is not one of a snapshot.
+    """
+    if len(number) and not 0 <= number.min() <= number.max() < count:
+        raise ValueError(f"snapshots are numbered 0 to {count - 1}, but there are edges of {number.max()}")
+    pair = ends.min(0) * vertices + ends.max(0)
+    listed = np.unique(pair * count + number)  # sorted by edge, then by snapshot
+    edge, at = np.divmod(listed, count)
+    begins = np.ones(len(listed), dtype=bool)
+    begins[1:] = (np.diff(edge) != 0) | (np.diff(at) != 1)
+    stops = np.append(begins[1:], True)
+    ends = np.stack(np.divmod(edge[begins], vertices))
+    since, until = at[begins] * length, (at[stops] + 1) * length
+    born = None if y is None else np.zeros(vertices)
+    return evolving(ends, since, until, vertices, y=y, span=(0.0, count * length), born=born)

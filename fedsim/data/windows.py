@@ -1,0 +1,139 @@
+"""Snapshots: a graph that changes, cut at equal stretches of time, and what differs between two of them.
+
+A snapshot has all vertices of the whole graph under their own numbers, and the edges that were there at some moment of
+its window, each once a direction.  `arrived` tells which vertices have been there up to its end, `changed` which of
+these have come, gained or lost an edge or got other features since the snapshot before (all of them in the first one).
+It does not model how often or how long an edge was there inside a window.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedsim.data.graph import Graph, graph_of
+
+
+def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
+    """Return where windows begin (s), with the last one's end: (T + 1,) float64.
+
+    There are `steps` over the recording's span, or as many of `step` seconds as it takes.
+    """
+    start, end = graph["span"].tolist()
+    if steps is not None:
+        return torch.from_numpy(np.linspace(start, end, steps + 1))
+    assert step is not None
+    count = max(1, math.ceil((end - start) / step))
+    latest = float(graph["since"].max()) if len(graph["since"]) else start
+    count += latest >= start + count * step  # what happens at the very end is in a window that begins there
+    return torch.arange(count + 1, dtype=torch.float64).mul_(step).add_(start)
+
+
+def snapshots_of(graph: Graph, bounds: Tensor, window: int = 1) -> list[Graph]:
+    """Return the snapshots of a whole graph that changes; each has the edges of its last `window` windows.
+
+    A window contains its beginning but not its end, save the last one, which contains both.
+    """
+    count, n = len(bounds) - 1, len(graph["y"])
+    first, last = _lives(graph, bounds)
+    born = _born(graph, first, bounds)
+    pairs = graph["edges"][0] * n + graph["edges"][1]
+    found: list[Graph] = []
+    for t in range(count):
+        own = torch.unique(pairs[(first <= t) & (last + window - 1 >= t)])
+        snapshot = graph_of(graph["x"], torch.stack([own // n, own % n]), graph["y"])
+        snapshot["x"] = _features(graph, snapshot["edges"], bounds[t + 1])
+        snapshot |= {"vertex": torch.arange(n), "arrived": born <= t}
+        if "bins" in graph:
+            snapshot["bins"] = graph["bins"]
+        snapshot["changed"] = snapshot["arrived"] & (_differing(found[-1], snapshot) if found else True)
+        found.append(snapshot)
+    return found
+
+
+def _lives(graph: Graph, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first and the last window (E,) that each entry of the edges is in."""
+    latest = len(bounds) - 2
+    first = (torch.searchsorted(bounds, graph["since"], right=True) - 1).clamp(0, latest)
+    last = (torch.searchsorted(bounds, graph["until"]) - 1).clamp(0, latest)
+    return first, torch.maximum(first, last)
+
+
+def _born(graph: Graph, first: Tensor, bounds: Tensor) -> Tensor:
+    """Return the window (N,) from which each vertex is there; one too many for a vertex that never is."""
+    count = len(bounds) - 1
+    if "born" in graph:
+        return (torch.searchsorted(bounds, graph["born"], right=True) - 1).clamp(0, count)
+    never = torch.full((len(graph["y"]),), count)
+    return never.scatter_reduce(0, graph["edges"][0], first, "amin")
+
+
+def _features(graph: Graph, edges: Tensor, end: Tensor) -> Tensor:
+    if "frames" in graph:
+        newest = int(torch.searchsorted(graph["framed"], end)) - 1
+        return graph["frames"][max(0, newest)]
+    return by_degree(graph["bins"], edges, len(graph["y"])) if "bins" in graph else graph["x"]
+
+
+def by_degree(bins: Tensor, edges: Tensor, vertices: int) -> Tensor:
+    """Return a one-hot code (N, F) of the last of the bounds `bins` (F,) that a vertex's number of edges reaches."""
+    degree = torch.bincount(edges[1], minlength=vertices)
+    place = torch.searchsorted(bins.to(degree.device), degree, right=True) - 1
+    return F.one_hot(place, len(bins)).float()
+
+
+def _differing(before: Graph, now: Graph) -> Tensor:
+    come = now["arrived"] & ~before["arrived"]
+    return come | ends_of_changes(before["edges"], now["edges"], len(now["y"])) | refeatured(before, now)
+
+
+def ends_of_changes(before: Tensor, now: Tensor, vertices: int) -> Tensor:
+    """Return who (N,) is an end of an edge that only one of the two lists has: of what was added, or removed."""
+    old, new = ((edges[0] * vertices + edges[1]).numpy() for edges in (before, now))
+    pairs = torch.from_numpy(np.setxor1d(old, new, assume_unique=True))
+    touched = torch.zeros(vertices, dtype=torch.bool)
+    touched[pairs // vertices] = True  # the source will do, both directions being listed
+    return touched
+
+
+def refeatured(before: Graph, now: Graph) -> Tensor:
+    """Return who (N,) has other features than before; those that tell degrees follow from the edges."""
+    if before["x"] is now["x"] or "bins" in now:
+        return torch.zeros(len(now["y"]), dtype=torch.bool)
+    return (before["x"] != now["x"]).any(1)
+
+
+def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t: int) -> Tensor:
+    """Return who (N,) has changed for its owner since the snapshot before: all in the first one.
+
+    An owner knows of the edges among its own vertices only, and a vertex that was another's is new to it.
+    """
+    now, n = snapshots[t], len(snapshots[t]["y"])
+    if t == 0:
+        return torch.ones(n, dtype=torch.bool)
+    moved = torch.from_numpy(owners[t] != owners[t - 1])
+    before, after = (_inside(snapshots[at]["edges"], torch.from_numpy(owners[at])) for at in (t - 1, t))
+    return moved | ends_of_changes(before, after, n) | refeatured(snapshots[t - 1], now)
+
+
+def _inside(edges: Tensor, owner: Tensor) -> Tensor:
+    source, target = owner[edges]
+    return edges[:, (source == target) & (source >= 0)]
+
+
+def merged(snapshots: Sequence[Graph]) -> Graph:
+    """Return the union of all snapshots' edges, with the last one's vertices and features."""
+    last, n = snapshots[-1], len(snapshots[-1]["y"])
+    pairs = torch.unique(torch.cat([snapshot["edges"][0] * n + snapshot["edges"][1] for snapshot in snapshots]))
+    whole = graph_of(last["x"], torch.stack([pairs // n, pairs % n]), last["y"])
+    return Graph(**{**whole, "arrived": last["arrived"]})
+
+
+def flattened(graph: Graph) -> Graph:
+    """Return a whole graph that changes as one that does not: whatever edge was ever there, and the last features."""
+    (only,) = snapshots_of(graph, torch.stack([graph["span"][0], graph["span"][1].nextafter(torch.tensor(math.inf))]))
+    masks = [graph["train"], graph["val"], graph["test"]]
+    return graph_of(only["x"], only["edges"], only["y"], *masks)
