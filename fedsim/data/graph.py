@@ -29,6 +29,7 @@ class Graph(TypedDict):
     client: Tensor
     sizes: Tensor
     seed: NotRequired[Tensor]
+    arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
 
 

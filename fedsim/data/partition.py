@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from fedsim.data.graph import Graph, graph_of, take_rows
+from fedsim.data.dataset import undirected
+from fedsim.data.graph import Graph, graph_of, induced, take_rows
 from fedsim.errors import Problem, ScenarioError
 
 
@@ -26,6 +27,21 @@ class Partition(ABC):
 
         Raises ScenarioError where the graph cannot be cut into so many clients.
         """
+
+    def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """Return for each snapshot (of the whole graph) each client's vertices among those that have arrived by then.
+
+        A client may be without any.  Unless a partition says otherwise, vertices are assigned once and for all, on
+        the union of all snapshots: as if whoever assigns knew the future.
+        Raises ScenarioError where the graph cannot be cut into so many clients.
+        """
+        last = snapshots[-1]
+        ever = last["arrived"].nonzero().squeeze(1).numpy()
+        edges = undirected(torch.cat([snapshot["edges"] for snapshot in snapshots], dim=1), len(last["y"]))
+        whole = induced(Graph(**{**last, "edges": edges}), ever)
+        lasting = [np.sort(ever[own]) for own in self.assign(whole, clients, rng)]
+        there = [snapshot["arrived"].numpy() for snapshot in snapshots]
+        return [[own[arrived[own]] for own in lasting] for arrived in there]
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:
