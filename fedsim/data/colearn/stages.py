@@ -76,7 +76,8 @@ def border(parts: Parts, vertices: np.ndarray) -> np.ndarray:
     """Return those of the vertices that have a neighbour in another part."""
     at, near = parts.web.around(vertices)
     across = (parts.owner[near] >= 0) & (parts.owner[near] != parts.owner[vertices[at]])
-    return vertices[np.unique(at[across])]
+    found: np.ndarray = vertices[np.unique(at[across])]
+    return found
 
 
 def settle_border(parts: Parts, vertices: np.ndarray, config: Config) -> int:
