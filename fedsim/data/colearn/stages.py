@@ -15,6 +15,7 @@ from fedsim.data.colearn.web import Web
 
 Name = Literal["mincut_first", "balance_first", "label_first"]
 Score = Literal["cut", "balance", "label"]
+ROUNDING = 1e-12  # gains that differ by less are equal
 SECONDARY: dict[Name, tuple[Score, Score]] = {
     "mincut_first": ("balance", "label"),
     "balance_first": ("cut", "label"),
@@ -101,7 +102,7 @@ def _better(parts: Parts, vertex: int, near: dict[int, int], config: Config) -> 
     for part, held in near.items():
         if part == own or near.get(own, 0) - held > config.most_cut:
             continue
-        if (more := secondary(parts, vertex, part, near, config) - here) > gain:
+        if (more := secondary(parts, vertex, part, near, config) - here) > gain + ROUNDING:
             best, gain = part, more
     return best
 
