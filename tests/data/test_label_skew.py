@@ -90,8 +90,17 @@ def test_without_classes_the_label_is_whether_there_is_an_edge() -> None:
     assert 60 < linked.sum() < 140
     (first, *_) = LabelSkew(majors=1, by="edge").assign(graph, 8, np.random.default_rng(0))
     assert max(linked[first].mean(), 1 - linked[first].mean()) == pytest.approx(0.8, abs=0.021)
-    with pytest.raises(UserError, match=r"data\.partition\.majors: 1 major labels of a graph that has 1"):
+    with pytest.raises(UserError, match=r"data\.partition\.majors: 1 major labels of a graph that has 1.*by: edge"):
         LabelSkew(majors=1).assign(graph, 8, np.random.default_rng(0))
+    with pytest.raises(UserError, match=r"data\.partition\.majors: 2 major labels of a graph that has 2"):
+        LabelSkew(by="edge").assign(graph, 8, np.random.default_rng(0))
+
+
+def test_where_every_vertex_has_an_edge_those_with_one_fill_every_client() -> None:
+    ring = torch.stack([torch.arange(20), (torch.arange(20) + 1) % 20])
+    graph = graph_of(torch.zeros(20, 1), torch.cat([ring, ring.flip(0)], dim=1), torch.zeros(20))
+    own = LabelSkew(majors=1, by="edge").assign(graph, 4, np.random.default_rng(0))
+    assert np.sort(np.concatenate(own)).tolist() == list(range(20))
 
 
 def test_vertices_without_an_edge_in_their_client_can_be_left_out() -> None:

@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelSkew(Anew):
-    """Where there are no classes, `by: edge` tells vertices with an edge from those without one."""
+    """Where there are no classes, `by: edge` tells vertices with an edge from those without one.
+
+    It takes `majors: 1`, and there is no skew where every vertex has an edge.
+    """
 
     majors: Count = 2  # labels; the published code and DG-CoLearn take 3
     share: Fraction = 0.8  # of a client's vertices, from its major labels
@@ -36,11 +39,12 @@ class LabelSkew(Anew):
         vertices = len(graph["y"])
         require(vertices, clients)
         label = self._labels(graph)
-        count = int(label.max(initial=-1)) + 1
+        count = 2 if self.by == "edge" else int(label.max(initial=-1)) + 1
         if count <= self.majors:
             raise UserError(
                 f"data.partition.majors: {self.majors} major labels of a graph that has {count}; "
-                "there must be at least one other label for the rest of a client's vertices"
+                "there must be at least one other label for the rest of a client's vertices "
+                "(a graph without classes takes by: edge and majors: 1)"
             )
         left = [rng.permutation(np.flatnonzero(label == one)) for one in range(count)]
         quota, own = vertices // clients, []
@@ -55,7 +59,7 @@ class LabelSkew(Anew):
     def _labels(self, graph: Graph) -> np.ndarray:
         labels = graph["y"].numpy()
         if self.by == "edge":
-            labels = np.bincount(graph["edges"][0].numpy(), minlength=len(labels)) > 0
+            return (np.bincount(graph["edges"][0].numpy(), minlength=len(labels)) > 0).astype(np.int64)
         _, number = np.unique(labels, return_inverse=True)
         return np.asarray(number, dtype=np.int64)
 
