@@ -5,7 +5,7 @@ change their owner.  Moving a vertex takes no message here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedsim.data.partition import Partition
 class Anew(Partition):
     """A partition with the option to assign each snapshot by itself, as far as it has arrived by then."""
 
-    each_snapshot: bool = False  # otherwise once, on the union of all snapshots
+    each_snapshot: bool = field(default=False, kw_only=True)  # otherwise once, on the union of all snapshots
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
         """Return for each snapshot each client's vertices, ascending."""

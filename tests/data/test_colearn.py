@@ -79,6 +79,19 @@ def test_distances_are_those_of_networkx(graph: Graph, start: int) -> None:
     assert found.tolist() == [expected.get(vertex, -1) for vertex in range(vertices)]
 
 
+@given(graph=graphs, starts=st.lists(st.integers(0, 4), min_size=2, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_a_search_that_stops_early_finds_the_nearest_of_several(graph: Graph, starts: list[int]) -> None:
+    guide = chained(web_of(graph["edges"].numpy(), len(graph["y"])))
+    nearest = guide.distances(starts[0])
+    for start in starts[1:]:
+        nearest = guide.nearer(start, nearest)
+    reached = nearest >= 0
+    reached[starts] = True
+    every = np.stack([guide.distances(start) for start in starts])
+    assert nearest[reached].tolist() == np.where(every < 0, 999, every).min(axis=0)[reached].tolist()
+
+
 def test_a_web_takes_edges_in_any_order_and_repeated() -> None:
     made = web([(2, 1), (0, 1), (1, 2)], 4)
     assert made.starts.tolist() == [0, 1, 3, 4, 4]
@@ -461,6 +474,15 @@ def test_a_static_graph_is_covered_and_no_client_is_empty(stages: Any, graph: Gr
     assert [len(mine) > 0 for mine in first] == [True] * clients
     assert np.sort(np.concatenate(first)).tolist() == list(range(vertices))
     assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
+
+
+def test_new_names_take_the_counts_along() -> None:
+    parts = Parts(web([(0, 1), (1, 2), (3, 4)], 6), np.array([0, 0, 1, 1, 1, 0]), 3)
+    parts.settle(np.arange(6), np.array([0, 0, 0, 1, 1, 2]))
+    parts.rename(np.array([1, 2, 0]))
+    assert parts.owner.tolist() == [1, 1, 1, 2, 2, 0]
+    assert (parts.edges.tolist(), parts.sizes.tolist()) == ([0, 2, 1], [1, 3, 2])
+    assert parts.labels.tolist() == [[1, 0], [2, 1], [0, 2]]
 
 
 def test_growth_reports_who_was_in_conflict() -> None:

@@ -13,8 +13,8 @@ from fedsim.data.colearn.web import Web
 def seeds_of(web: Web, count: int, exact: bool = False) -> np.ndarray:
     """Return that many different seeds, in the order in which they are found, of a web without several components.
 
-    Vertices without a neighbour are never chosen, so there may be fewer.  The cost is a search a seed and one more;
-    where `exact`, a search of every vertex.
+    Vertices without a neighbour are never chosen, so there may be fewer.  The cost is two searches and, for each
+    further seed, one of what is nearest to it; where `exact`, a search from every vertex.
     """
     able = np.flatnonzero(web.degree > 0)
     count = min(count, len(able))
@@ -24,7 +24,7 @@ def seeds_of(web: Web, count: int, exact: bool = False) -> np.ndarray:
     found, nearest = [first], web.distances(first)
     while len(found) < count:
         found.append(_farthest(nearest))
-        nearest = np.minimum(nearest, web.distances(found[-1]))
+        nearest = web.nearer(found[-1], nearest)
     return np.array(found, dtype=np.int64)
 
 

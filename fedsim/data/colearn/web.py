@@ -58,12 +58,25 @@ class Web:
 
     def distances(self, start: int) -> np.ndarray:
         """Return each vertex's distance (N,) int64 from the start, -1 where it cannot be reached."""
-        found = np.full(self.size, -1, dtype=np.int64)
-        level, frontier = 0, np.array([start])
+        found = self.nearer(start, np.full(self.size, self.size, dtype=np.int64))
+        return np.where(found < self.size, found, -1)
+
+    def nearer(self, start: int, known: np.ndarray) -> np.ndarray:
+        """Return the lower (N,) of each vertex's distance from the start and of those known, to other vertices.
+
+        Searches no further than the start is nearer: nothing behind a vertex that is nearer to another one can be
+        nearest to the start.
+        """
+        found, place = known.copy(), np.empty(self.size, dtype=np.int64)
+        found[start], level, frontier = 0, 0, np.array([start])
         while len(frontier):
-            found[frontier] = level
+            level += 1
             _, near = self.around(frontier)
-            frontier, level = np.unique(near[found[near] < 0]), level + 1
+            near = near[found[near] > level]
+            found[near] = level
+            order = np.arange(len(near))
+            place[near] = order  # of repeats the last one stays
+            frontier = near[place[near] == order]
         return found
 
 

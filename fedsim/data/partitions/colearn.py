@@ -4,7 +4,8 @@ A server that knows the whole graph keeps cross edges few and then evens out edg
 that changes, newcomers join the parts that are there, and all is made anew only when the number of parts changes.
 The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal where the
 seeds lie at the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
-Without regard to the seed of the run: the random stream is read only where a static graph leaves a client empty.
+It reads every label, also those that only score, so who owns a vertex may depend on them.
+The random stream is read only where a static graph leaves a client empty: all seeds of a run give the same partition.
 """
 
 import logging
