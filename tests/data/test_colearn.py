@@ -439,6 +439,16 @@ def test_a_full_partition_is_named_after_the_one_before() -> None:
     assert steps[2].scanned == steps[0].scanned > 0
 
 
+def test_a_partition_found_in_another_order_moves_few_vertices() -> None:
+    # the tail draws the first seed, which was in the second clique before, to the side of the first clique
+    joined = [*CLIQUES, (0, 5)]
+    steps = run(
+        [shot(joined, 12, range(10)), shot([*joined, (1, 10), (10, 11)], 12)], 2, per_client=1, repartition=True
+    )
+    assert steps[1].owner[1:10].tolist() == steps[0].owner[1:10].tolist()
+    assert steps[1].moved <= 1
+
+
 def test_partitions_without_a_way_of_their_own_assign_once_on_the_union() -> None:
     shots = snapshots(3, 4)
     own = Random().follow(shots, 3, np.random.default_rng(1))
