@@ -369,6 +369,19 @@ def test_newcomers_join_in_the_order_of_the_definition(graph: Graph, count: int,
     assert parts.edges.tolist() == (np.bincount(parts.owner[source[same]], minlength=count) // 2).tolist()
 
 
+def test_a_newcomer_passes_the_secondary_stage_once_and_the_old_ones_do_not() -> None:
+    # 5 joins part 0 by two ties to one.  There: 5 of 7 edges, all alike: 0.5 * 2/7.  In part 1: 2 of 7 edges, none
+    # alike: 0.5 * 5/7 + 0.5.  The gain is 5/7.
+    pairs = [(0, 1), (1, 2), (0, 2), (3, 4), (5, 0), (5, 1), (5, 3)]
+    owner, labels = np.array([0, 0, 0, 1, 1, -1]), np.array([0, 0, 0, 1, 1, 0])
+    for tau, expected in ((0.72, 0), (0.71, 1)):
+        parts, _ = grown(shot(pairs, 6, labels=labels), owner, 2, Rule(Config(tau=tau)), 0)
+        assert parts.owner.tolist() == [0, 0, 0, 1, 1, expected]
+        assert parts.web.tally.moves == expected
+    parts, _ = grown(shot(pairs, 6, labels=labels), owner, 2, Rule(Config(tau=-9.0)), 0)
+    assert parts.owner[:5].tolist() == [0, 0, 0, 1, 1]
+
+
 def test_the_work_of_newcomers_is_theirs_alone() -> None:
     size = 400
     pairs = [(v, v + 1) for v in range(size - 1)]
