@@ -35,6 +35,7 @@ def test_one_client_cuts_nothing_and_an_edge_to_nobody_is_cut() -> None:
     graph = two_cliques([0] * 6)
     assert measure(graph, [np.arange(6)]).cut_ratio == 0
     assert measure(graph, [np.arange(5)]).cut_ratio == pytest.approx(2 / 7)
+    assert measure(graph, [np.arange(4)]).cut_ratio == pytest.approx(3 / 7)  # one lies between two that nobody owns
     assert measure(graph, [np.arange(6)]).entropy == 0
 
 
