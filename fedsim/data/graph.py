@@ -6,7 +6,7 @@ whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is
 `links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  A dict and not a
 `torch_geometric.data.Data`, because it travels, is hashed and is joined with others.  It models one static graph of
 one period: no edge weights, no edge features.  A snapshot of a graph that changes has further keys for its vertices
-(`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`; neither are there where nothing changes.
+(`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,11 +3,14 @@
 Communities (Blondel et al., J. Stat. Mech. 2008; python-louvain) of more than a fair share N // K are cut into pieces
 of that size along a reverse Cuthill-McKee order, so that a piece keeps its neighbours; then the largest piece goes to
 the client with the fewest vertices, and so on down.  Clients end up within one piece of each other.
+With `deal: round_robin`, the rule that DG-CoLearn is compared with, whole communities go to the clients in turn, the
+largest first, and clients may end up far from equal; a client that got none takes one vertex of the largest.
 Written in Python and slow beyond some 100,000 vertices.  For the partition of the OpenFGL benchmark, which
 differs, see `openfgl_louvain`.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import community
 import networkx as nx
@@ -15,15 +18,17 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from fedsim.data.anew import Anew
 from fedsim.data.graph import Graph
-from fedsim.data.partition import Partition, grouped, require
+from fedsim.data.partition import grouped, require, top_up
 
 
 @dataclass(frozen=True)
-class Louvain(Partition):
-    """Balanced clients of whole communities where they fit."""
+class Louvain(Anew):
+    """Clients of whole communities where they fit."""
 
     resolution: float = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
+    deal: Literal["fewest", "round_robin"] = "fewest"
 
     def __post_init__(self) -> None:
         """Refuse a resolution that has no meaning."""
@@ -39,6 +44,9 @@ class Louvain(Partition):
         web.add_edges_from(graph["edges"].T.tolist())
         found = community.best_partition(web, resolution=self.resolution, random_state=int(rng.integers(2**31)))
         member = np.fromiter((found[vertex] for vertex in range(vertices)), dtype=np.int64, count=vertices)
+        if self.deal == "round_robin":
+            rank = np.argsort(np.argsort(-np.bincount(member), kind="stable"))
+            return grouped(top_up(rank[member] % clients, clients, 1, rng), clients)
         owner, load = np.empty(vertices, dtype=np.int64), np.zeros(clients, dtype=np.int64)
         for piece in self._pieces(graph, member, vertices // clients):
             least = int(load.argmin())

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pymetis
 
+from fedsim.data.anew import Anew
 from fedsim.data.graph import Graph
-from fedsim.data.partition import Partition, grouped, require, top_up
+from fedsim.data.partition import grouped, require, top_up
 
 
 @dataclass(frozen=True)
-class Metis(Partition):
+class Metis(Anew):
     """Clients that hold compact regions of the graph."""
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -1,0 +1,44 @@
+"""Anew: partitions that may start over at every snapshot of a graph that changes, knowing nothing of the one before.
+
+The partitions that DG-CoLearn is compared with do so.  Clients are then numbered so that as few vertices as possible
+change their owner.  Moving a vertex takes no message here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedsim.data.colearn.follow import names
+from fedsim.data.graph import Graph, induced
+from fedsim.data.partition import Partition
+
+
+@dataclass(frozen=True)
+class Anew(Partition):
+    """A partition with the option to assign each snapshot by itself, as far as it has arrived by then."""
+
+    each_snapshot: bool = field(default=False, kw_only=True)  # otherwise once, on the union of all snapshots
+
+    def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """Return for each snapshot each client's vertices, ascending."""
+        if not self.each_snapshot:
+            return super().follow(snapshots, clients, rng)
+        found, before = [], np.full(len(snapshots[0]["y"]), -1, dtype=np.int64)
+        for snapshot in snapshots:
+            here = snapshot["arrived"].nonzero().squeeze(1).numpy()
+            own = [np.sort(here[part]) for part in self.assign(induced(snapshot, here), clients, rng)]
+            owner = owners(own, len(before))
+            order = np.argsort(names(owner, before, clients))
+            own = [own[part] for part in order]
+            before = np.where(owner >= 0, owners(own, len(before)), before)
+            found.append(own)
+        return found
+
+
+def owners(own: Sequence[np.ndarray], vertices: int) -> np.ndarray:
+    """Return the owner (N,) int64 of each vertex, -1 where nobody owns it, from each client's vertices."""
+    owner = np.full(vertices, -1, dtype=np.int64)
+    for client, mine in enumerate(own):
+        owner[mine] = client
+    return owner

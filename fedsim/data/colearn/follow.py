@@ -1,0 +1,125 @@
+"""A partition through the snapshots of a graph: full at first and where its size changes, by newcomers otherwise.
+
+A vertex keeps its part for as long as no full partition is made, also while it is gone.  A full partition knows
+nothing of the one before; its parts are then renamed so that as few vertices as possible change their owner, which
+the paper does not say.  Vertices and edges that go away take nothing else along.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from fedsim.data.colearn.alone import Way, deal
+from fedsim.data.colearn.newcomers import join
+from fedsim.data.colearn.parts import Parts
+from fedsim.data.colearn.seeds import seeds_of
+from fedsim.data.colearn.stages import Config, border, grow, settle_border
+from fedsim.data.colearn.web import Tally, chained, web_of
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to partition; `per_client` is how many directed entries of the adjacency make one more part."""
+
+    config: Config = field(default_factory=Config)
+    per_client: int = 510
+    isolated: Way = "round_robin"
+    exact_seeds: bool = False
+    repartition: bool = False  # a full partition at every snapshot
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One snapshot: `edges` (2, E) with both directions, `present` (n,) the vertices there, `labels` (N,).
+
+    All by the N numbers of the whole graph, which every snapshot shares.
+    """
+
+    edges: np.ndarray
+    present: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of a snapshot: `owner` (N,), -1 for who is not there, and what it took.
+
+    `scanned` counts the entries of adjacency rows that were read, the work to bill; reading the snapshot's edges in,
+    and counting the parts' edges before newcomers join (a server keeps these counts up), are not in it.
+    """
+
+    owner: np.ndarray
+    parts: int
+    full: bool
+    moves: int  # by the secondary stage
+    moved: int  # vertices that were there before, too, with another owner
+    scanned: int
+
+
+def parts_for(entries: int, per_client: int, most: int) -> int:
+    """Return the number of parts for a snapshot of so many directed entries (section 3.1 of the paper's code)."""
+    return min(max(1, entries // per_client), most)
+
+
+def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -> tuple[Parts, int]:
+    """Return a partition into that many parts (Algorithm 1), and how many vertices were dealt out in turn.
+
+    Parts beyond the number of vertices with an edge get isolated vertices, if there are any.  With the owners
+    `before` (N,) the parts are named so that the most vertices keep theirs.
+    """
+    web = web_of(shot.edges, len(shot.labels), Tally())
+    parts = Parts(web, shot.labels, count)
+    guide = chained(web)
+    seeds = seeds_of(guide, count, rule.exact_seeds)
+    conflicts = grow(parts, guide, seeds, rule.config)
+    edgy = np.union1d(conflicts, border(parts, np.flatnonzero(web.degree > 0)))
+    settle_border(parts, np.setdiff1d(edgy, seeds), rule.config)  # a seed never leaves its part
+    if before is not None:
+        parts.rename(names(parts.owner, before, count))
+    return parts, deal(parts, shot.present[web.degree[shot.present] == 0], rule.isolated, before)
+
+
+def grown(shot: Shot, owner: np.ndarray, count: int, rule: Rule, dealt: int) -> tuple[Parts, int]:
+    """Return the same partition with the vertices that are there and have no owner (N,) added, and the turns so far."""
+    web = web_of(shot.edges, len(shot.labels), Tally())
+    parts = Parts(web, shot.labels, count)
+    old = shot.present[owner[shot.present] >= 0]
+    new = np.sort(shot.present[owner[shot.present] < 0])
+    parts.settle(old, owner[old])
+    web.tally.scanned = 0
+    dealt = join(parts, new, dealt)
+    settle_border(parts, border(parts, new), rule.config)
+    return parts, dealt
+
+
+def follow(shots: Sequence[Shot], most: int, rule: Rule) -> Iterator[Step]:
+    """Yield the partition of each snapshot, into at most that many parts."""
+    known, count, dealt = np.empty(0, dtype=np.int64), 0, 0
+    there = np.empty(0, dtype=bool)
+    for number, shot in enumerate(shots):
+        known = known if number else np.full(len(shot.labels), -1, dtype=np.int64)
+        wanted, last = parts_for(shot.edges.shape[1], rule.per_client, most), known
+        anew = rule.repartition or wanted != count
+        if anew:
+            parts, dealt = full(shot, wanted, rule, known)
+            known = parts.owner
+        else:
+            parts, dealt = grown(shot, known, wanted, rule, dealt)
+            known = np.where(parts.owner >= 0, parts.owner, known)
+        count = wanted
+        here = np.zeros(len(known), dtype=bool)
+        here[shot.present] = True
+        stayed = here & there if number else np.zeros_like(here)
+        moved, there = int((known[stayed] != last[stayed]).sum()), here
+        tally = parts.web.tally
+        yield Step(np.where(here, known, -1), wanted, anew, tally.moves, moved, tally.scanned)
+
+
+def names(owner: np.ndarray, before: np.ndarray, count: int) -> np.ndarray:
+    """Return a new name (parts,) for each part of `owner` (N,) such that the most vertices own as `before` (N,)."""
+    both = (owner >= 0) & (before >= 0) & (before < count)
+    kept = np.bincount(owner[both] * count + before[both], minlength=count * count).reshape(count, count)
+    _, name = linear_sum_assignment(kept, maximize=True)
+    return np.asarray(name, dtype=np.int64)

@@ -1,0 +1,100 @@
+"""Parts: who owns which vertex while a partition is being made, and the three scores that it is judged by.
+
+Only the real edges of the snapshot count here.  Vertices without an owner have -1.
+"""
+
+import numpy as np
+
+from fedsim.data.colearn.web import Web
+
+EPSILON = 1e-6
+
+
+class Parts:
+    """`owner` (N,) int64; a part's `edges` within it (undirected), its `sizes`, and its `labels` (parts, classes).
+
+    A label below 0 is unknown: it tells for no part and against none.
+    """
+
+    def __init__(self, web: Web, labels: np.ndarray, count: int) -> None:
+        self.web, self.count = web, count
+        self.owner = np.full(web.size, -1, dtype=np.int64)
+        _, self.label = np.unique(np.where(labels < 0, -1, labels), return_inverse=True)
+        self.label = self.label - (1 if (labels < 0).any() else 0)
+        self.edges = np.zeros(count, dtype=np.int64)
+        self.sizes = np.zeros(count, dtype=np.int64)
+        self.labels = np.zeros((count, int(self.label.max(initial=0)) + 1), dtype=np.int64)
+        self.total = max(1, len(web.ends) // 2)
+
+    def settle(self, vertices: np.ndarray, parts: np.ndarray) -> None:
+        """Give vertices that have no owner to those parts."""
+        self._count(vertices, parts)
+        self.owner[vertices] = parts
+        at, near = self.web.around(vertices)
+        new = np.zeros(self.web.size, dtype=bool)
+        new[vertices] = True
+        inside = self.owner[near] == parts[at]
+        # an edge between two new ones is met from both of its ends
+        twice = np.bincount(parts[at[inside]], 2.0 - new[near[inside]], minlength=self.count)
+        self.edges += twice.astype(np.int64) // 2
+
+    def place(self, vertex: int, part: int, near: dict[int, int]) -> None:
+        """Give one vertex without an owner to a part; `near` are its neighbours' parts, as `beside` tells them."""
+        self.owner[vertex] = part
+        self.sizes[part] += 1
+        self.edges[part] += near.get(part, 0)
+        if (label := self.label[vertex]) >= 0:
+            self.labels[part, label] += 1
+
+    def move(self, vertex: int, part: int, near: dict[int, int]) -> None:
+        """Take one vertex from its part and give it to another."""
+        before = int(self.owner[vertex])
+        self.sizes[before] -= 1
+        self.edges[before] -= near.get(before, 0)
+        if (label := self.label[vertex]) >= 0:
+            self.labels[before, label] -= 1
+        self.place(vertex, part, near)
+
+    def rename(self, name: np.ndarray) -> None:
+        """Call part i name[i] from now on; `name` is a permutation."""
+        self.owner = np.where(self.owner >= 0, name[self.owner], -1)
+        order = np.argsort(name)
+        self.edges, self.sizes, self.labels = self.edges[order], self.sizes[order], self.labels[order]
+
+    def beside(self, vertex: int) -> dict[int, int]:
+        """Return how many neighbours each part owns, by ascending part; parts that own none are left out."""
+        found: dict[int, int] = {}
+        for part in self.owner[self.web.row(vertex)].tolist():
+            if part >= 0:
+                found[part] = found.get(part, 0) + 1
+        return dict(sorted(found.items()))
+
+    def cut(self, vertex: int, part: int, near: dict[int, int], raw: bool = False) -> float:
+        """Return the share of the vertex's neighbours that the part owns; where `raw`, their number."""
+        held = near.get(part, 0)
+        return held if raw else held / max(1, self.web.degree_of(vertex))
+
+    def balance(self, vertex: int, part: int, near: dict[int, int]) -> float:
+        """Return 1 - |E(S with v)| / |E|, both undirected."""
+        inside = int(self.edges[part]) + (near.get(part, 0) if self.owner[vertex] != part else 0)
+        return 1 - inside / self.total
+
+    def lightness(self, part: int) -> float:
+        """Return 1 - |E(S)| / |E|: the balance before the vertex has come."""
+        return 1 - int(self.edges[part]) / self.total
+
+    def spread(self, vertex: int, part: int, raw: bool = False) -> float:
+        """Return 1 - the share of the part's vertices with the vertex's label, itself among them if it is there.
+
+        Where `raw`, return their number instead, which is of the opposite sense.
+        """
+        label = self.label[vertex]
+        if label < 0:
+            return 0.0
+        same = int(self.labels[part, label])
+        return same if raw else 1 - same / (int(self.sizes[part]) + EPSILON)
+
+    def _count(self, vertices: np.ndarray, parts: np.ndarray) -> None:
+        self.sizes += np.bincount(parts, minlength=self.count)
+        known = self.label[vertices] >= 0
+        np.add.at(self.labels, (parts[known], self.label[vertices[known]]), 1)

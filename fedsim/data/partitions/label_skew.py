@@ -1,0 +1,96 @@
+"""Label skew by major labels: each client in turn takes most of its vertices from a few labels.
+
+The rule of FedDGL (Xie et al., ACML 2024): `majors` labels drawn for each client, a share of its vertices from these,
+the rest from the others.  Clients are disjoint and have N // K vertices each, so up to K - 1 vertices go to nobody;
+where a label runs out, what is missing is taken from whatever is left, and the share reached is logged.
+The clients that share training vertices, as the published code has them, and the vertices set aside for a global test
+are not modelled.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedsim.data.anew import Anew
+from fedsim.data.graph import Graph
+from fedsim.data.partition import require
+from fedsim.errors import UserError
+from fedsim.units import Count, Fraction
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LabelSkew(Anew):
+    """Where there are no classes, `by: edge` tells vertices with an edge from those without one.
+
+    It takes `majors: 1`, and there is no skew where every vertex has an edge.
+    """
+
+    majors: Count = 2  # labels; the published code and DG-CoLearn take 3
+    share: Fraction = 0.8  # of a client's vertices, from its major labels
+    by: Literal["class", "edge"] = "class"
+    linked: bool = False  # leave out vertices without an edge to another of the same client
+
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return each client's vertices, ascending.  Raises UserError where there are too few labels."""
+        vertices = len(graph["y"])
+        require(vertices, clients)
+        label = self._labels(graph)
+        count = 2 if self.by == "edge" else int(label.max(initial=-1)) + 1
+        if count <= self.majors:
+            raise UserError(
+                f"data.partition.majors: {self.majors} major labels of a graph that has {count}; "
+                "there must be at least one other label for the rest of a client's vertices "
+                "(a graph without classes takes by: edge and majors: 1)"
+            )
+        left = [rng.permutation(np.flatnonzero(label == one)) for one in range(count)]
+        quota, own = vertices // clients, []
+        for client in range(clients):
+            major = rng.choice(count, self.majors, replace=False)
+            mine = _take(left, major, quota, round(self.share * quota), rng)
+            reached = float(np.isin(label[mine], major).mean())
+            log.info("client %d: labels %s have %.1f %%", client, np.sort(major).tolist(), 100 * reached)
+            own.append(np.sort(mine))
+        return [self._kept(graph, mine, client) for client, mine in enumerate(own)] if self.linked else own
+
+    def _labels(self, graph: Graph) -> np.ndarray:
+        labels = graph["y"].numpy()
+        if self.by == "edge":
+            return (np.bincount(graph["edges"][0].numpy(), minlength=len(labels)) > 0).astype(np.int64)
+        _, number = np.unique(labels, return_inverse=True)
+        return np.asarray(number, dtype=np.int64)
+
+    def _kept(self, graph: Graph, mine: np.ndarray, client: int) -> np.ndarray:
+        inside = np.zeros(len(graph["y"]), dtype=bool)
+        inside[mine] = True
+        source, target = graph["edges"].numpy()
+        kept = np.unique(source[inside[source] & inside[target]])
+        if not len(kept):
+            raise UserError(
+                f"data.partition.linked: client {client} has no edge within its {len(mine)} vertices; "
+                "take fewer clients or linked: false"
+            )
+        return kept
+
+
+def _take(left: list[np.ndarray], major: np.ndarray, quota: int, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Remove a client's vertices from what is left of each label, and return them."""
+    other = np.setdiff1d(np.arange(len(left)), major)
+    first = _draw(left, major, wanted, rng)
+    second = _draw(left, other, quota - len(first), rng)
+    third = _draw(left, major, quota - len(first) - len(second), rng)  # the others have run out
+    return np.concatenate([first, second, third])
+
+
+def _draw(left: list[np.ndarray], labels: np.ndarray, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Remove that many vertices of these labels, all of them alike; fewer where there are fewer."""
+    sizes = np.array([len(left[label]) for label in labels])
+    counts = rng.multivariate_hypergeometric(sizes, min(wanted, int(sizes.sum())))
+    taken = []
+    for label, count in zip(labels, counts, strict=True):
+        taken.append(left[label][:count])
+        left[label] = left[label][count:]
+    return np.concatenate(taken)
