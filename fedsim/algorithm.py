@@ -53,7 +53,8 @@ class Fit:
 
     The loss takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
     constants that it reads: a tree of arrays and graphs.  The optimiser's state is kept in the client's memory under
-    `slot`; None starts afresh.  `each` trains client by client, for a loss that cannot keep the client axis.
+    `slot`; None starts afresh.  `steps` are the first and the end of the local steps that it takes, of a job that is
+    trained in parts.  `each` trains client by client, for a loss that cannot keep the client axis.
     """
 
     start: Tree
@@ -63,6 +64,7 @@ class Fit:
     correct: Callable[[Tree, Tree], Tree] | None = None
     slot: str | None = "model"
     each: bool = False
+    steps: tuple[int, int | None] = (0, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +134,7 @@ class Algorithm(ABC):
         return self.predictor(state, client, memory) if own is None else own
 
     def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
-        """Return the graph with what the client knows of its vertices beside it, such as the states of a recurrent model.
+        """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
 
         Where an algorithm overrides this only each client's latest period is scored: what it knows is of now.
         """

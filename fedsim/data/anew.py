@@ -12,6 +12,7 @@ import numpy as np
 from fedsim.data.colearn.follow import names
 from fedsim.data.graph import Graph, induced
 from fedsim.data.partition import Partition
+from fedsim.data.temporal import owners_of
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,9 @@ class Anew(Partition):
         for snapshot in snapshots:
             here = snapshot["arrived"].nonzero().squeeze(1).numpy()
             own = [np.sort(here[part]) for part in self.assign(induced(snapshot, here), clients, rng)]
-            owner = owners(own, len(before))
+            owner = owners_of(own, len(before))
             order = np.argsort(names(owner, before, clients))
             own = [own[part] for part in order]
-            before = np.where(owner >= 0, owners(own, len(before)), before)
+            before = np.where(owner >= 0, owners_of(own, len(before)), before)
             found.append(own)
         return found
-
-
-def owners(own: Sequence[np.ndarray], vertices: int) -> np.ndarray:
-    """Return the owner (N,) int64 of each vertex, -1 where nobody owns it, from each client's vertices."""
-    owner = np.full(vertices, -1, dtype=np.int64)
-    for client, mine in enumerate(own):
-        owner[mine] = client
-    return owner

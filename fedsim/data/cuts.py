@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.data.anew import owners
 from fedsim.data.graph import Graph
+from fedsim.data.temporal import owners_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cuts:
 
 def measure(graph: Graph, own: Sequence[np.ndarray]) -> Cuts:
     """Return the measures of each client's vertices (one array a client, disjoint) in this graph."""
-    owner = owners(own, len(graph["y"]))
+    owner = owners_of(own, len(graph["y"]))
     source, target = graph["edges"].numpy()
     inside = (owner[source] == owner[target]) & (owner[source] >= 0)
     counts = np.bincount(owner[source[inside]], minlength=len(own)) / 2
@@ -49,5 +49,5 @@ def entropy(labels: np.ndarray) -> float:
 def moved(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> int:
     """Return how many vertices are owned in both assignments, but not by the same client."""
     most = max((int(mine.max()) for mine in [*before, *after] if len(mine)), default=-1)
-    old, new = owners(before, most + 1), owners(after, most + 1)
+    old, new = owners_of(before, most + 1), owners_of(after, most + 1)
     return int(((old >= 0) & (new >= 0) & (old != new)).sum())

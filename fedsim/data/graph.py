@@ -42,6 +42,7 @@ class Graph(TypedDict):
     delta: NotRequired[Tensor]  # (N, F) float: delta1, delta2, … of the layer that looks at the graph
     delta1: NotRequired[Tensor]  # (N, F_1) float: what layer 1 adds to its sums over neighbours; absent: zeros
     delta2: NotRequired[Tensor]  # (N, F_2) float: the same for layer 2, and so on; absent: zeros
+    far: NotRequired[Tensor]  # (N, F) float: sums over cut neighbours that layer 1 is to carry to layer 2
     changed: NotRequired[Tensor]  # (N,) bool: own edges or features differ from the period before
     arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
     since: NotRequired[Tensor]  # these and the next: see fedsim.data.temporal
@@ -54,8 +55,15 @@ class Graph(TypedDict):
     layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
 
 
-VERTEX_KEYS = ("vertex", "changed", "state", "halo", "degree")  # one row a vertex, as all that begins with "delta"
-ABSENT_IS_ZERO = ("state", "halo")  # those that mean zeros where a graph lacks them, as the deltas do
+VERTEX_KEYS = (
+    "vertex",
+    "changed",
+    "state",
+    "halo",
+    "degree",
+    "far",
+)  # one row a vertex, as all that begins with "delta"
+ABSENT_IS_ZERO = ("state", "halo", "far")  # those that mean zeros where a graph lacks them, as the deltas do
 
 
 def vertex_keys(graph: Graph) -> list[str]:

@@ -55,6 +55,7 @@ class Layout:
         self.parts = list(parts)
         self.shared = shared
         self.counts: dict[str, tuple[Tensor, int]] = {}  # of vertices in a split, with the mask that was counted
+        self.kept: dict[Any, Any] = {}  # what others derive from the graph once, with the tensors it was derived from
         self.links: tuple[Tensor, Any] | None = None  # what fedsim.learn.links has derived, with the mask it read
 
     @cached_property

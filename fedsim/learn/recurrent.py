@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from fedsim.data.graph import Graph, vertex_keys
+from fedsim.data.graph import Graph, vertex_keys, with_keys
 from fedsim.learn import layout, ops, tree
 from fedsim.learn.model import Model, Parameters, fan_in
 from fedsim.units import Count, Fraction
@@ -68,6 +68,10 @@ class Recurrent(Model):
     def advance(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
         """Return the embedding (N, hidden) and the new states (N, S), detached."""
         params, graph = self._apart(params, graph)
+        if (
+            "far" in graph
+        ):  # the first layer's sums of cut neighbours, which the second layer lacks: as if it were linear
+            graph = with_keys(graph, {"delta2": ops.linear(graph["far"], params["layer1"]["weight"], graph)})
         h, states = graph["x"], [torch.zeros(len(graph["y"]), 0, device=graph["y"].device)]
         for i, seen in self._views(graph):
             result = self.layer(params[f"layer{i}"], h, seen)

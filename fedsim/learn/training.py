@@ -101,7 +101,7 @@ class Trainer:
         state = self._state(jobs, fits[0].slot, params)
         for leaf in leaves:
             leaf.requires_grad_(True)
-        for step in range(self.local_steps):
+        for step in range(self.local_steps)[slice(*fits[0].steps)]:
             use = iter(range(64))
             seeded = _seeded(data, ops.seed_steps(seeds, step, next(use)))
             known = _seed_graphs(given, seeds, step, use)
@@ -184,7 +184,7 @@ class _Shapes:
 
     def kind(self, fit: Fit) -> Any:
         """Return what fits must share to be one computation."""
-        return (fit.loss, fit.correct, fit.slot, self._of(fit.start), self._of(fit.given))
+        return (fit.loss, fit.correct, fit.slot, fit.steps, self._of(fit.start), self._of(fit.given))
 
     def footprint(self, fit: Fit, graph: layout.Layout) -> int:
         """Return the bytes of a fit, roughly: parameters, gradients, optimiser state, and activations both ways."""

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsim.data import pairs
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, with_masks
 from fedsim.data.partition import cut
@@ -35,13 +36,15 @@ class Snapshots(Clocked):
 
     Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
     beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
-    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot.
+    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "links" is for link
+    prediction: the pairs asked of a period are edges of the next snapshot (validation) and the one after (test) among
+    the client's vertices of the period, and as many that are none.
     """
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
     step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
     window: Count = field(default=1, kw_only=True)  # a snapshot has the edges of that many windows, its own the last
-    scored: Literal["ahead", "split"] = field(default="ahead", kw_only=True)  # on which snapshots
+    scored: Literal["ahead", "split", "links"] = field(default="ahead", kw_only=True)  # on which snapshots
 
     def __post_init__(self) -> None:
         """Hold that exactly one option says how long a window is."""
@@ -60,7 +63,7 @@ class Snapshots(Clocked):
         if not end > start:
             raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
         found = snapshots_of(graph, bounds_of(graph, self.steps, self.step), self.window)
-        if self.scored == "ahead" and len(found) <= AHEAD:
+        if self.scored != "split" and len(found) <= AHEAD:
             told = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
             raise ScenarioError([Problem("data.stream", told)])
         return found
@@ -77,6 +80,8 @@ class Snapshots(Clocked):
         clients = list(zip(*_cuts(snapshots, owned, masks), strict=True))
         if self.scored == "split":
             return [[Period(t, graph) for t, graph in enumerate(own)] for own in clients]
+        if self.scored == "links":
+            return [_asking(client, own, rng) for client, own in enumerate(clients)]
         return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
 
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
@@ -120,3 +125,11 @@ def _training(t: int, own: Sequence[Graph]) -> Period:
             with_masks(later, none[2], none[2], later["val"]),
         ),
     )
+
+
+def _asking(client: int, own: Sequence[Graph], rng: Rng) -> list[Period]:
+    """Return a client's periods, each with the pairs that its model is asked about."""
+    return [
+        Period(t, pairs.ahead(own[t], own[t + 1 : t + 1 + AHEAD], rng(f"data.pairs.{client}.{t}")))
+        for t in range(len(own) - AHEAD)
+    ]

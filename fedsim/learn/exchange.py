@@ -1,0 +1,100 @@
+"""What crosses the cuts of a graph that clients share out: corrections of sums over neighbours (DG-CoLearn, section 4).
+
+With A the adjacency of the whole graph, self-loops included, L its part inside the clients and C = A - L what was cut,
+clients compute L X and L (L X) and lack the rest of A X and A² X.  A server that knows C, and is sent the rows of X and
+h = L X of vertices at the cut, returns for each vertex i
+
+    δ = (C X)_i  and  r = (C (h + δ))_i,  with which  A X = L X + δ  and  A² X = L (L X) + L δ + r   (`exact`).
+
+The paper's Eq. 6 adds C L X + C² X + C X to L² X instead: of L C it keeps only the vertex's own share, so that at
+vertex i the sum of δ over i's *local* neighbours is missing, and no vertex beside the cut is corrected at all
+(`paper`).  Path 0-1-2|3-4-5, cut between 2 and 3: Eq. 6 lacks X_3 at vertex 1 and X_2 at vertex 4.
+
+`A` may be weighed: `mean` divides the sum of vertex i by the degree d_i in the whole graph, self-loop counted, `sym` by
+√(d_i d_j).  All of it is linear; a model with nonlinear layers is exact only with one exchange a layer.
+It models undirected graphs without weights.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from fedsim.data.graph import Graph, csr
+from fedsim.learn.convolution import Norm, aggregate
+from fedsim.learn.products import times
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """What was cut of one snapshot: the owner (N,) of every vertex, and the edges (2, E) of the whole graph."""
+
+    edges: Tensor
+    owner: Tensor
+    norm: Norm = "sum"
+
+    @property
+    def vertices(self) -> int:
+        """Vertices of the whole graph."""
+        return len(self.owner)
+
+    @cached_property
+    def crossing(self) -> Tensor:
+        """The edges between two clients, by target: (2, E')."""
+        source, target = self.edges
+        owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
+        found = self.edges[:, owned & (self.owner[source] != self.owner[target])]
+        return found[:, torch.argsort(found[1] * self.vertices + found[0])]
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """The degrees (N,) in the whole graph among owned vertices, a self-loop counted."""
+        source, target = self.edges
+        owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
+        return 1.0 + torch.bincount(target[owned], minlength=self.vertices).float()
+
+    @cached_property
+    def foreign(self) -> Tensor:
+        """The numbers (N,) of neighbours that each vertex has at other clients."""
+        return torch.bincount(self.crossing[1], minlength=self.vertices)
+
+    @cached_property
+    def border(self) -> Tensor:
+        """Which vertices (N,) have neighbours at other clients."""
+        return self.foreign > 0
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """C as CSR (N, N), weighed by the norm."""
+        source, target = self.crossing
+        crow = torch.cat([self.foreign.new_zeros(1), self.foreign.cumsum(0)])
+        if self.norm == "sum":
+            value = torch.ones(len(source))
+        elif self.norm == "mean":
+            value = 1 / self.degree[target]
+        else:
+            value = (self.degree[source] * self.degree[target]).rsqrt()
+        return csr(crow, source, value, (self.vertices, self.vertices))
+
+    def across(self, rows: Tensor) -> Tensor:
+        """Return C times rows (N, F): for each vertex the sum over its neighbours at other clients."""
+        matrix = self.matrix
+        if rows.dtype != torch.float32:
+            matrix = csr(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(rows.dtype), matrix.shape)
+        return times(matrix, rows)
+
+    def exact(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return δ = C X and r = C (h + δ), from X (N, F) and h = L X (N, F)."""
+        first = self.across(x)
+        return first, self.across(h + first)
+
+    def paper(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what Eqs. 5 and 6 add to L X and L² X: C X, and C h + C² X + C X (its best reading)."""
+        first = self.across(x)
+        return first, self.across(h) + self.across(first) + first
+
+
+def finish(local: Tensor, first: Tensor, second: Tensor, graph: Graph, norm: Norm) -> Tensor:
+    """Return A² X at a client (n, F): from L² X there, δ and r, zeros where no message came."""
+    return local + aggregate(first, graph, norm) + second

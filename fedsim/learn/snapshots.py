@@ -1,0 +1,86 @@
+"""What a client keeps of a graph that changes: the states of its vertices, and what it has been told about the cuts.
+
+The client's memory holds, each entry replaced and never changed in place:
+
+- `period`, `graph`: the last period that it worked in, and its graph then;
+- `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
+- `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
+  for `degree` all vertices.
+
+States are worked out when the next period is met, by the parameters that the client was left with.
+It models states that live where their vertex does, on one client.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedsim.data.graph import Graph, with_keys
+from fedsim.learn import affected, layout, tree
+from fedsim.learn.model import Model, Parameters
+
+Rows = tuple[Tensor, Tensor]  # numbers of vertices, ascending, and a row for each
+Memory = Mapping[str, Any]
+
+
+def places(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where each wanted number stands among the known (ascending), and whether it is there at all."""
+    if not len(known):
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    place = torch.searchsorted(known, wanted).clamp(max=len(known) - 1)
+    return place, known[place] == wanted
+
+
+def spread(vertices: Tensor, rows: Rows) -> Tensor:
+    """Return a row for each vertex (N, F), zeros for those that have none."""
+    place, there = places(rows[0], vertices)
+    found = rows[1].new_zeros(len(vertices), *rows[1].shape[1:])
+    found[there] = rows[1][place[there]]
+    return found
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """Return both together; where a vertex has two rows, the second's."""
+    vertices = torch.cat([second[0], first[0]])
+    unique, place = torch.unique(vertices, return_inverse=True)
+    earliest = torch.full((len(unique),), len(vertices), dtype=torch.long)
+    earliest.scatter_reduce_(0, place, torch.arange(len(vertices)), "amin")
+    return unique, torch.cat([second[1], first[1]])[earliest]
+
+
+def dressed(memory: Memory, graph: Graph) -> Graph:
+    """Return the graph with what the client knows of its vertices: states before this period, and what it was told."""
+    layout.of(graph)  # before the graph is copied, so that all copies share it
+    vertices, keys = graph["vertex"], {}
+    if memory.get("states") is not None:
+        keys["state"] = spread(vertices, memory["states"])
+    for key, rows in (memory.get("told") or {}).items():
+        if key == "x":
+            place, there = places(rows[0], vertices)
+            keys[key] = torch.where(there.unsqueeze(1), rows[1][place], graph["x"])
+        elif key == "degree":
+            place, there = places(rows[0], vertices)
+            keys[key] = torch.where(there, rows[1][place], layout.of(graph).degree)
+        else:
+            keys[key] = spread(vertices, rows)
+    return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)
+
+
+def bare(graph: Graph) -> Graph:
+    """Return the graph without what was derived from its features."""
+    return Graph(**{key: value for key, value in graph.items() if key != "layout"})  # type: ignore[typeddict-item, no-any-return]
+
+
+def whole(memory: Memory, graph: Graph, hops: int | None) -> Graph:
+    """Return the whole graph, dressed; what a change has not reached within so many hops keeps its states."""
+    if hops is None or memory.get("states") is None:
+        return dressed(memory, graph)
+    return with_keys(dressed(memory, graph), {"halo": ~affected.near(graph, hops)})
+
+
+def states_after(model: Model, params: Parameters, memory: Memory, hops: int | None) -> Rows:
+    """Return the states of the client's vertices after the period that it last worked in."""
+    graph = memory["graph"]
+    return graph["vertex"], model.remember(tree.stack([params]), whole(memory, graph, hops))
