@@ -28,6 +28,7 @@ from typing import Literal
 
 import torch
 
+from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import affected, tree
@@ -36,8 +37,6 @@ from fedsim.learn.overseer import Overseer
 from fedsim.learn.snapshots import dressed, joined, places, states_after, whole
 from fedsim.net.wire import Spec
 from fedsim.units import Count
-
-from .fedavg import FedAvg
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
 TWO_LAYERS = ("exact", "paper", "full_graph")  # exchanges that are made of A X and A² X
@@ -216,7 +215,7 @@ class DGCoLearn(FedAvg):
         return upload if left is None else {**upload, "left": left}
 
     def _enter(self, job):
-        """Close the period before, if this is another one; return states of vertices that are not the client's any more."""
+        """Close the period before, if this is another one; return states of vertices that the client has no more."""
         memory, left = job.memory, None
         if memory.get("period") == job.period:
             return memory.pop("left", None) if job.step == "train" else None

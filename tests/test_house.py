@@ -56,6 +56,7 @@ ALGORITHMS_USE = (
     "fedsim.learn",
     "fedsim.data.graph",
     "fedsim.net.wire",
+    "fedsim.errors",
     "fedsim.seeds",
     "fedsim.span",
     "fedsim.units",

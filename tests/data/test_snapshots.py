@@ -295,6 +295,7 @@ def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
     plain = Period(0, period.graph)
     assert plain.scored("test") == (period.graph,)
     maker = object.__new__(evaluate.Evaluator)
+    maker._views = False
     maker._task, maker._splits, maker._own = NodeClassification(), ["train", "val", "test"], {}
     plan = maker._make_plan(True, [(0, period, 1), (1, plain, 1)])
     sizes = [len(graph["y"]) for graph in (period.graph, *period.ahead)]

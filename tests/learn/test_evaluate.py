@@ -8,6 +8,7 @@ import simpy
 import torch
 from learnlab import drawn, drawn_task
 
+from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
 from fedsim.learn.evaluate import Evaluator
@@ -17,6 +18,8 @@ from fedsim.units import Updates
 
 class Guess:
     """An algorithm whose global and local models are given."""
+
+    sees = Algorithm.sees
 
     def __init__(self, shared, own):
         self.shared, self.own = shared, own

@@ -188,7 +188,8 @@ def test_fedavg_weighs_clients_by_links_and_trains_none_without():
 
 
 def test_a_union_carries_the_pairs_of_its_graphs_shifted():
-    graphs = [asking(9, 0), graph_of_size(4, 1), asking(12, 2)]
+    plain = Graph(**{**graph_of_size(4, 1), "vertex": torch.arange(4)})
+    graphs = [asking(9, 0), plain, asking(12, 2)]
     for shared in (False, True):
         union = layout.union(graphs, shared=shared)
         expected = torch.cat([graphs[0]["pairs"], graphs[2]["pairs"] + 13], 1)
