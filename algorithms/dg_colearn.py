@@ -269,7 +269,8 @@ class DGCoLearn(FedAvg):
         memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have come already
         own = graph["vertex"].device
         if "degree" in job.download:
-            memory["told"] = {**(memory["told"] or {}), "degree": (graph["vertex"], job.download["degree"].to(own).float())}
+            degree = graph["vertex"], job.download["degree"].to(own).float()
+            memory["told"] = {**(memory["told"] or {}), "degree": degree}
         vertices = memory["asked"] = job.download["ids"].long().to(own)
         place = places(graph["vertex"], vertices)[0]
         x = _dense(graph)[place]
@@ -379,8 +380,7 @@ def _fresh(sent, vertices, x):
     """Return which rows x (m, F) differ from what was sent of these vertices last."""
     if sent is None:
         return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
-    place, there = places(sent[0], vertices)
-    return ~there | (sent[1][place] != x).any(1)
+    return ~places(sent[0], vertices)[1] | (spread(vertices, sent) != x).any(1)
 
 
 def _dense(graph):

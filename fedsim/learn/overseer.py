@@ -78,7 +78,7 @@ class Overseer:
     def _inside(self) -> Graph:
         owner, edges = self.cut.owner, self.cut.edges
         inside = edges[:, (owner[edges[0]] == owner[edges[1]]) & (owner[edges[0]] >= 0)]
-        return Graph(edges=inside)  # type: ignore[typeddict-item]
+        return Graph(edges=inside)  # type: ignore[typeddict-item, no-any-return]
 
     def vertices(self, client: int, among: Tensor) -> Tensor:
         """Return those vertices of a client that are among these (N,), ascending."""
