@@ -17,8 +17,8 @@ states are stored and go into the next snapshot.  Under `exact` and `layerwise` 
 through their neighbours.
 
 `privacy: paper` exchanges rows of vertices at the cut only, which tells a client which these are; `strict` exchanges a
-row for every vertex that a change has reached at its owner, with zeros where there is nothing to say.  `k_min` drops corrections that are sums over
-fewer vertices: a sum over one is that vertex's own features.
+row for every vertex that a change has reached at its owner, with zeros where there is nothing to say.  `k_min` drops
+corrections that are sums over fewer vertices: a sum over one is that vertex's own features.
 
 It does not model clients that talk with each other, features that nobody may see in sums, and EvolveGCN's unrolling.
 """
