@@ -17,8 +17,8 @@ states are stored and go into the next snapshot.  Under `exact` and `layerwise` 
 through their neighbours.
 
 `privacy: paper` exchanges rows of vertices at the cut only, which tells a client which these are; `strict` exchanges a
-row for every affected vertex, with zeros where there is nothing to say.  `k_min` drops corrections that are sums over
-fewer vertices: a sum over one is that vertex's own features.
+row for every vertex that a change has reached at its owner, with zeros where there is nothing to say.  `k_min` drops
+corrections that are sums over fewer vertices: a sum over one is that vertex's own features.
 
 It does not model clients that talk with each other, features that nobody may see in sums, and EvolveGCN's unrolling.
 """
@@ -62,7 +62,7 @@ class DGCoLearn(FedAvg):
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
         if self.exchange != "none":
             self._check()
-        return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "corrections": {}}
+        return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
 
     def _check(self):
         widths, wrong = self.task.model.delta_widths(self.task.features, self.task.outputs), None
@@ -109,37 +109,16 @@ class DGCoLearn(FedAvg):
             moved = state["moved"].get(client)
             sent = {"model": state["model"], "period": state["period"], "round": state["round"]}
             return sent if moved is None else {**sent, "moved": moved}
-        seen = state["seen"]
+        seen, at = state["seen"], {"period": state["period"]}
         if step == "embed":
-            asked = {} if self.privacy == "strict" else {"ids": self._addressed(seen, client).int()}
+            asked = seen.vertices(client, seen.due if self.privacy == "strict" else seen.due & seen.cut.border)
+            sent = {**at, "ids": asked.int(), "heard": state["heard"].get(client, 0)}
             own = seen.vertices(client, seen.cut.owner >= 0)
-            return asked if seen.norm == "sum" else {**asked, "degree": seen.cut.degree[own].int()}
-        ids = self._addressed(seen, client)
-        return {"ids": ids.int(), **{key: rows[ids] for key, rows in self._corrections(state, step).items()}}
-
-    def _addressed(self, seen, client):
-        if self.privacy == "strict":
-            return seen.vertices(client, seen.near if self.exchange != "full_graph" else seen.cut.owner >= 0)
-        return seen.vertices(client, seen.cut.border if self.exchange == "full_graph" else seen.wanted)
-
-    def _corrections(self, state, step):
-        """Return the rows (N, F) of the whole graph that clients take their parts of, worked out once a step."""
-        known = state["corrections"]
-        if step not in known:
-            seen = state["seen"]
-            if self.exchange == "layerwise":
-                last = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
-                found = {f"delta{last}": seen.cut.across(seen.rows[f"h{last - 1}"])}
-            elif self.exchange == "fedgcn":
-                found = {"x": seen.cut.across(seen.rows["h0"])}
-            else:
-                pair = (seen.cut.paper if self.exchange == "paper" else seen.cut.exact)(
-                    seen.rows["h0"], seen.rows["h1"]
-                )
-                found = dict(zip(("delta1", "far"), pair, strict=True))
-            few = (seen.cut.foreign < self.k_min).unsqueeze(1)
-            known[step] = {key: rows.masked_fill(few, 0.0) for key, rows in found.items()}
-        return known[step]
+            return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[own].int()}
+        ids = seen.vertices(client, seen.around if self.privacy == "strict" else seen.around & seen.cut.border)
+        layer = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
+        rows = seen.corrections(self.exchange, layer, self.k_min)
+        return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
 
     def update(self, state, replies, step):
         """Average models by edges; keep the rows that clients have sent."""
@@ -148,24 +127,31 @@ class DGCoLearn(FedAvg):
         if step == "first":
             return state
         if step != "train":
-            seen = state["seen"]
+            seen, heard = state["seen"], state["heard"]
             for reply in replies:
                 seen = self._noted(seen, reply.upload)
-            return {**state, "seen": seen, "corrections": {}}
+                heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
+            return {**state, "seen": seen, "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state, replies):
         """Return the state in the period that the clients tell of, with states of vertices that have new owners."""
         period = max(reply.upload["period"] for reply in replies)
-        moved = {client: rows for client, rows in state["moved"].items() if client not in {r.client for r in replies}}
+        came = {reply.client for reply in replies if "moved" in reply.download}
+        moved = {client: rows for client, rows in state["moved"].items() if client not in came}
         for reply in replies:
             if "left" in reply.upload:
                 moved = self._forwarded(moved, reply.upload["left"], self.overview.owners[reply.upload["period"]])
         state = {**state, "moved": moved}
         if self.overview is None or (state["seen"] is not None and period <= state["period"]):
             return state
-        seen = state["seen"] or Overseer(self.overview, 0, self.task.model.layers, self._norm())
+        seen = state["seen"] or self._overseer()
         return {**state, "seen": seen.at(period), "period": period, "round": 0}
+
+    def _overseer(self):
+        """Return the first view; degrees that `mean` and `sym` tell of tell of changes at the cut anyway."""
+        hops = None if self.exchange == "full_graph" else self._hops()
+        return Overseer(self.overview, 0, hops, self._norm(), self.privacy == "strict" and self._norm() == "sum")
 
     def _forwarded(self, moved, left, owners):
         owner = torch.from_numpy(owners)[left["ids"].long().cpu()]
@@ -182,8 +168,8 @@ class DGCoLearn(FedAvg):
             if name.startswith("h"):
                 ids = upload["fresh"] if name == "h0" and "fresh" in upload else upload["ids"]
                 seen = seen.noted(name, ids.long().cpu(), upload[name].cpu())
-        if "ids" in upload:
-            seen = seen.noted("sent", upload["ids"].long().cpu(), torch.ones(len(upload["ids"]), 1))
+        if "turn" in upload:
+            seen = seen.noted("known", upload["ids"].long().cpu(), torch.ones(len(upload["ids"]), 1))
         return seen
 
     def server_flops(self, state, replies, step):
@@ -198,11 +184,11 @@ class DGCoLearn(FedAvg):
 
     def work(self, job):
         """Train on what has changed; or answer with rows; or take corrections."""
-        left = self._enter(job)
-        if job.step == "embed":
-            return self._embedded(job)
         if job.step not in ("train", "first"):
-            return self._told(job)
+            if job.memory.get("period") != job.download["period"]:  # its training was broken off, or it never trained
+                return {"ids": torch.zeros(0, dtype=torch.int32)} if job.step != "correct" else {}
+            return self._embedded(job) if job.step == "embed" else self._told(job)
+        left = self._enter(job)
         if "moved" in job.download and job.memory.get("states") is not None:
             came = job.download["moved"]
             job.memory["states"] = joined(job.memory["states"], (came["ids"].long(), came["states"]))
@@ -228,7 +214,11 @@ class DGCoLearn(FedAvg):
             if len(gone):
                 rows = states[1][places(states[0], gone)[0]]
                 left = {"ids": gone.int(), "states": rows}
-        memory.update(period=job.period, graph=job.data, told=None)
+        if "vertex" in job.data and memory.get("sent") is not None:  # who comes back may have changed elsewhere
+            mine = places(job.data["vertex"], memory["sent"][0])[1]
+            memory["sent"] = memory["sent"][0][mine], memory["sent"][1][mine]
+        nobody = job.data["edges"].new_zeros(0)
+        memory.update(period=job.period, graph=job.data, told=None, asked=nobody)
         memory.pop("optimiser.model", None)  # a new optimiser every snapshot
         if job.step != "train" and left is not None:
             memory["left"], left = left, None
@@ -276,55 +266,49 @@ class DGCoLearn(FedAvg):
 
     def _embedded(self, job):
         """Send rows of what was asked for: sums over local neighbours, and features not sent like this before."""
-        memory, graph = job.memory, job.data
+        memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have come already
+        own = graph["vertex"].device
         if "degree" in job.download:
-            memory["told"] = {**(memory["told"] or {}), "degree": (graph["vertex"], job.download["degree"].float())}
-        vertices, x = self._rows(job)
-        fresh = self._fresh(memory, vertices, x)
-        upload = {"ids": vertices.int(), "fresh": vertices[fresh].int(), "h0": x[fresh]}
-        memory["sent"] = joined(memory["sent"], (vertices, x)) if memory.get("sent") is not None else (vertices, x)
-        if self.exchange in TWO_LAYERS:
-            sums = aggregate(_dense(graph), dressed({"told": memory["told"]}, graph), self._norm())
-            upload["h1"] = sums[places(graph["vertex"], vertices)[0]]
-        return upload
+            degree = graph["vertex"], job.download["degree"].to(own).float()
+            memory["told"] = {**(memory["told"] or {}), "degree": degree}
+        vertices = memory["asked"] = job.download["ids"].long().to(own)
+        place = places(graph["vertex"], vertices)[0]
+        x = _dense(graph)[place]
+        known = memory.get("sent") if memory.get("turn", 0) == job.download["heard"] else None  # else one was lost
+        fresh = _fresh(known, vertices, x)
+        memory.update(
+            sent=(vertices, x) if known is None else joined(known, (vertices, x)), turn=job.download["heard"] + 1
+        )
+        upload = {"ids": vertices.int(), "fresh": vertices[fresh].int(), "h0": x[fresh], "turn": memory["turn"]}
+        return {**upload, "h1": self._sums(memory)[place]} if self.exchange in TWO_LAYERS else upload
+
+    def _sums(self, memory):
+        """Return L X (n, F) of all of the client's vertices."""
+        graph = memory["graph"]
+        return aggregate(_dense(graph), dressed({"told": memory["told"]}, graph), self._norm())
 
     def _told(self, job):
         """Take corrections; where another layer follows, send what it needs of this one."""
-        memory, ids = job.memory, job.download["ids"].long()
-        rows = {key: (ids, value) for key, value in job.download.items() if key != "ids"}
+        memory, graph = job.memory, job.memory["graph"]
+        came = {key: part.to(graph["vertex"].device) for key, part in job.download.items() if key != "period"}
+        ids = came.pop("ids").long()
+        rows = {key: (ids, part) for key, part in came.items()}
         if "x" in rows:  # FedGCN: the whole sums take the features' place
-            sums = aggregate(_dense(job.data), dressed({"told": memory["told"]}, job.data), self._norm())
-            rows["x"] = ids, sums[places(job.data["vertex"], ids)[0]] + rows["x"][1]
+            rows["x"] = ids, self._sums(memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
+        if self.exchange == "paper" and "far" in rows:  # layers carry δ to neighbours, which Eq. 6 does not
+            first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
+            carried = aggregate(first, dressed({"told": memory["told"]}, graph), self._norm())
+            rows["far"] = graph["vertex"], far - carried
         memory["told"] = {**(memory["told"] or {}), **rows}
         if job.step == "correct":
             return {}
         layer = int(job.step.removeprefix("layer"))
         model = self.task.model
-        before = states_after(model, memory["local"], memory, self._hops())[1]
+        after = states_after(model, memory["local"], memory, self._hops())[1]
         at = sum(model.layer_state(inputs) for inputs in model.widths(self.task.features, 0)[: layer - 2])
         wide = model.delta_widths(self.task.features, self.task.outputs)[layer - 1]
-        vertices = self._rows(job)[0]
-        rows = before[places(job.data["vertex"], vertices)[0], at : at + wide]
-        return {"ids": vertices.int(), f"h{layer - 1}": rows}
-
-    def _rows(self, job):
-        """Return the vertices that are asked for, of those that the client has, and their features."""
-        graph = job.data
-        if self.privacy == "strict":
-            hops = None if self.exchange == "full_graph" else self.task.model.layers
-            own = torch.ones_like(graph["train"]) if hops is None else affected.near(graph, hops)
-            vertices = graph["vertex"][own]
-        else:
-            asked = job.download["ids"].long()
-            vertices = asked[places(graph["vertex"], asked)[1]]
-        return vertices, _dense(graph)[places(graph["vertex"], vertices)[0]]
-
-    def _fresh(self, memory, vertices, x):
-        """Return which rows differ from what was sent of these vertices last."""
-        if memory.get("sent") is None:
-            return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
-        there = places(memory["sent"][0], vertices)[1]
-        return ~there | (spread(vertices, memory["sent"]) != x).any(1)
+        vertices = memory["asked"]
+        return {"ids": vertices.int(), f"h{layer - 1}": after[places(graph["vertex"], vertices)[0], at : at + wide]}
 
     def sees(self, memory, graph):
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
@@ -390,6 +374,13 @@ def _gone(memory, data):
     """Return the vertices, ascending, that the client had in its last period and has no more."""
     before = memory["graph"].get("vertex")
     return before[~places(data["vertex"], before)[1]] if before is not None else torch.zeros(0, dtype=torch.long)
+
+
+def _fresh(sent, vertices, x):
+    """Return which rows x (m, F) differ from what was sent of these vertices last."""
+    if sent is None:
+        return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
+    return ~places(sent[0], vertices)[1] | (spread(vertices, sent) != x).any(1)
 
 
 def _dense(graph):

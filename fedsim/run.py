@@ -30,6 +30,7 @@ from fedsim.protocol import Protocol
 from fedsim.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
+from fedsim.views import Views
 from fedsim.wave import Columns
 from fedsim.world import Streams, World
 
@@ -55,6 +56,9 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
     world, evaluator, done = build(scenario, data_root, recorder)
+    views = Views(world.env)
+    if scenario.measure.views:
+        world.network.received = views.hear
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
     try:
         status = _run_clock(world, evaluator, done, scenario, progress)
@@ -65,6 +69,8 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
         evaluator.score()
     _close(world)
     tables = recorder.close(folder)
+    if scenario.measure.views:
+        views.close(folder)
     (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8")
     measure = scenario.measure
     row = summarise(
@@ -138,7 +144,7 @@ def _world(
     def host(node: int) -> ServerHost:
         return ServerHost(
             env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"],
-            write_many,
+            None if scenario.measure.views else write_many,  # a wave plans its messages, and sends none
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]

@@ -248,6 +248,7 @@ class Measure(Section):
     every: Every = Updates(1)
     until: Annotated[Seconds | None, Before(_positive)] = Field(default=None, description="Simulated end of the run.")
     target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
+    views: bool = Field(default=False, description="Keep all that every client receives, array by array: views/.")
 
 
 class Scenario(Section):

@@ -31,6 +31,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (7, "fedsim.world", "what a protocol may touch"),
     (6, "fedsim.hosts", "the server"),
     (6, "fedsim.ledger", "whether the books balance"),
+    (6, "fedsim.views", "what clients have received"),
     (6, "fedsim.check", "whether a scenario can be run"),
     (5, "fedsim.wave", "the asks of a whole cohort"),
     (4, "fedsim.clients fedsim.plain", "the clients, and work that trains nothing"),

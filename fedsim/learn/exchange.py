@@ -66,23 +66,20 @@ class Cut:
 
     @cached_property
     def matrix(self) -> Tensor:
-        """C as CSR (N, N), weighed by the norm."""
+        """C as CSR (N, N), weighed by the norm: float64."""
         source, target = self.crossing
-        crow = torch.cat([self.foreign.new_zeros(1), self.foreign.cumsum(0)])
+        crow, degree = torch.cat([self.foreign.new_zeros(1), self.foreign.cumsum(0)]), self.degree.double()
         if self.norm == "sum":
-            value = torch.ones(len(source))
+            value = torch.ones_like(source, dtype=torch.float64)
         elif self.norm == "mean":
-            value = 1 / self.degree[target]
+            value = 1 / degree[target]
         else:
-            value = (self.degree[source] * self.degree[target]).rsqrt()
+            value = (degree[source] * degree[target]).rsqrt()
         return csr(crow, source, value, (self.vertices, self.vertices))
 
     def across(self, rows: Tensor) -> Tensor:
         """Return C times rows (N, F): for each vertex the sum over its neighbours at other clients."""
-        matrix = self.matrix
-        if rows.dtype != torch.float32:
-            matrix = csr(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(rows.dtype), matrix.shape)
-        return times(matrix, rows)
+        return times(self.matrix, rows)
 
     def exact(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return δ = C X and r = C (h + δ), from X (N, F) and h = L X (N, F)."""
@@ -90,9 +87,13 @@ class Cut:
         return first, self.across(h + first)
 
     def paper(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what Eqs. 5 and 6 add to L X and L² X: C X, and C h + C² X + C X (its best reading)."""
+        """Return what Eqs. 5 and 6 add to L X and L² X: δ = C X, and C h + C δ + δ (its best reading).
+
+        Where `A` is weighed, a vertex's own share of L δ is δ_i / d_i.
+        """
         first = self.across(x)
-        return first, self.across(h) + self.across(first) + first
+        own = first if self.norm == "sum" else first / self.degree.unsqueeze(1).to(first.dtype)
+        return first, self.across(h) + self.across(first) + own
 
 
 def finish(local: Tensor, first: Tensor, second: Tensor, graph: Graph, norm: Norm) -> Tensor:

@@ -3,6 +3,9 @@
 It knows every snapshot's edges and who owns which vertex, so who is at a cut and what a change reaches at its owner,
 and the rows of vertices that clients have sent it, the last of each.  It computes what clients lack of sums over
 neighbours (`exchange.Cut`).  It does not know features, labels or embeddings that nobody has sent.
+
+Rows go by the names `h0` (features), `h1` (sums of them over local neighbours, or a layer's output), …; `known` marks
+the vertices whose rows no change has reached since they came.
 """
 
 from collections.abc import Mapping
@@ -15,6 +18,7 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
+from fedsim.data.windows import changed_locally
 from fedsim.learn.affected import within
 from fedsim.learn.convolution import Norm
 from fedsim.learn.exchange import Cut
@@ -22,13 +26,19 @@ from fedsim.learn.exchange import Cut
 
 @dataclass(frozen=True, eq=False)
 class Overseer:
-    """One snapshot as the server sees it, and rows (N, F) by name as they were sent last, zeros where never."""
+    """One snapshot as the server sees it, and rows (N, F) by name as they were sent last, zeros where never.
+
+    `hops`: over how many edges a change spreads; None: everything counts as changed.  `discreet`: what happens at cut
+    edges is no change, because a client that heard of one without a change of its own would know them.
+    """
 
     overview: Overview
     period: int
-    hops: int  # over which a change spreads
+    hops: int | None
     norm: Norm = "sum"
+    discreet: bool = False
     rows: Mapping[str, Tensor] = field(default_factory=dict)
+    _made: dict[tuple[str, int, int], Mapping[str, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def cut(self) -> Cut:
@@ -39,16 +49,24 @@ class Overseer:
     @cached_property
     def near(self) -> Tensor:
         """Which vertices (N,) a change reaches inside the clients; a cut edge's change counts at its ends."""
-        owner, edges, seeds = self.cut.owner, self.cut.edges, torch.zeros(self.cut.vertices, dtype=torch.bool)
-        seeds[torch.from_numpy(self.overview.seeds[self.period])] = True
-        inside = edges[:, (owner[edges[0]] == owner[edges[1]]) & (owner[edges[0]] >= 0)]
-        return within(Graph(edges=inside), seeds & (owner >= 0), self.hops)  # type: ignore[typeddict-item]
+        owned = self.cut.owner >= 0
+        if self.hops is None:
+            return owned
+        seeds = changed_locally(self.overview.snapshots, self.overview.owners, self.period)
+        if not self.discreet:
+            seeds[torch.from_numpy(self.overview.seeds[self.period])] = True
+        return within(self._inside, seeds & owned, self.hops)
+
+    @cached_property
+    def around(self) -> Tensor:
+        """The same and their neighbours (N,), whose corrections their sums over two edges need."""
+        return within(self._inside, self.near, 1)
 
     @property
-    def wanted(self) -> Tensor:
-        """Which vertices (N,) at a cut have rows that are stale, or were never sent."""
-        sent = self.rows.get("sent")
-        return self.cut.border & (self.near if sent is None else self.near | (sent[:, 0] == 0))
+    def due(self) -> Tensor:
+        """Which vertices (N,) have rows that are stale, or were never sent."""
+        known = self.rows.get("known")
+        return self.cut.owner >= 0 if known is None else self.near | ((known[:, 0] == 0) & (self.cut.owner >= 0))
 
     @property
     def shared(self) -> bool:
@@ -56,13 +74,25 @@ class Overseer:
         owner = self.overview.owners[self.period]
         return len(np.unique(owner[owner >= 0])) > 1
 
+    @property
+    def _inside(self) -> Graph:
+        owner, edges = self.cut.owner, self.cut.edges
+        inside = edges[:, (owner[edges[0]] == owner[edges[1]]) & (owner[edges[0]] >= 0)]
+        return Graph(edges=inside)  # type: ignore[typeddict-item, no-any-return]
+
     def vertices(self, client: int, among: Tensor) -> Tensor:
         """Return those vertices of a client that are among these (N,), ascending."""
         return (among & (self.cut.owner == client)).nonzero().squeeze(1)
 
     def at(self, period: int) -> "Overseer":
-        """Return the view of another snapshot, with the same rows."""
-        return self if period == self.period else Overseer(self.overview, period, self.hops, self.norm, self.rows)
+        """Return the view of a later snapshot, where what changes have reached on the way is not known any more."""
+        seen = self
+        for t in range(self.period + 1, period + 1):
+            seen = replace(seen, period=t)
+            if "known" in seen.rows:
+                known = seen.rows["known"].masked_fill(seen.near.unsqueeze(1), 0.0)
+                seen = replace(seen, rows={**seen.rows, "known": known})
+        return seen
 
     def noted(self, name: str, vertices: Tensor, rows: Tensor) -> "Overseer":
         """Return what is known once these rows have come."""
@@ -70,5 +100,28 @@ class Overseer:
         known = rows.new_zeros(self.cut.vertices, rows.shape[1]) if known is None else known.clone()
         known[vertices] = rows
         new = replace(self, rows={**self.rows, name: known})
-        new.__dict__.update({key: value for key, value in self.__dict__.items() if key in ("cut", "near")})
+        lasting = ("cut", "near", "around")
+        new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
+
+    def corrections(self, exchange: str, layer: int, k_min: int) -> Mapping[str, Tensor]:
+        """Return the rows (N, F) by key of a graph that clients take their parts of, worked out once.
+
+        `layer` is the one that a layerwise exchange corrects.  Vertices with fewer than `k_min` neighbours elsewhere
+        get zeros.  None at all where nobody's rows have come.
+        """
+        key = exchange, layer, k_min
+        if key not in self._made:
+            few = (self.cut.foreign < k_min).unsqueeze(1)
+            self._made[key] = {name: rows.masked_fill(few, 0.0) for name, rows in self._lacking(exchange, layer)}
+        return self._made[key]
+
+    def _lacking(self, exchange: str, layer: int) -> list[tuple[str, Tensor]]:
+        if (f"h{layer - 1}" if exchange == "layerwise" else "h0") not in self.rows:
+            return []
+        if exchange == "layerwise":
+            return [(f"delta{layer}", self.cut.across(self.rows[f"h{layer - 1}"]))]
+        if exchange == "fedgcn":
+            return [("x", self.cut.across(self.rows["h0"]))]
+        form = self.cut.paper if exchange == "paper" else self.cut.exact
+        return list(zip(("delta1", "far"), form(self.rows["h0"], self.rows["h1"]), strict=True))

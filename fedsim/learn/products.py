@@ -40,7 +40,7 @@ def times(rows: Tensor, dense: Tensor) -> Tensor:
         return rows @ dense
     # a row of the product is a bag of weighted rows, which torch sums several times as fast as its sparse product
     return torch.embedding_bag(
-        dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values(),
+        dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values().to(dense.dtype),
         include_last_offset=True,
     )[0]  # fmt: skip
 

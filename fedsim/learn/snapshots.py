@@ -45,8 +45,8 @@ def joined(first: Rows, second: Rows) -> Rows:
     """Return both together; where a vertex has two rows, the second's."""
     vertices = torch.cat([second[0], first[0]])
     unique, place = torch.unique(vertices, return_inverse=True)
-    earliest = torch.full((len(unique),), len(vertices), dtype=torch.long)
-    earliest.scatter_reduce_(0, place, torch.arange(len(vertices)), "amin")
+    numbers = torch.arange(len(vertices), device=vertices.device)
+    earliest = torch.full_like(unique, len(vertices)).scatter_reduce_(0, place, numbers, "amin")
     return unique, torch.cat([second[1], first[1]])[earliest]
 
 

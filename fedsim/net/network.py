@@ -90,6 +90,7 @@ class Network:
         self._leaving = tuple(effect for effect in self.effects if type(effect).stay is not Effect.stay)
         self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
+        self.received: Callable[[Message], None] | None = None  # hears of each message that arrives; not of plans
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
         nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes
         nodes.watch_rates(self._on_rates)
@@ -224,6 +225,8 @@ class Network:
             self._connections.give(connection, passage.transfer, self.env.now)
         fate = "late" if delivery.late else "delivered"
         self._add_row(passage.transfer.start, message, round(passage.size), fate)
+        if self.received is not None:
+            self.received(message)
         delivery.succeed(message)
 
     def _cut(self, passage: Passage) -> None:

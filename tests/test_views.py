@@ -1,0 +1,154 @@
+"""Views: what clients of a run have received, by DG-CoLearn in particular; what is there, and what is not."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from small_points import TABLES, run_in, scenario, table
+
+from fedsim.learning import periods_of
+
+CLIENTS = 3
+EXCHANGED = ("embed", "correct")
+CHANGING = {
+    "data": {
+        "dataset": {"name": "drifting", "vertices": 60, "edges": 70, "classes": 3, "features": 5, "snapshots": 4},
+        "partition": "random",
+        "stream": {"name": "snapshots", "steps": 4, "every": "3 updates"},
+    },
+    "model": {"name": "roland", "hidden": 4, "norm": "sum"},
+    "clients": {"count": CLIENTS, "speed": "lognormal(100 kFLOP/s, 0.5)"},
+    "protocol": {"name": "sync", "rounds": 6, "participation": 1.0},
+    "measure": {"metrics": ["accuracy"], "views": True},
+}
+
+
+def colearn(**options):
+    return {**CHANGING, "algorithm": {"name": "dg_colearn", "rounds": 3, **options}}
+
+
+def views_in(folder):
+    """The rows of the index, each with its array."""
+    arrays = {client: np.load(folder / "views" / f"client_{client}.npz") for client in range(CLIENTS)}
+    with (folder / "views" / "views.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{**row, "client": int(row["client"]), "array": arrays[int(row["client"])][row["number"]]} for row in rows]
+
+
+def messages(rows):
+    """The parts that came together, by client, time and kind: path to array."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["client"], float(row["time"]), row["kind"]), {})[row["path"]] = row["array"]
+    return found
+
+
+def known(changes):
+    made = scenario(**changes)
+    key = json.dumps(made.data.model_dump(mode="json"), sort_keys=True)
+    return periods_of(key, CLIENTS, made.seed, None, "cpu")
+
+
+def test_the_index_tells_of_every_array_and_the_bytes_are_those_of_the_messages(tmp_path):
+    run_in(tmp_path / "run", **colearn())
+    rows, moved = views_in(tmp_path / "run"), table(tmp_path / "run", "transfers")
+    for row in rows:
+        assert row["shape"] == "x".join(map(str, row["array"].shape))
+        assert row["array"].dtype.name == row["dtype"]
+        assert row["array"].nbytes == int(row["bytes"])
+    arrived = {(each["dst"], each["arrived"], each["kind"]): each["nbytes"] for each in moved if each["dst"] >= 0}
+    got = messages(rows)
+    assert got.keys() == arrived.keys()
+    for key, parts in got.items():
+        values = sum(array.nbytes for array in parts.values())
+        assert values < arrived[key] < values + 800  # names and shapes come on top
+    for client in range(CLIENTS):
+        numbers = [int(row["number"]) for row in rows if row["client"] == client]
+        assert numbers == list(range(len(numbers)))
+
+
+def test_a_client_receives_the_model_and_rows_of_its_own_vertices_and_nothing_else(tmp_path):
+    changes = colearn()
+    run_in(tmp_path / "run", **changes)
+    overview, seen = known(changes).overview, set()
+    for (client, _, kind), parts in messages(views_in(tmp_path / "run")).items():
+        seen.add(kind)
+        if kind == "train":
+            others = {path for path in parts if not path.startswith("model/")}
+            assert others == {"period", "round"}
+            assert len(parts) > 4
+            continue
+        names = {"embed": {"period", "ids", "heard"}, "correct": {"period", "ids", "delta1", "far"}}
+        assert parts.keys() == names[kind]  # no labels, no edges, nobody else's number
+        ids, owner = parts["ids"], overview.owners[int(parts["period"])]
+        assert len(ids) > 0
+        assert (owner[ids] == client).all()
+        if kind == "correct":
+            assert parts["delta1"].shape == parts["far"].shape == (len(ids), 5)
+    assert seen == {"train", *EXCHANGED}
+
+
+def lone(changes):
+    """For each vertex with a single neighbour elsewhere in the first snapshot: that neighbour's features."""
+    overview = known(changes).overview
+    snapshot, owner = overview.snapshots[0], torch.from_numpy(overview.owners[0])
+    source, target = snapshot["edges"]
+    crosses = (owner[source] != owner[target]) & (owner[source] >= 0) & (owner[target] >= 0)
+    foreign = torch.bincount(target[crosses], minlength=len(owner))
+    return {
+        vertex: snapshot["x"][source[crosses & (target == vertex)][0]].numpy()
+        for vertex in (foreign == 1).nonzero().squeeze(1).tolist()
+    }
+
+
+@pytest.mark.parametrize("k_min", [1, 2])
+def test_one_neighbour_elsewhere_is_given_away_unless_sums_must_have_two(tmp_path, k_min):
+    changes = colearn(k_min=k_min)
+    run_in(tmp_path / "run", **changes)
+    secrets, given = lone(changes), {}
+    for (_, _, kind), parts in messages(views_in(tmp_path / "run")).items():
+        if kind == "correct" and parts["period"] == 0:
+            given |= dict(zip(parts["ids"].tolist(), parts["delta1"], strict=True))
+    assert len(secrets) > 5
+    assert secrets.keys() <= given.keys()
+    for vertex, features in secrets.items():
+        if k_min == 1:
+            np.testing.assert_array_equal(given[vertex], features)
+        else:
+            assert not given[vertex].any()
+    if k_min == 2:  # nor anywhere else
+        values = np.concatenate(
+            [row["array"].ravel() for row in views_in(tmp_path / "run") if row["kind"] == "correct"]
+        )
+        assert not np.isin(np.stack(list(secrets.values())).ravel(), values).any()
+
+
+def test_strict_corrections_are_about_all_affected_vertices(tmp_path):
+    changes = colearn(privacy="strict")
+    run_in(tmp_path / "run", **changes)
+    periods = known(changes).periods
+    for (client, _, kind), parts in messages(views_in(tmp_path / "run")).items():
+        if kind in EXCHANGED and parts["period"] == 0:
+            assert parts["ids"].tolist() == periods[client][0].graph["vertex"].tolist()
+
+
+@pytest.mark.parametrize("protocol", ["sync", "gossip"])
+def test_to_be_watched_changes_nothing_and_is_off_by_default(tmp_path, protocol):
+    changes = {} if protocol == "sync" else {"protocol": {"name": "gossip", "rounds": 2}}
+    if protocol == "gossip":
+        changes["network__topology"] = {"name": "peers", "graph": "ring"}
+    run_in(tmp_path / "plain", **changes)
+    run_in(tmp_path / "watched", **changes, measure__views=True)
+    assert not (tmp_path / "plain" / "views").exists()
+    with (tmp_path / "watched" / "views" / "views.csv").open(newline="") as file:
+        kinds = {row["kind"] for row in csv.DictReader(file)}
+    assert kinds == {"train" if protocol == "sync" else "share"}
+    for name in TABLES:
+        one, other = (table(tmp_path / folder, name) for folder in ("plain", "watched"))
+        assert len(one) == len(other)
+        for mine, its in zip(one, other, strict=True):
+            assert {
+                key: value if isinstance(value, str) else pytest.approx(value) for key, value in its.items()
+            } == mine
