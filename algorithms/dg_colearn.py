@@ -34,7 +34,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import affected, tree
 from fedsim.learn.convolution import aggregate
 from fedsim.learn.overseer import Overseer
-from fedsim.learn.snapshots import dressed, joined, places, states_after, whole
+from fedsim.learn.snapshots import dressed, joined, places, spread, states_after, whole
 from fedsim.net.wire import Spec
 from fedsim.units import Count
 
@@ -323,8 +323,8 @@ class DGCoLearn(FedAvg):
         """Return which rows differ from what was sent of these vertices last."""
         if memory.get("sent") is None:
             return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
-        place, there = places(memory["sent"][0], vertices)
-        return ~there | (memory["sent"][1][place] != x).any(1)
+        there = places(memory["sent"][0], vertices)[1]
+        return ~there | (spread(vertices, memory["sent"]) != x).any(1)
 
     def sees(self, memory, graph):
         """Return the graph with the client's states: before its own period, or after it for a later graph."""

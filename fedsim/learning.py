@@ -26,6 +26,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import crossing, metrics
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -59,6 +60,7 @@ class Lesson:
         """
         measure = scenario.measure
         _known_metrics(self.task, measure.metrics)
+        _has_across(self.task, world, measure.splits)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
@@ -202,6 +204,12 @@ def _known_metrics(task: Task, names: list[str]) -> None:
     if unknown := [name for name in names if name not in task.metrics]:
         told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
         raise ScenarioError([Problem("measure.metrics", told)])
+
+
+def _has_across(task: Task, world: World, splits: Sequence[str]) -> None:
+    if crossing.SPLIT in splits and (world.algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
+        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
+        raise ScenarioError([Problem("measure.splits", told)])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

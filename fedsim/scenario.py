@@ -235,12 +235,16 @@ class Server(Section):
     cores: Count = 1
 
 
+Scored = Literal["train", "val", "test", "across"]
+SPLITS = "What is scored; 'across': links between clients, where links are predicted on snapshots."
+
+
 class Measure(Section):
     """What is scored, how often, and when the run ends."""
 
     metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = ["accuracy"]
     models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = ["global"]
-    splits: Annotated[list[Literal["train", "val", "test"]], Before(_distinct), Field(min_length=1)] = ["test"]
+    splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = ["test"]
     every: Every = Updates(1)
     until: Annotated[Seconds | None, Before(_positive)] = Field(default=None, description="Simulated end of the run.")
     target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")

@@ -26,9 +26,10 @@ from torch import Tensor
 
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import layout, tree
+from fedsim.learn import crossing, layout, tree
+from fedsim.learn.metrics import LINKS
 from fedsim.learn.task import Task
-from fedsim.record import Recorder, Score
+from fedsim.record import SERVER, Recorder, Score
 from fedsim.units import Updates
 from fedsim.world import World
 
@@ -65,7 +66,9 @@ class Evaluator:
     ) -> None:
         """Watch this world; `every` is a number of updates or of simulated seconds."""
         self._world, self._task, self._recorder = world, task, recorder
-        self._metrics, self._models, self._splits, self._every = metrics, models, splits, every
+        self._metrics, self._models, self._every = metrics, models, every
+        self._splits = [split for split in splits if split != crossing.SPLIT]
+        self._across = crossing.SPLIT in splits
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = type(world.algorithm).sees is not Algorithm.sees
@@ -144,7 +147,20 @@ class Evaluator:
                 self._write(columns, model=model, split=split, metric=metric, value=values)
                 if (split, metric) == (self._splits[0], self._metrics[0]) and len(values):
                     headline = float(np.average(values, weights=columns["weight"]))
+        if self._across:
+            self._score_across(model, output, plan)
         return headline
+
+    def _score_across(self, model: str, output: Tensor, plan: Plan) -> None:
+        """Score pairs between clients in the newest of these periods: rows of the server, not of a client."""
+        period, overview = int(plan.pairs["period"].max()), self._world.algorithm.overview
+        assert overview is not None
+        known = [name for name in self._metrics if name in LINKS]
+        values, weight = crossing.scores(output, plan.graph, overview, period, self._task.seed, known)
+        numbers = {"client": SERVER, "period": period, "seen": int(plan.pairs["seen"].max()), "weight": weight}
+        columns = {name: np.array([number]) for name, number in numbers.items()}
+        for name, value in values.items():
+            self._write(columns, model=model, split=crossing.SPLIT, metric=name, value=np.array([value]))
 
     def _write(self, columns: dict[str, Column], **others: Any) -> None:
         moment = {"time": self._world.env.now, "version": self._world.server.version}

@@ -57,12 +57,10 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
     if memory.get("states") is not None:
         keys["state"] = spread(vertices, memory["states"])
     for key, rows in (memory.get("told") or {}).items():
-        if key == "x":
+        if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
-            keys[key] = torch.where(there.unsqueeze(1), rows[1][place], graph["x"])
-        elif key == "degree":
-            place, there = places(rows[0], vertices)
-            keys[key] = torch.where(there, rows[1][place], layout.of(graph).degree)
+            keys[key] = (graph["x"] if key == "x" else layout.of(graph).degree).clone()
+            keys[key][there] = rows[1][place[there]]
         else:
             keys[key] = spread(vertices, rows)
     return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)

@@ -1,0 +1,42 @@
+"""Links between clients, which the server scores with the embeddings of both ends (DG-CoLearn, appendix F).
+
+Asked are the edges that the cut took from the current snapshot, once each, and as many pairs of vertices of distinct
+clients that are none.  No client ever sees these pairs.  The positives alone, as published code takes them, would make
+average precision 1 whatever the scores.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedsim.data import pairs
+from fedsim.data.graph import Graph
+from fedsim.data.temporal import Overview
+from fedsim.learn import links
+from fedsim.learn import metrics as measures
+from fedsim.seeds import generator
+
+SPLIT = "across"
+
+
+def scores(
+    output: Tensor, graph: Graph, overview: Overview, period: int, seed: int, metrics: Sequence[str]
+) -> tuple[dict[str, float], int]:
+    """Return the metrics over the pairs between clients in a snapshot, and how many pairs there are.
+
+    `output` (N, H) are embeddings of a union's vertices, of which `vertex` and `period` tell what they are.
+    """
+    snapshot, owner = overview.snapshots[period], overview.owners[period]
+    asked, there = pairs.across(snapshot, owner, generator(seed, "data.pairs.across", period))
+    rows = torch.full((len(owner),), -1, dtype=torch.long)
+    now = (graph["period"] == period).nonzero().squeeze(1).cpu()
+    rows[graph["vertex"].cpu()[now]] = now
+    ends = rows[asked]
+    known = (ends >= 0).all(0)
+    ends, there = ends[:, known].to(output.device), there[known].to(output.device)
+    if not len(there):
+        return {}, 0
+    values = links.scores(output.index_select(0, ends[0]), output.index_select(0, ends[1]))
+    whose = torch.zeros_like(there, dtype=torch.long)
+    return {name: float(measures.LINKS[name](values, there, whose, 1)) for name in metrics}, len(there)
