@@ -18,8 +18,8 @@ TRIES = 60  # times that what is missing is drawn again
 class Kind:
     """Which two of the vertices `pool` (n,) an edge may join; `group` and `block` (n,) say where each of them is.
 
-    A block is made of whole groups, numbered one block after the other.  Both ends are in one block: in one group where `same`, else in two of them.  Where
-    `apart` (n,) is given, they differ in it.
+    A block is made of whole groups, numbered one block after the other.  Both ends are in one block: in one group
+    where `same`, else in two of them.  Where `apart` (n,) is given, they differ in it.
     """
 
     pool: Ints
