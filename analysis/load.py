@@ -2,7 +2,7 @@
 
 A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
-before its protocol was through, has its tables and counts with them. Runs of older versions lack a table and columns
+before its protocol was through, has its tables and counts with them. Runs of older versions lack tables and columns
 that were added since (`LATER`): these are empty.
 """
 
@@ -24,6 +24,7 @@ TABLES = {
     "updates": "time version step asked folded lost late staleness",
     "spans": "client start end what",
     "arrivals": "time client period version",
+    "partitions": "time snapshot owners vertices edges cut largest moved scanned",
     "scores": "time version client period seen model split metric value weight",
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
@@ -36,7 +37,8 @@ LATER = [
     "client_seconds",
     "server_seconds",
     "arrivals",
-]  # columns and a table that older runs lack
+    "partitions",
+]  # columns and tables that older runs lack
 NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis

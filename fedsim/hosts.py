@@ -134,7 +134,7 @@ class ServerHost:
             Reply(one.client, one.version, one.download, _opened(one.upload), one.weight, one.ask) for one in ordered
         ]
         if opened:
-            yield from self._compute(self.algorithm.server_flops(self.state, opened, step))
+            yield from self.compute(self.algorithm.server_flops(self.state, opened, step))
             self.state = self.algorithm.update(self.state, opened, step)
         for reply in opened:
             self._drop(reply, "delivered")
@@ -142,8 +142,17 @@ class ServerHost:
 
     def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, None]:
         """Merge what others have shared into the state, which takes a multiply-add a number."""
-        yield from self._compute(sum(wire.array_bytes(share) / 2 for share in shares))
+        yield from self.compute(sum(wire.array_bytes(share) / 2 for share in shares))
         self.state = self.algorithm.mix(self.state, shares, weights)
+
+    def compute(self, operations: float) -> Generator[simpy.Event, Any, None]:
+        """Take a core for that many operations, once one is free."""
+        with self._queue.request() as core:
+            yield core
+            start = self.env.now
+            yield self.env.timeout(operations / self.speed)
+            if operations:
+                self.write(Span(self.node, start, self.env.now, "serve"))
 
     def note(self, lost: int = 0, late: int = 0) -> None:
         """Count so many clients more among those that the next row tells of."""
@@ -241,14 +250,6 @@ class ServerHost:
         version = self.version
         promise = yield from self.clients.work(ask.client, ask.step, None)
         return None if promise is None else Reply(ask.client, version, None, promise, ask=number)
-
-    def _compute(self, operations: float) -> Generator[simpy.Event, Any, None]:
-        with self._queue.request() as core:
-            yield core
-            start = self.env.now
-            yield self.env.timeout(operations / self.speed)
-            if operations:
-                self.write(Span(self.node, start, self.env.now, "serve"))
 
     def _drop(self, reply: Reply, fate: str) -> None:
         if (planned := self.planned.pop(reply.ask, None)) is not None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fedsim import check, find
+from fedsim import check, find, partitions
 from fedsim.algorithm import Algorithm, bind
 from fedsim.data.graph import Graph, Period, to_device
 from fedsim.data.partition import cut
@@ -52,6 +52,7 @@ class Lesson:
     cohort: Cohort
     stream: Stream
     periods: list[list[Period]]
+    overview: Overview | None = None
 
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
         """Set off the observer and then the stream.
@@ -67,6 +68,8 @@ class Lesson:
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
+        if self.overview is not None:
+            world.env.process(partitions.watch(world, self.overview, len(self.periods)))
         world.env.process(self.stream.run(world, self.periods))
         return evaluator
 
@@ -99,7 +102,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods)
+    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview)
 
 
 def versions() -> Mapping[str, str]:
@@ -140,9 +143,9 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
     split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"])
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
-        owned = partition.follow(snapshots, clients, rng("data.partition"))
+        owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))
         periods = stream.prepare_snapshots(snapshots, owned, split, rng)
-        overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned])
+        overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
         return Prepared(_placed(periods, device), width, classes, overview)
     if "since" in graph:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+UNCOUNTED = -1  # where nobody has counted the work
 SERVER = -1  # the server's number in `src` and `dst`; clients count from zero
 
 
@@ -87,6 +88,27 @@ class Arrival(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class Partition(Row):
+    """Who owns what in a snapshot of a graph that changes; `time` is when the first client's period of it arrived.
+
+    `owners` is how many clients own a vertex.  Edges are undirected and those of the snapshot: all, those `cut` between
+    clients (or with an end that nobody owns), and those within the client with the most.  `moved` vertices had another
+    owner one snapshot before.  `scanned` is how many entries of adjacency rows were read to divide it, each direction
+    of an edge by itself, or -1 where the partition does not count them.
+    """
+
+    time: float
+    snapshot: int
+    owners: int
+    vertices: int
+    edges: int
+    cut: int
+    largest: int
+    moved: int
+    scanned: int
+
+
+@dataclass(frozen=True, slots=True)
 class Score(Row):
     """One metric of one client on one period's graph.
 
@@ -116,6 +138,7 @@ TABLES: dict[str, type[Row]] = {
     "updates": Update,
     "spans": Span,
     "arrivals": Arrival,
+    "partitions": Partition,
     "scores": Score,
 }
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}

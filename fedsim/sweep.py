@@ -32,7 +32,7 @@ RESULTS = [
     "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "client_seconds",
     "server_seconds", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
 ]  # fmt: skip
-TABLES = ("transfers", "updates", "spans", "arrivals", "scores")
+TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
 LOCK = ".lock"
 ID = re.compile(r"[0-9a-f]{12}")

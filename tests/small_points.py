@@ -10,7 +10,7 @@ from fedsim.record import Recorder
 from fedsim.run import run
 from fedsim.scenario import Point, Scenario
 
-TABLES = ("transfers", "updates", "spans", "arrivals", "scores")
+TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 EFFECTS = [
     {"name": "churn", "online": "6 s", "offline": "2 s"},
     {"name": "dropout", "rate": "0.15/s"},

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedsim import record
-from fedsim.record import SERVER, Arrival, Recorder, Score, Span, Transfer, Update
+from fedsim.record import SERVER, Arrival, Partition, Recorder, Score, Span, Transfer, Update
 
 ROWS = [
     Transfer(0.0, 1.5, SERVER, 3, "train", 2, 100, 152, "delivered"),
@@ -16,6 +16,7 @@ ROWS = [
     Arrival(0.0, 3, 0, 0),
     Score(2.0, 1, 3, 0, 1, "global", "test", "accuracy", 0.25, 8),
     Transfer(1.0, 2.5, 3, SERVER, "train", 2, 2**40, 0, "lost"),
+    Partition(0.0, 0, 4, 20, 30, 5, 9, 0, 2**40),
 ]
 
 

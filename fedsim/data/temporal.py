@@ -64,10 +64,14 @@ class Featureless(DynamicDataset):
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What a server knows that watches the whole graph: its snapshots, and who owns which vertex (-1: nobody) (N,)."""
+    """What a server knows that watches the whole graph: its snapshots, and who owns which vertex (-1: nobody) (N,).
+
+    `scanned` is how many entries of adjacency rows were read to divide each snapshot, None where nobody counted.
+    """
 
     snapshots: Sequence[Graph]
     owners: Sequence[Ints]
+    scanned: Sequence[int] | None = None
 
     @cached_property
     def seeds(self) -> list[Ints]:

@@ -120,8 +120,8 @@ def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t:
 
 
 def _inside(edges: Tensor, owner: Tensor) -> Tensor:
-    source, target = owner[edges]
-    return edges[:, (source == target) & (source >= 0)]
+    source, target = (owner.index_select(0, end) for end in edges)
+    return edges.index_select(1, ((source == target) & (source >= 0)).nonzero().squeeze(1))
 
 
 def merged(snapshots: Sequence[Graph]) -> Graph:

@@ -326,3 +326,38 @@ def test_an_algorithm_is_shown_what_the_server_overlooks() -> None:
         told[name] = algorithm.overview
     assert told["static"] is None
     assert len(told["snapshots"].snapshots) == 6
+
+
+def test_a_table_tells_of_each_partition_and_the_server_is_billed_for_what_was_read(tmp_path: Path) -> None:
+    whole_run(tmp_path / "run", data__partition={"name": "colearn", "tau": 0.0}, server={"speed": "1 kFLOP/s"})
+    made = described(5, data__partition={"name": "colearn", "tau": 0.0})
+    assert made.overview is not None
+    assert made.overview.scanned is not None
+    rows = small_points.table(tmp_path / "run", "partitions")
+    arrivals = small_points.table(tmp_path / "run", "arrivals")
+    served = [
+        (span["start"], span["end"]) for span in small_points.table(tmp_path / "run", "spans") if span["client"] == -1
+    ]
+    assert [row["snapshot"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        t = row["snapshot"]
+        owner, edges = made.overview.owners[t], made.overview.snapshots[t]["edges"].numpy()
+        inside = [int((owner[edges] == client).all(0).sum()) // 2 for client in range(5)]
+        assert row["time"] == min(one["time"] for one in arrivals if one["period"] == t)
+        assert (row["edges"], row["cut"], row["largest"]) == (
+            edges.shape[1] // 2, edges.shape[1] // 2 - sum(inside), max(inside),
+        )  # fmt: skip
+        assert (row["vertices"], row["owners"]) == ((owner >= 0).sum(), len({*owner[owner >= 0]}))
+        before = made.overview.owners[max(0, t - 1)]
+        assert row["moved"] == ((owner != before) & (owner >= 0) & (before >= 0)).sum()
+        assert row["scanned"] == made.overview.scanned[t] > 0
+        assert any(start == row["time"] and end == start + row["scanned"] / 1e3 for start, end in served)
+
+
+def test_what_nobody_has_counted_costs_no_time(tmp_path: Path) -> None:
+    whole_run(tmp_path / "run", data__partition="random")
+    assert [row["scanned"] for row in small_points.table(tmp_path / "run", "partitions")] == [-1] * 4
+    spans = [span for span in small_points.table(tmp_path / "run", "spans") if span["client"] == -1]
+    assert all(span["start"] > 0 for span in spans)  # nothing before the first update
+    small_points.run_in(tmp_path / "still")
+    assert small_points.table(tmp_path / "still", "partitions") == []

@@ -6,22 +6,27 @@ walk at random, and features as a class's unit vector times `signal` plus standa
 at random too; in each later snapshot a share `renewal` of the vertices there draws its features anew.  Of the edges a
 share `removal` goes in each later snapshot, and as many come as keep their number in proportion to the vertices that
 are there; ends are uniform, of one class in a share `homophily` of them.  Drawing costs O(S (N F + E log E)).
+
+With `communities` a share `insularity` of the edges lies within one community.  Each later snapshot draws a share
+`active` of them (one at least), and whatever comes, goes or is renewed does so there: new edges end, and vertices join,
+in active communities only.  So the active ones become larger than the others.  Without communities change is
+everywhere: where vertices have 10 neighbours, those touched by 1 % of new edges are a tenth of all, and 99 % are within
+two edges of them; with 400 communities, 1 % of them active and an insularity of 0.999, it is 2 % and 2 %.
 It does not model degrees of a power law, labels that change, vertices that leave, or triangles.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from fedsim import seeds
+from fedsim.data.drawn_edges import Kind
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import DynamicDataset, Floats, Ints, evolving
-from fedsim.errors import Problem, ScenarioError
 from fedsim.units import Count, Fraction
-
-TRIES = 60  # times that what is missing is drawn again
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,9 @@ class Drifting(DynamicDataset):
     drift: float = 0.2  # length of a step of the walks, a snapshot
     homophily: Fraction = 0.8  # share of edges within a class
     signal: float = 1.0  # length of a class's mean feature vector; the noise has standard deviation 1
+    communities: Count = 1  # sets of vertices, equally large at first, that edges seldom leave
+    insularity: Fraction = 0.99  # share of the edges within a community, if there are several
+    active: Fraction = 1.0  # share of the communities that change in each later snapshot
 
     def __post_init__(self) -> None:
         """Refuse options that have no meaning."""
@@ -49,16 +57,22 @@ class Drifting(DynamicDataset):
         pairs = self.vertices * (self.vertices - 1) / 2
         if 4 * self.edges * self.vertices > pairs * self._there(0):
             raise ValueError("edges: too many for so few vertices; the graph must be sparse")
+        if self.communities == 1 and self.active < 1:
+            raise ValueError("active: one community is always active; give several communities, such as 100")
+        if self._there(0) < 2 * self.classes * self.communities:
+            raise ValueError("communities: too many; the first snapshot needs two vertices of each class in each")
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph of that seed; `root` is not used."""
         rng = seeds.generator(seed, "data.drifting")
         born = np.searchsorted([self._there(t) for t in range(self.snapshots)], np.arange(self.vertices), side="right")
         y = self._labels(born, rng)
-        ends, since, until = self._edges(y, rng)
+        active = self._active(seed)
+        town = self._towns(born, active, seed)
+        ends, since, until = self._edges(y, town, active, rng)
         span = (0.0, float(self.snapshots))
         graph = evolving(ends, since, until, self.vertices, y=y, span=span, born=born.astype(np.float64))
-        frames = torch.from_numpy(self._frames(y, born, rng))
+        frames = torch.from_numpy(self._frames(y, born, active[:, town], rng))
         framed = torch.arange(self.snapshots, dtype=torch.float64)
         return Graph(**{**graph, "x": frames[-1].clone(), "frames": frames, "framed": framed})
 
@@ -66,6 +80,24 @@ class Drifting(DynamicDataset):
         """Return how many vertices have joined by snapshot t: those of the lowest numbers."""
         late = round(self.vertices * self.growth)
         return self.vertices - late + (late * t // (self.snapshots - 1) if self.snapshots > 1 else late)
+
+    def _active(self, seed: int) -> np.ndarray:
+        """Return which communities change in each snapshot (S, C); all of them in the first one."""
+        rng, count = seeds.generator(seed, "data.drifting.active"), max(1, round(self.active * self.communities))
+        active = np.zeros((self.snapshots, self.communities), dtype=bool)
+        for row in active[1:]:
+            row[rng.permutation(self.communities)[:count]] = True
+        active[0] = True
+        return active
+
+    def _towns(self, born: Ints, active: np.ndarray, seed: int) -> Ints:
+        """Return the community (N,) of each vertex: in turn at first, then any of those that are active."""
+        town: Ints = np.arange(self.vertices) % self.communities
+        rng = seeds.generator(seed, "data.drifting.communities")
+        for t in range(1, self.snapshots):
+            new = born == t
+            town[new] = rng.choice(np.flatnonzero(active[t]), int(new.sum()))
+        return town
 
     def _labels(self, born: Ints, rng: np.random.Generator) -> Ints:
         steps = rng.standard_normal((self.snapshots, self.classes)) * self.drift
@@ -76,67 +108,53 @@ class Drifting(DynamicDataset):
         y[: self.classes] = np.arange(self.classes)  # every class is there from the start
         return y
 
-    def _frames(self, y: Ints, born: Ints, rng: np.random.Generator) -> np.ndarray:
+    def _frames(self, y: Ints, born: Ints, active: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         centre = _unit(rng.standard_normal((self.classes, self.features)))
         frames = np.zeros((self.snapshots, self.vertices, self.features), dtype=np.float32)
         for t, frame in enumerate(frames):
             frame[:] = frames[t - 1] if t else 0.0
-            new = born == t if t == 0 else (born == t) | ((rng.random(self.vertices) < self.renewal) & (born < t))
+            new = (
+                born == t
+                if t == 0
+                else (born == t) | ((rng.random(self.vertices) < self.renewal) & (born < t) & active[t])
+            )
             noise = rng.standard_normal((int(new.sum()), self.features), dtype=np.float32)
             frame[new] = noise + self.signal * centre[y[new]]
             centre = _unit(centre + self.drift * _unit(rng.standard_normal(centre.shape)))
         return frames
 
-    def _edges(self, y: Ints, rng: np.random.Generator) -> tuple[Ints, Floats, Floats]:
+    def _edges(self, y: Ints, town: Ints, active: np.ndarray, rng: np.random.Generator) -> tuple[Ints, Floats, Floats]:
         """Return ends (2, E), since and until (E,) of all stretches of life."""
         n, gone = self.vertices, []  # what has gone, and at last what has not
         alive, since = np.empty(0, dtype=np.int64), np.empty(0)
         for t in range(self.snapshots):
             there = self._there(t)
             if t:
-                go = rng.random(len(alive)) < self.removal
+                go = (rng.random(len(alive)) < self.removal) & active[t, town[alive // n]] & active[t, town[alive % n]]
                 gone.append((alive[go], since[go], np.full(int(go.sum()), float(t))))
                 alive, since = alive[~go], since[~go]
             wanted = round(self.edges * there / n) - len(alive)
-            inside = round(wanted * self.homophily)
-            for count, same in ((inside, True), (wanted - inside, False)):
-                new = _distinct(count, y[:there], n, alive, same, rng)
+            pool = np.flatnonzero(active[t, town[:there]])
+            for count, kind in self._kinds(wanted, pool, y, town):
+                new = kind.draw(count, n, alive, rng)
                 alive, since = np.concatenate([alive, new]), np.append(since, np.full(len(new), float(t)))
         gone.append((alive, since, np.full(len(alive), np.inf)))
         pair, begin, end = (np.concatenate(parts) for parts in zip(*gone, strict=True))
         return np.stack(np.divmod(pair, n)), begin, end
 
+    def _kinds(self, wanted: int, pool: Ints, y: Ints, town: Ints) -> list[tuple[int, Kind]]:
+        """Return how many edges of each kind to draw: within a community or not, within a class or not."""
+        y, town, several = y[pool], town[pool], len(np.unique(town[pool])) > 1
+        within = round(wanted * self.insularity) if several else wanted
+        found = []
+        for (count, near), same in product(((within, True), (wanted - within, False)), (True, False)):
+            inside = round(count * self.homophily)
+            block = town if near else np.zeros_like(town)
+            kind = Kind(pool, block * self.classes + y, block, same, None if near else town)
+            found.append((inside if same else count - inside, kind))
+        return found if several else found[:2]
+
 
 def _unit(rows: np.ndarray) -> np.ndarray:
     unit: np.ndarray = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     return unit
-
-
-def _distinct(count: int, y: Ints, n: int, alive: Ints, same: bool, rng: np.random.Generator) -> Ints:
-    """Return that many different pairs a < b as a·n + b that are not alive, of one class or of two.
-
-    Raises ScenarioError where so many could not be drawn.
-    """
-    order = np.argsort(y, kind="stable")
-    sizes = np.bincount(y)
-    begin = np.cumsum(sizes) - sizes
-    taken, found = np.sort(alive), np.empty(0, dtype=np.int64)
-    for _ in range(TRIES):
-        missing = count - len(found)
-        if missing <= 0:
-            return found
-        a = rng.integers(len(y), size=int(1.2 * missing) + 8)
-        spin = rng.random(len(a))
-        if same:  # uniform among the members of a's class
-            b = order[begin[y[a]] + (spin * sizes[y[a]]).astype(np.int64)]
-        else:  # uniform among all that come after a's class in a circle
-            rest = len(y) - sizes[y[a]]
-            b = order[(begin[y[a]] + sizes[y[a]] + (spin * rest).astype(np.int64)) % len(y)]
-        pairs = np.unique((np.minimum(a, b) * n + np.maximum(a, b))[a != b])
-        for known in (taken, np.sort(found)):
-            if len(known):
-                at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
-                pairs = pairs[known[at] != pairs]
-        found = np.concatenate([found, rng.permutation(pairs)[:missing]])
-    told = "so many different ones could not be drawn; take fewer, or another homophily"
-    raise ScenarioError([Problem("data.dataset.edges", told)])

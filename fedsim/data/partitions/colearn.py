@@ -52,7 +52,13 @@ class CoLearn(Partition):
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
         """Return each client's vertices for each snapshot; clients beyond the number of parts have none."""
-        found = []
+        return self.counted(snapshots, clients, rng)[0]
+
+    def counted(
+        self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator
+    ) -> tuple[list[list[np.ndarray]], list[int]]:
+        """Return what `follow` does, and the entries read for each snapshot."""
+        found, scanned = [], []
         for number, step in enumerate(self.steps(snapshots, clients)):
             log.info(
                 "snapshot %d: %s partition into %d, %d moved by the secondary stage, %d changed owner, %d entries read",
@@ -60,7 +66,8 @@ class CoLearn(Partition):
             )  # fmt: skip
             here = np.flatnonzero(step.owner >= 0)
             found.append([here[part] for part in grouped(step.owner[here], clients)])
-        return found
+            scanned.append(step.scanned)
+        return found, scanned
 
     def steps(self, snapshots: Sequence[Graph], clients: int) -> Iterator[Step]:
         """Yield what came of each snapshot, its work too."""

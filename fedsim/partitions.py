@@ -1,0 +1,47 @@
+"""Partitions on the run's clock: what dividing a snapshot of a changing graph has taken, and what came of it.
+
+A snapshot's partition is noted when the first client's period of it arrives.  If the partition tells how many entries
+of adjacency rows it has read, the server is billed one operation for each, from that moment on, on one of its cores:
+updates queue behind it, but no client waits, as if the server had begun early enough.
+It does not model how the server comes to know of edges and vertices, that reading an entry costs more than an
+addition, the messages that tell a client what it owns, and the moving of features to a new owner.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedsim.record import UNCOUNTED, Partition
+
+if TYPE_CHECKING:
+    from fedsim.data.temporal import Overview
+    from fedsim.world import World
+
+
+def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, Any, None]:
+    """Return the process that notes each partition as its snapshot arrives, and bills the server for it."""
+    latest = -1
+    for t in range(len(overview.snapshots)):
+        while latest < t:
+            fresh: Sequence[Any] = yield world.arrival
+            latest = max(latest, *(period.number for _, period in fresh))
+        row = described(overview, t, clients, world.env.now)
+        world.write(row)
+        if row.scanned != UNCOUNTED:
+            world.env.process(world.server.compute(row.scanned))
+
+
+def described(overview: "Overview", t: int, clients: int, now: float) -> Partition:
+    """Return what came of snapshot t's partition."""
+    owner = overview.owners[t]
+    before = overview.owners[t - 1] if t else np.full_like(owner, -1)
+    source, target = owner[overview.snapshots[t]["edges"].numpy()]
+    within = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
+    return Partition(
+        now, t,
+        owners=len(np.unique(owner[owner >= 0])), vertices=int((owner >= 0).sum()),
+        edges=len(source) // 2, cut=len(source) // 2 - int(within.sum()), largest=int(within.max(initial=0)),
+        moved=int(((owner != before) & (owner >= 0) & (before >= 0)).sum()),
+        scanned=UNCOUNTED if overview.scanned is None else overview.scanned[t],
+    )  # fmt: skip
