@@ -112,10 +112,12 @@ class DGCoLearn(FedAvg):
         seen = state["seen"]
         if step == "embed":
             asked = {} if self.privacy == "strict" else {"ids": self._addressed(seen, client).int()}
+            asked["period"] = seen.period
             own = seen.vertices(client, seen.cut.owner >= 0)
             return asked if seen.norm == "sum" else {**asked, "degree": seen.cut.degree[own].int()}
         ids = self._addressed(seen, client)
-        return {"ids": ids.int(), **{key: rows[ids] for key, rows in self._corrections(state, step).items()}}
+        told = {key: rows[ids] for key, rows in self._corrections(state, step).items()}
+        return {"ids": ids.int(), "period": seen.period, **told}
 
     def _addressed(self, seen, client):
         if self.privacy == "strict":
@@ -277,6 +279,10 @@ class DGCoLearn(FedAvg):
     def _embedded(self, job):
         """Send rows of what was asked for: sums over local neighbours, and features not sent like this before."""
         memory, graph = job.memory, job.data
+        if job.download["period"] != job.period:  # meanwhile another snapshot has come, of which this is no news
+            none = torch.zeros(0, dtype=torch.int32), torch.zeros(0, self.task.features)
+            names = ("h0", "h1") if self.exchange in TWO_LAYERS else ("h0",)
+            return {"ids": none[0], "fresh": none[0], **dict.fromkeys(names, none[1])}
         if "degree" in job.download:
             memory["told"] = {**(memory["told"] or {}), "degree": (graph["vertex"], job.download["degree"].float())}
         vertices, x = self._rows(job)
@@ -290,12 +296,13 @@ class DGCoLearn(FedAvg):
 
     def _told(self, job):
         """Take corrections; where another layer follows, send what it needs of this one."""
-        memory, ids = job.memory, job.download["ids"].long()
-        rows = {key: (ids, value) for key, value in job.download.items() if key != "ids"}
+        memory, ids, now = job.memory, job.download["ids"].long(), job.download["period"] == job.period
+        rows = {key: (ids, value) for key, value in job.download.items() if now and key not in ("ids", "period")}
         if "x" in rows:  # FedGCN: the whole sums take the features' place
             sums = aggregate(_dense(job.data), dressed({"told": memory["told"]}, job.data), self._norm())
             rows["x"] = ids, sums[places(job.data["vertex"], ids)[0]] + rows["x"][1]
-        memory["told"] = {**(memory["told"] or {}), **rows}
+        if now:
+            memory["told"] = {**(memory["told"] or {}), **rows}
         if job.step == "correct":
             return {}
         layer = int(job.step.removeprefix("layer"))
@@ -303,6 +310,8 @@ class DGCoLearn(FedAvg):
         before = states_after(model, memory["local"], memory, self._hops())[1]
         at = sum(model.layer_state(inputs) for inputs in model.widths(self.task.features, 0)[: layer - 2])
         wide = model.delta_widths(self.task.features, self.task.outputs)[layer - 1]
+        if not now:
+            return {"ids": torch.zeros(0, dtype=torch.int32), f"h{layer - 1}": torch.zeros(0, wide)}
         vertices = self._rows(job)[0]
         rows = before[places(job.data["vertex"], vertices)[0], at : at + wide]
         return {"ids": vertices.int(), f"h{layer - 1}": rows}
