@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 import small_points
+import torch
 
 from fedsim import scenario_file
+from fedsim.data.graph import csr, graph_of
+from fedsim.learn.snapshots import dressed
 from fedsim.record import Recorder
 from fedsim.run import build
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
+IDENTITY = torch.arange(4), torch.arange(3), torch.ones(3), (3, 3)  # rows' starts, columns, values, shape
 SMALL = (
     "grid.seed=[0]",
     "grid.data.dataset=[{name: drifting, vertices: 120, edges: 400, growth: 0.2, snapshots: 5}]",
@@ -53,3 +57,12 @@ def test_an_exchange_that_a_new_snapshot_has_overtaken_brings_no_rows(exchange, 
     assert len(by_version[2] | by_version[4]) == 1  # nothing but names, from everybody
     for number in (1, 3, 5):
         assert max(by_version[number]) > 2 * max(by_version[2])
+
+
+def test_sums_take_the_place_of_sparse_features():
+    graph = graph_of(csr(*IDENTITY), torch.tensor([[0, 1], [1, 0]]), torch.zeros(3, dtype=torch.long))
+    graph["vertex"] = torch.tensor([4, 7, 9])
+    told = {"x": (torch.tensor([7]), torch.tensor([[0.5, 0.25, 0.0]]))}
+    seen = dressed({"told": told}, graph)
+    assert seen["x"].tolist() == [[1, 0, 0], [0.5, 0.25, 0.0], [0, 0, 1]]
+    assert graph["x"].to_dense().tolist() == torch.eye(3).tolist()  # the client's own features stay
