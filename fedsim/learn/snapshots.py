@@ -59,11 +59,15 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
     for key, rows in (memory.get("told") or {}).items():
         if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
-            keys[key] = (graph["x"] if key == "x" else layout.of(graph).degree).clone()
+            keys[key] = (_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
             keys[key][there] = rows[1][place[there]]
         else:
             keys[key] = spread(vertices, rows)
     return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x.to_dense() if x.layout == torch.sparse_csr else x
 
 
 def bare(graph: Graph) -> Graph:
