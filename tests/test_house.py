@@ -28,6 +28,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (9, "fedsim.protocols", "when, and with whom"),
     (8, "fedsim.data", "torch"),
     (8, "fedsim.protocol", "their contract"),
+    (8, "fedsim.partitions", "the work of partitions on the clock"),
     (7, "fedsim.world", "what a protocol may touch"),
     (6, "fedsim.hosts", "the server"),
     (6, "fedsim.ledger", "whether the books balance"),
