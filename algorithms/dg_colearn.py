@@ -30,6 +30,7 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
+from fedsim.data.graph import with_keys
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import affected, tree
 from fedsim.learn.convolution import aggregate
@@ -318,7 +319,12 @@ class DGCoLearn(FedAvg):
             return whole(memory, graph, self._hops())
         if not self._states():
             return dressed({}, graph)
-        return dressed({"states": states_after(self.task.model, memory["local"], memory, self._hops())}, graph)
+        after = states_after(self.task.model, memory["local"], memory, self._hops())
+        seen = dressed({"states": after}, graph)
+        if self._hops() is None:
+            return seen
+        stays = ~affected.near(graph, self._hops()) & places(after[0], graph["vertex"])[1]
+        return with_keys(seen, {"halo": stays})  # what a later change does not reach keeps its states there, too
 
     def upload_like(self, job):
         """Return a tree as large as the upload; only the answers of an exchange are known no sooner than made."""
