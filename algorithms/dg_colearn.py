@@ -30,7 +30,7 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
-from fedsim.data.graph import with_keys
+from fedsim.data.graph import as_dense, with_keys
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import affected, tree
 from fedsim.learn.convolution import aggregate
@@ -130,9 +130,8 @@ class DGCoLearn(FedAvg):
         if step != "train":
             seen, heard = state["seen"], state["heard"]
             for reply in replies:
-                seen = self._noted(seen, reply.upload)
                 heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
-            return {**state, "seen": seen, "heard": heard}
+            return {**state, "seen": self._noted(seen, [reply.upload for reply in replies]), "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state, replies):
@@ -164,14 +163,14 @@ class DGCoLearn(FedAvg):
             moved = {**moved, client: {"ids": rows[0].int(), "states": rows[1]}}
         return moved
 
-    def _noted(self, seen, upload):
-        for name in upload:
-            if name.startswith("h"):
-                ids = upload["fresh"] if name == "h0" and "fresh" in upload else upload["ids"]
-                seen = seen.noted(name, ids.long().cpu(), upload[name].cpu())
-        if "turn" in upload:
-            seen = seen.noted("known", upload["ids"].long().cpu(), torch.ones(len(upload["ids"]), 1))
-        return seen
+    def _noted(self, seen, uploads):
+        """Return the view with the rows of all uploads, no two of which are of the same vertex."""
+        for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
+            told = [upload for upload in uploads if name in upload]
+            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in told])
+            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in told]))
+        fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
+        return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
 
     def server_flops(self, state, replies, step):
         """Return as much as ever, and a multiply-add for each number that crosses the cut."""
@@ -274,7 +273,7 @@ class DGCoLearn(FedAvg):
             memory["told"] = {**(memory["told"] or {}), "degree": degree}
         vertices = memory["asked"] = job.download["ids"].long().to(own)
         place = places(graph["vertex"], vertices)[0]
-        x = _dense(graph)[place]
+        x = as_dense(graph["x"])[place]
         known = memory.get("sent") if memory.get("turn", 0) == job.download["heard"] else None  # else one was lost
         fresh = _fresh(known, vertices, x)
         memory.update(
@@ -286,7 +285,7 @@ class DGCoLearn(FedAvg):
     def _sums(self, memory):
         """Return L X (n, F) of all of the client's vertices."""
         graph = memory["graph"]
-        return aggregate(_dense(graph), dressed({"told": memory["told"]}, graph), self._norm())
+        return aggregate(as_dense(graph["x"]), dressed({"told": memory["told"]}, graph), self._norm())
 
     def _told(self, job):
         """Take corrections; where another layer follows, send what it needs of this one."""
@@ -387,7 +386,3 @@ def _fresh(sent, vertices, x):
     if sent is None:
         return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
     return ~places(sent[0], vertices)[1] | (spread(vertices, sent) != x).any(1)
-
-
-def _dense(graph):
-    return graph["x"].to_dense() if graph["x"].layout == torch.sparse_csr else graph["x"]

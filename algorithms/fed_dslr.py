@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 
 from algorithms.fedavg import FedAvg
-from fedsim.data.graph import csr
+from fedsim.data.graph import as_dense, csr
 from fedsim.learn import ops, replay, tree
 from fedsim.learn.layout import Matrix
 from fedsim.learn.optimiser import Adam
@@ -101,7 +101,7 @@ class FedDslr(FedAvg):
     def embedding(self, params, data):
         """Return the embedding (N, H), dense where it is the features themselves."""
         z = self.task.embed(params, data)
-        return z.to_dense() if z.layout == torch.sparse_csr else z
+        return as_dense(z)
 
     # ---- structure learning
 

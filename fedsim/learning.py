@@ -213,6 +213,11 @@ def _has_across(task: Task, world: World, splits: Sequence[str]) -> None:
     if crossing.SPLIT in splits and (world.algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
         told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
         raise ScenarioError([Problem("measure.splits", told)])
+    if splits[0] == crossing.SPLIT:
+        told = (
+            "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
+        )
+        raise ScenarioError([Problem("measure.splits", told)])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

@@ -21,7 +21,6 @@ from fedsim.clients import Clients, WorkPromise
 from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.network import Network
-from fedsim.net.wire import Tree
 
 Columns = Mapping[str, Any]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
@@ -73,7 +72,8 @@ class Wave:
         state, algorithm = home.state, home.algorithm
         self._downloads = [algorithm.download(state, client, step) for client in clients]
         self._overhead = Message(home.node, 0, step, None).nbytes - wire.size(None)
-        self._down_bytes = self._overhead + _sizes(self._downloads)
+        sizes = wire.Sizes()  # most of a cohort are sent the same parts
+        self._down_bytes = self._overhead + np.array([sizes.of(tree) for tree in self._downloads], dtype=np.int64)
         begun = [home.clients.start(client, step, tree) for client, tree in zip(clients, self._downloads, strict=True)]
         self._jobs: list[Job] = [job for job, _, _ in begun]
         self._promises: list[WorkPromise] = [promise for _, promise, _ in begun]
@@ -262,19 +262,6 @@ class Wave:
             whole = FATES[self._up_fate if upload else self._down_fate]
             through = np.isin(whole[rows], ("delivered", "late", "discarded"))
             home.network.planner.carry(self._clients[rows], np.where(through, leg.size[rows], wire_bytes[rows]), upload)
-
-
-def _sizes(trees: Sequence[Tree]) -> npt.NDArray[np.int64]:
-    """Return the wire sizes; trees of the very same parts, as most of a cohort are sent, are measured once."""
-    known: dict[Any, int] = {}
-
-    def size(tree: Tree) -> int:
-        key = tuple((name, id(part)) for name, part in tree.items()) if isinstance(tree, dict) else id(tree)
-        if key not in known:
-            known[key] = wire.size(tree)
-        return known[key]
-
-    return np.array([size(tree) for tree in trees], dtype=np.int64)
 
 
 def _picked(columns: Columns, rows: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -153,6 +153,11 @@ def take_rows(x: Tensor, rows: Tensor) -> Tensor:
     return csr(new, column[pick], value[pick], (len(rows), x.shape[1]))
 
 
+def as_dense(x: Tensor) -> Tensor:
+    """Return x, dense or CSR, as a dense tensor."""
+    return x.to_dense() if x.layout == torch.sparse_csr else x
+
+
 def under(parts: Sequence[Tensor]) -> Tensor:
     """Return features one below the other, all dense or all CSR of the same width."""
     if parts[0].layout != torch.sparse_csr:

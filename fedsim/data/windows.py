@@ -115,11 +115,12 @@ def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t:
     if t == 0:
         return torch.ones(n, dtype=torch.bool)
     moved = torch.from_numpy(owners[t] != owners[t - 1])
-    before, after = (_inside(snapshots[at]["edges"], torch.from_numpy(owners[at])) for at in (t - 1, t))
+    before, after = (inside(snapshots[at]["edges"], torch.from_numpy(owners[at])) for at in (t - 1, t))
     return moved | ends_of_changes(before, after, n) | refeatured(snapshots[t - 1], now)
 
 
-def _inside(edges: Tensor, owner: Tensor) -> Tensor:
+def inside(edges: Tensor, owner: Tensor) -> Tensor:
+    """Return those of the edges (2, E) that have both ends at one owner (N,), -1 for none."""
     source, target = (owner.index_select(0, end) for end in edges)
     return edges.index_select(1, ((source == target) & (source >= 0)).nonzero().squeeze(1))
 

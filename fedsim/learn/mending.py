@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, graph_of, take_rows
+from fedsim.data.graph import Graph, as_dense, graph_of, take_rows
 from fedsim.learn import layout
 from fedsim.learn.replay import dense
 
@@ -82,7 +82,7 @@ def mended(graph: Graph, x: Tensor, owner: Tensor) -> Graph:
     y = torch.cat([graph["y"], graph["y"].new_zeros(more)])
     none = torch.zeros(more, dtype=torch.bool, device=device)
     masks = [torch.cat([graph["train"], none]), torch.cat([graph["val"], none]), torch.cat([graph["test"], none])]
-    whole = own.to_dense() if own.layout == torch.sparse_csr else own
+    whole = as_dense(own)
     return graph_of(torch.cat([whole, x]), edges, y, *masks)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
-from fedsim.data.windows import changed_locally
+from fedsim.data.windows import changed_locally, inside
 from fedsim.learn.affected import within
 from fedsim.learn.convolution import Norm
 from fedsim.learn.exchange import Cut
@@ -74,11 +74,9 @@ class Overseer:
         owner = self.overview.owners[self.period]
         return len(np.unique(owner[owner >= 0])) > 1
 
-    @property
+    @cached_property
     def _inside(self) -> Graph:
-        owner, edges = self.cut.owner, self.cut.edges
-        inside = edges[:, (owner[edges[0]] == owner[edges[1]]) & (owner[edges[0]] >= 0)]
-        return Graph(edges=inside)  # type: ignore[typeddict-item, no-any-return]
+        return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item, no-any-return]
 
     def vertices(self, client: int, among: Tensor) -> Tensor:
         """Return those vertices of a client that are among these (N,), ascending."""
@@ -100,7 +98,7 @@ class Overseer:
         known = rows.new_zeros(self.cut.vertices, rows.shape[1]) if known is None else known.clone()
         known[vertices] = rows
         new = replace(self, rows={**self.rows, name: known})
-        lasting = ("cut", "near", "around")
+        lasting = ("cut", "near", "around", "_inside")
         new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
 

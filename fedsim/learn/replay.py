@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedsim.algorithm import Job
-from fedsim.data.graph import Graph, graph_of, take_rows, under
+from fedsim.data.graph import Graph, as_dense, graph_of, take_rows, under
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 from fedsim.span import Span
@@ -144,7 +144,7 @@ def class_rows(graph: Graph) -> list[Tensor]:
 def dense(graph: Graph, rows: Tensor) -> Tensor:
     """Return the features of these vertices as a dense tensor (n, F)."""
     x = take_rows(graph["x"], rows)
-    return x.to_dense() if x.layout == torch.sparse_csr else x
+    return as_dense(x)
 
 
 def mixed(task: Task, params: Parameters, data: Graph, buffer: Graph, beta: float | Tensor) -> Tensor:

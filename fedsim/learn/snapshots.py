@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, with_keys
+from fedsim.data.graph import Graph, as_dense, with_keys
 from fedsim.learn import affected, layout, tree
 from fedsim.learn.model import Model, Parameters
 
@@ -59,15 +59,11 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
     for key, rows in (memory.get("told") or {}).items():
         if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
-            keys[key] = (_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
+            keys[key] = (as_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
             keys[key][there] = rows[1][place[there]]
         else:
             keys[key] = spread(vertices, rows)
     return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)
-
-
-def _dense(x: Tensor) -> Tensor:
-    return x.to_dense() if x.layout == torch.sparse_csr else x
 
 
 def bare(graph: Graph) -> Graph:

@@ -124,18 +124,6 @@ SHORT = {
 }
 
 
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home of its own and, in worker processes too, no way to fetch anything; the folder for data."""
-    for name in ("http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing listens
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
-
-
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_name_stands_for_the_graph_of_a_collection(name: str, offline: Path) -> None:
     short, told = find.build("dataset", Part(name=name)), []

@@ -114,18 +114,6 @@ def test_bitcoin_otc_is_the_same_in_every_time_zone_and_as_counted_in_utc(
     assert sum(wanted) == 35592
 
 
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home of its own and no way to fetch anything; the folder for data."""
-    for name in ("http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing listens
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
-
-
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_is_missing_is_one_message_with_the_mend(name: str, offline: Path) -> None:
     with pytest.raises(UserError, match=r"data\.dataset: .*/raw lacks .*copy the missing files there, or set FEDSIM"):

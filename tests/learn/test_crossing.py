@@ -84,6 +84,11 @@ def test_a_run_has_rows_of_the_server_for_what_the_cut_took(tmp_path):
     assert {row["client"] for row in scores if row["split"] == "test"} == set(range(5))
 
 
+def test_the_summary_needs_a_split_of_clients(tmp_path):
+    with pytest.raises(ScenarioError, match=r"measure\.splits: 'across' holds no client's score"):
+        small_points.run_in(tmp_path / "point", **DYNAMIC, measure={"metrics": ["auc"], "splits": ["across"]})
+
+
 def test_nothing_is_between_clients_where_vertices_are_classified(tmp_path):
     with pytest.raises(ScenarioError, match=r"measure\.splits: 'across' scores links between clients"):
         small_points.run_in(tmp_path / "point", measure={"splits": ["across"]})

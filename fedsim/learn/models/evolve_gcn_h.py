@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedsim.data.graph import csr
+from fedsim.data.graph import as_dense, csr
 from fedsim.learn import layout, ops
 from fedsim.learn.evolving import Evolving
 from fedsim.learn.layout import Matrix
@@ -34,7 +34,7 @@ class EvolveGCNH(Evolving):
         direction = params["scorer"] / params["scorer"].norm(dim=1, keepdim=True)
         score = ops.linear(h, direction.unsqueeze(2), graph)
         taken = chosen(score.detach().squeeze(1), params["weight"].shape[2], graph)
-        dense = h.to_dense() if h.layout == torch.sparse_csr else h
+        dense = as_dense(h)
         rows = product(dense * torch.tanh(score), taken)
         return rows.view(len(params["weight"]), -1, dense.shape[1]).mT
 
