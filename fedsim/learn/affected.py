@@ -31,11 +31,7 @@ def near(graph: Graph, hops: int) -> Tensor:
     changed = graph.get("changed")
     if changed is None:
         return torch.ones_like(graph["train"])
-    kept = layout.of(graph).kept
-    key = ("near", hops, id(changed))
-    if key not in kept:
-        kept[key] = changed, within(graph, changed, hops)  # with the mask, so that its address stays its own
-    found: Tensor = kept[key][1]
+    found: Tensor = layout.once(graph, ("near", hops), (changed,), lambda: within(graph, changed, hops))
     return found
 
 
@@ -45,15 +41,16 @@ def part(graph: Graph, hops: int, *, halo: bool = True) -> tuple[Graph, Tensor]:
     Without `halo` it is the subgraph induced by the affected vertices alone, as the paper has it.  Halo vertices are
     in no mask.
     """
-    kept = layout.of(graph).kept
-    key = ("part", hops, halo, id(graph.get("changed")), id(graph["train"]))
-    if key not in kept:
-        own = near(graph, hops)
-        rows = (within(graph, own, 1) if halo else own).nonzero().squeeze(1)
-        sub = induced(graph, rows)
-        if halo:
-            rim = ~own[rows]
-            sub = with_masks(with_keys(sub, {"halo": rim}), *(sub[name] & ~rim for name in ("train", "val", "test")))
-        kept[key] = graph["train"], (sub, rows)
-    found: tuple[Graph, Tensor] = kept[key][1]
+    read = graph.get("changed"), graph["train"]
+    found: tuple[Graph, Tensor] = layout.once(graph, ("part", hops, halo), read, lambda: _cut_out(graph, hops, halo))
     return found
+
+
+def _cut_out(graph: Graph, hops: int, halo: bool) -> tuple[Graph, Tensor]:
+    own = near(graph, hops)
+    rows = (within(graph, own, 1) if halo else own).nonzero().squeeze(1)
+    sub = induced(graph, rows)
+    if halo:
+        rim = ~own[rows]
+        sub = with_masks(with_keys(sub, {"halo": rim}), *(sub[name] & ~rim for name in ("train", "val", "test")))
+    return sub, rows

@@ -5,7 +5,7 @@ diagonals), so that a cohort of clients met before costs no sorting.  Indices ar
 are several times faster than for int64.  It models fixed graphs: a graph's tensors must not change afterwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -55,8 +55,7 @@ class Layout:
         self.parts = list(parts)
         self.shared = shared
         self.counts: dict[str, tuple[Tensor, int]] = {}  # of vertices in a split, with the mask that was counted
-        self.kept: dict[Any, Any] = {}  # what others derive from the graph once, with the tensors it was derived from
-        self.links: tuple[Tensor, Any] | None = None  # what fedsim.learn.links has derived, with the mask it read
+        self.kept: dict[Any, tuple[tuple[Any, ...], Any]] = {}  # see `once`
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -248,6 +247,15 @@ def apart(graph: Graph) -> tuple[Graph, Tensor] | None:
     if "seed" in graph:
         alone["seed"] = graph["seed"][owner]
     return alone, owner
+
+
+def once(graph: Graph, key: Any, read: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Return what `make` makes of a graph, made anew only where other objects are read: graphs may share a layout."""
+    kept = of(graph).kept
+    known = kept.get(key)
+    if known is None or any(one is not other for one, other in zip(known[0], read, strict=True)):
+        known = kept[key] = read, make()
+    return known[1]
 
 
 def count(graph: Graph, *splits: str) -> int:

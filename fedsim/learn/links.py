@@ -38,10 +38,7 @@ class Links:
 
 def of(graph: Graph) -> Links:
     """Return the graph's links, derived once as long as its training mask is the same tensor."""
-    derived, mask = layout.of(graph), graph["train"]
-    if derived.links is None or derived.links[0] is not mask:
-        derived.links = mask, _derive(graph)
-    found: Links = derived.links[1]
+    found: Links = layout.once(graph, "links", (graph["train"],), lambda: _derive(graph))
     return found
 
 
