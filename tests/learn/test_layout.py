@@ -83,3 +83,11 @@ def test_counting_looks_at_a_mask_once(split):
     graph[split] = graph[split].as_subclass(Mask)
     assert [layout.count(graph, split) for _ in range(3)] == [4] * 3
     assert looks == [1]
+
+
+def test_what_is_derived_once_is_made_anew_only_where_other_objects_are_read():
+    graph = drawn(4, 0)
+    other = with_masks(graph, *(graph[name].clone() for name in ("train", "val", "test")))  # shares the layout
+    made = [layout.once(one, "key", (one["train"],), object) for one in (graph, graph, other, other, graph)]
+    assert made[0] is made[1] is not made[2] is made[3] is not made[4]
+    assert layout.once(graph, "another key", (graph["train"],), object) is not made[4]

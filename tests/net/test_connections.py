@@ -4,6 +4,7 @@ import pytest
 from netlab import down, fluid, up, world
 
 from fedsim.net import tcp
+from fedsim.net.effects.churn import Churn
 from fedsim.net.tcp import TransferModel
 
 MODEL = TransferModel()
@@ -77,6 +78,20 @@ def test_who_goes_closes_all_it_has(how):
         here.at(3.0, here.network.send, up(client, 0))
     here.env.run()
     assert [row.arrived - row.sent for row in here.rows] == pytest.approx([0.15, 0.15, 0.05, 0.15])
+
+
+def test_an_idle_client_that_goes_as_planned_closes_all_it_has():
+    """Nobody attends to it between its messages, a thousand seconds apart, while it goes and comes every other one."""
+    here = world(0.05, reuse=True, effects=[Churn(online=1.0, offline=1.0)])
+    sent = 0
+    for _ in range(50):
+        while not here.nodes.online[0]:
+            here.env.run(until=here.env.now + 0.01)
+        here.network.send(up(0, 0))
+        here.env.run(until=(sent := sent + 1) * 1000.0)
+    took = [row.arrived - row.sent for row in here.rows if row.fate == "delivered"]
+    assert len(took) > 25
+    assert took == pytest.approx([0.15] * len(took))
 
 
 def test_a_message_that_is_cut_takes_its_connection_with_it_and_no_other():
