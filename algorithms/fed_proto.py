@@ -2,7 +2,8 @@
 
 Each client sends the mean embedding of its training vertices of each class; the server averages them by the numbers of
 vertices, P̄_c = Σ_k |D_kc| P_kc / Σ_k |D_kc|, and the clients train on CE + λ Σ_c ‖P_kc − P̄_c‖² over the classes that
-both have.  In the first round there is only CE.
+both have.  In the first round there is only CE.  The published code takes the mean over the embedding's numbers in
+place of their sum: that is `weight` divided by the embedding's width.
 
 With `average` weights are averaged as well (FedAvg), which a comparison by global scores needs.  Otherwise a client
 begins with the first model, which it is sent once, and stays with its own.
@@ -26,14 +27,9 @@ class FedProto(FedAvg):
 
     def start(self):
         """Return the first model and no prototype."""
-        table = torch.zeros(self.task.classes, self.width(), device=self.task.device)
+        table = torch.zeros(self.task.classes, class_means.width(self.task), device=self.task.device)
         known = torch.zeros(self.task.classes, device=self.task.device)
         return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset()}
-
-    def width(self):
-        """Return the width of an embedding."""
-        model = self.task.model
-        return model.hidden if model.layers > 1 or self.task.outputs == 0 else self.task.features
 
     def download(self, state, client, step):
         """Send the prototypes that there are, and the model where it is needed."""
@@ -49,17 +45,17 @@ class FedProto(FedAvg):
         """Train the model towards the prototypes; send one's own."""
         model = job.download["model"] if self.average else job.memory.get("local", job.download.get("model"))
         trained, start = model, model
-        if bool(job.data["train"].any()):
+        if self.task.examples(job.data, "train"):
             given = {"received": start, **self.table(job.download)}
             trained = yield Fit(start=start, loss=self.loss, given=given)
         job.memory["local"] = trained
-        sent = class_means.of(self.task, trained, job.data, job.data["train"])
+        sent = class_means.of(self.task, trained, job.data, job.data["train"], counted=True)
         return {**sent, "update": tree.sub(trained, model), "samples": self.samples(job.data)} if self.average else sent
 
     def table(self, download):
         """Return the global prototypes (C, H), and which there are (C,)."""
         rows, own = download["prototypes"], download["classes"].long()
-        table, known = rows.new_zeros(self.task.classes, self.width()), rows.new_zeros(self.task.classes)
+        table, known = rows.new_zeros(self.task.classes, self.task.model.hidden), rows.new_zeros(self.task.classes)
         table[own], known[own] = rows, 1.0
         return {"prototypes": table, "known": known}
 
@@ -73,7 +69,7 @@ class FedProto(FedAvg):
 
     def upload_like(self, job):
         """Return a tree as large as the upload."""
-        like = class_means.like(job.data, job.data["train"], self.width())
+        like = class_means.like(job.data, job.data["train"], self.task.model.hidden, counted=True)
         return {**like, "update": job.download["model"], "samples": 0} if self.average else like
 
     def mass(self, reply):
@@ -96,20 +92,26 @@ class FedProto(FedAvg):
         }
 
     def share(self, state):
-        """Send prototypes to a peer as well."""
-        return {**super().share(state), "prototypes": state["prototypes"], "known": state["known"]}
+        """Send prototypes to a peer; the model only where weights are averaged."""
+        own = {"prototypes": state["prototypes"], "known": state["known"]}
+        return {**own, "model": state["model"]} if self.average else own
 
     def mix(self, state, shares, weights):
-        """Average models, and prototypes of those that have them."""
-        shared = torch.tensor(weights, device=state["known"].device)[:, None] * torch.stack(
-            [s["known"] for s in shares]
-        )
-        total = shared.sum(0)
-        mean = torch.einsum(
-            "kc,kch->ch", shared / total.clamp(min=1e-12), torch.stack([s["prototypes"] for s in shares])
-        )
-        return {
-            **super().mix(state, shares, weights),
-            "prototypes": mean,
-            "known": (total > 0).to(state["known"].dtype),
-        }
+        """Average prototypes of those that have them, and models where weights are averaged."""
+        new = super().mix(state, shares, weights) if self.average else state
+        parts = torch.tensor(weights, device=state["known"].device).unsqueeze(1)
+        parts = parts * torch.stack([share["known"] for share in shares])
+        total = parts.sum(0)
+        parts = parts / torch.where(total > 0, total, 1.0)
+        mean = torch.einsum("kc,kch->ch", parts, torch.stack([share["prototypes"] for share in shares]))
+        there = total > 0
+        kept = torch.where(there.unsqueeze(1), mean, state["prototypes"])
+        return {**new, "prototypes": kept, "known": torch.where(there, 1.0, state["known"])}
+
+    def effort(self, job):
+        """Count the prototypes of a step, a pass there and back as the step itself, once there are some."""
+        return 2.0 if len(job.download["classes"]) else 1.0
+
+    def extra_steps(self, job):
+        """Count the closing prototypes: a forward pass is about a third of a step."""
+        return 1 / 3

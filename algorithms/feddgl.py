@@ -8,28 +8,31 @@ A client trains on  CE + w_kd L_KD + w_p L_P:
 - L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), P_kc the mean embedding of its training vertices that have
   an edge, P̄ the global prototypes; once there are some (Eqs. 12, 15).
 
-The server trains P̄ = φ(E) on pairs (P_kc, c): −log softmax_c'(cos(P_kc, P̄_c') / τ)[c] (Eqs. 13, 14), and gives each
-client a model of its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's
-prototypes and the global ones of the same classes (Eqs. 18, 19).  w̄ and λ_k travel; the client mixes.
+The server trains P̄ on the pairs (P_kc, c) (`learn/global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
+its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
+ones of the same classes (Eqs. 18, 19).  w̄, λ_k and P̄ travel down, w_k and the P_kc with their classes up; the client
+mixes.  Where a mean is of several servers' clients or of peers, Σ_j is over all of them.
 
 As printed, Eqs. 14 and 15 push prototypes away from those of their own class: minimising −log of e^(−cos) asks for a
 small cosine with one's own class, and Eq. 15 adds the cosine to what is minimised.  Both are right with the cosine
 distance in place of the cosine (`sign: corrected`, the default); `literal` is there to be looked at.
 
-λ_k is 1/K on average, so that personalisation is weak by construction.  Cosines are held above 1e-6.  Sums of Eq. 11
-are means here.  In a static stream there are no sensitive vertices.
+λ_k is 1/K on average, so that personalisation is weak by construction.  Cosines are held above 1e-6.  A vertex without
+an edge is not in its snapshot: it is not trained on (`trained: present`), or there would be nothing to forget.
+With a graph that does not change all vertices are in it, and none is sensitive.  The teacher is the model that comes
+with the client's first job in a period, which is the last mean of the period before where all clients always train.
 """
 
 from dataclasses import dataclass
+from math import exp
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 
-from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
-from fedsim.data.graph import with_keys
-from fedsim.learn import class_means, layout, ops, replay, sensitive, tree
+from fedsim.algorithm import Algorithm, Fit
+from fedsim.data.graph import with_masks
+from fedsim.learn import class_means, global_prototypes, ops, sensitive, tree
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 
@@ -37,97 +40,117 @@ LEAST = 1e-6  # that a cosine counts
 
 
 @dataclass(frozen=True)
-class FedDGL(FedAvg):
-    """See the module's docstring."""
+class FedDGL(Algorithm):
+    """With none of its three parts this is the plain mean of models, trained on vertices that have an edge."""
 
     use_kd: bool = True  # distil at sensitive vertices
     use_gp: bool = True  # pull prototypes to the global ones
     use_pa: bool = True  # mix own models; otherwise all clients continue with the mean
+    trained: Literal["present", "all"] = "present"  # on vertices with an edge in the snapshot, or on all
+    active: sensitive.Rule = "edges"  # what makes a vertex active; the others may be forgotten
     sign: Literal["corrected", "literal"] = "corrected"  # of the cosines in Eqs. 14 and 15
+    prototypes: Literal["cosine", "margin"] = "cosine"  # what the server trains P̄ by: Eq. 14, or as FedTGP
+    weigh: Literal["cosine", "softmax"] = "cosine"  # λ_k by cosines, or by exp(β cos) as in the published code
+    beta: float = 0.5  # β
+    lambda_scale: float = 1.0  # times λ_k, which stays 1 at most
     w_kd: float = 1.0  # weight of L_KD
     w_p: float = 1.0  # weight of L_P
+    reduce: Literal["mean", "sum"] = "mean"  # over sensitive vertices; the paper prints sums
     gamma: float = 0.1  # γ, of the distance of embeddings
     q: float = 1.0  # a vertex is well learned below so many times the mean loss
     topk: Fraction = 0.1  # share of the candidates that are sensitive, rounded up
     tau: float = 1.0  # τ
-    epochs: Count = 100  # of the server's training of prototypes, each over all pairs
-    rate: float = 0.05  # its learning rate
-
-    def start(self):
-        """Return the first model, and prototypes that are not trained yet."""
-        generator = torch.Generator().manual_seed(integer(self.task.seed, "feddgl"))
-        h, classes = self.width(), self.task.classes
-        bound = h**-0.5
-        draw = lambda *shape: ((torch.rand(*shape, generator=generator) * 2 - 1) * bound).to(self.task.device)  # noqa: E731
-        table = torch.randn(classes, h, generator=generator).to(self.task.device)
-        net = {"table": table, "w1": draw(h, h), "b1": draw(h), "w2": draw(h, h), "b2": draw(h)}
-        return {"model": self.task.init(), "net": net, "prototypes": None, "cosines": {}, "personal": {}}
-
-    def width(self):
-        """Return the width of an embedding."""
-        return self.task.model.hidden
+    epochs: Count = 100  # of the server's training of prototypes
+    batch: Count = 10  # pairs of one of its steps
+    rate: float = 0.01  # its learning rate
 
     # ---- server
 
+    def start(self):
+        """Return the first model, and prototypes that are not trained yet."""
+        net = global_prototypes.drawn(self.task.classes, class_means.width(self.task), self.generator("prototypes"))
+        net = tree.transform(lambda leaf: leaf.to(self.task.device), net)
+        known = {"table": None, "met": torch.zeros(self.task.classes, 1, device=self.task.device)}
+        return {"model": self.task.init(), "net": net, **known, "updates": 0, "votes": {}, "total": 0.0, "last": {}}
+
+    def generator(self, *names):
+        """Return a generator of this run's seed."""
+        return torch.Generator().manual_seed(integer(self.task.seed, "feddgl", *names))
+
     def download(self, state, client, step):
         """Send the mean model, this client's share of its own, and the global prototypes once there are some."""
-        cosines = state["cosines"]
-        share = cosines[client] / sum(cosines.values()) if self.use_pa and client in cosines else 0.0
-        known = {} if state["prototypes"] is None else {"prototypes": state["prototypes"]}
-        return {"model": state["model"], "share": float(share), **known}
+        sent = {"model": state["model"]}
+        if self.use_pa:
+            sent["share"] = self.share_of(state, client)
+        if self.use_gp and state["table"] is not None:
+            sent["prototypes"] = state["table"]
+        return sent
+
+    def share_of(self, state, client):
+        """Return λ_k, 0 of a client that has not replied yet."""
+        vote = state["votes"].get(client, 0.0)
+        return min(1.0, self.lambda_scale * vote / max(vote, state["total"], LEAST))
 
     def predictor(self, state, client, memory):
         """Return the client's own model."""
-        return state["personal"].get(client, state["model"]) if self.use_pa else state["model"]
+        own = state["last"].get(client)
+        return state["model"] if own is None else mixed(own, state["model"], self.share_of(state, client))
 
     def update(self, state, replies, step):
-        """Train the prototypes, weigh the clients by theirs, average all models alike (Eq. 19)."""
-        tables = {reply.client: class_means.spread(reply.upload, self.task.classes) for reply in replies}
-        net = self.fitted(state["net"], tables.values())
-        prototypes = generated(net)
-        cosines = {client: self.agreement(*table, prototypes) for client, table in tables.items()}
+        """Average all models alike (Eq. 19); train the prototypes, and weigh the clients by theirs."""
         updates = [reply.upload["update"] for reply in replies]
         mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
-        model = tree.add(state["model"], mean)
-        cosines = {**state["cosines"], **cosines}
-        total = sum(cosines.values())
+        state = {**state, "model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
+        if self.tells():
+            state = self.fitted(state, replies)
+        if not self.use_pa:
+            return state
+        votes = {**state["votes"], **{reply.client: self.vote(reply.upload, state["table"]) for reply in replies}}
         own = {reply.client: tree.add(reply.download["model"], reply.upload["update"]) for reply in replies}
-        personal = {client: mixed(weights, model, cosines[client] / total) for client, weights in own.items()}
-        state = {**state, "model": model, "net": net, "prototypes": prototypes, "cosines": cosines}
-        return {**state, "personal": {**state["personal"], **personal}}
+        return {**state, "votes": votes, "total": sum(votes.values()), "last": {**state["last"], **own}}
 
-    def fitted(self, net, tables):
-        """Return the network of the prototypes after training on what clients have sent (Eqs. 13, 14)."""
-        rows = torch.cat([rows[counts > 0] for rows, counts in tables])
-        labels = torch.cat([(counts > 0).nonzero().squeeze(1) for _, counts in tables])
+    def tells(self):
+        """Return whether clients tell of their prototypes."""
+        return self.use_gp or self.use_pa
+
+    def fitted(self, state, replies):
+        """Return the state after training the prototypes; zeros for classes that nobody has ever told of."""
+        rows = torch.cat([reply.upload["prototypes"] for reply in replies])
+        labels = torch.cat([reply.upload["classes"].long() for reply in replies])
         if not len(rows):
-            return net
-        params = {name: leaf.clone().requires_grad_(True) for name, leaf in net.items()}
-        direction = 1.0 if self.sign == "corrected" else -1.0
-        for _ in range(self.epochs):
-            cosine = F.cosine_similarity(rows.unsqueeze(1), generated(params).unsqueeze(0), dim=2)
-            loss = F.cross_entropy(direction * cosine / self.tau, labels)
-            grads = torch.autograd.grad(loss, list(params.values()))
-            with torch.no_grad():
-                for leaf, grad in zip(params.values(), grads, strict=True):
-                    leaf -= self.rate * grad
-        return {name: leaf.detach() for name, leaf in params.items()}
+            return state
+        objective = global_prototypes.Objective(self.prototypes, 1.0 if self.sign == "corrected" else -1.0, self.tau)
+        net = global_prototypes.fitted(
+            state["net"], rows, labels, objective, self.generator("order", state["updates"]),
+            epochs=self.epochs, batch=self.batch, rate=self.rate,
+        )  # fmt: skip
+        met = state["met"].index_fill(0, labels, 1.0)
+        return {**state, "net": net, "met": met, "table": global_prototypes.table_of(net) * met}
 
-    def agreement(self, rows, counts, prototypes):
-        """Return the cosine of a client's prototypes with the global ones of its classes, LEAST at least."""
-        own = counts > 0
-        return max(LEAST, float(F.cosine_similarity(rows[own].flatten(), prototypes[own].flatten(), dim=0)))
+    def vote(self, sent, table):
+        """Return what λ_k is in proportion to: by the cosine of a client's prototypes with the same global ones."""
+        cosine = 0.0
+        if len(sent["classes"]):
+            same = table[sent["classes"].long()]
+            cosine = float(F.cosine_similarity(sent["prototypes"].flatten(), same.flatten(), dim=0))
+        return max(LEAST, cosine) if self.weigh == "cosine" else exp(self.beta * cosine)
 
-    def mass(self, reply):
-        """Weigh all clients alike."""
-        return 1.0
+    def share(self, state):
+        """Send the model and what its clients' λ_k are shares of."""
+        return {**super().share(state), **({"total": state["total"]} if self.use_pa else {})}
+
+    def mix(self, state, shares, weights):
+        """Average models; λ_k becomes a share of what all have."""
+        total = sum(one["total"] for one in shares) if self.use_pa else 0.0
+        return {**super().mix(state, shares, weights), "total": total}
 
     def server_flops(self, state, replies, step):
-        """Return the averaging, and the training of the prototypes: three times a forward pass an epoch."""
-        h, classes = self.width(), self.task.classes
+        """Return the averaging and the training of the prototypes."""
+        if not self.tells():
+            return super().server_flops(state, replies, step)
         pairs = sum(len(reply.upload["classes"]) for reply in replies)
-        epoch = 3 * (4.0 * classes * h * h + 2.0 * pairs * classes * h)
-        return super().server_flops(state, replies, step) + self.epochs * epoch
+        sizes = self.task.classes, self.task.model.hidden, pairs, self.epochs, self.batch
+        return super().server_flops(state, replies, step) + global_prototypes.operations(*sizes)
 
     # ---- client
 
@@ -135,90 +158,79 @@ class FedDGL(FedAvg):
         """Mix one's own model, train it, and send it with its prototypes."""
         received, memory = job.download["model"], job.memory
         own = memory.get("local")
-        self.enter(job)
         start = received if own is None or not self.use_pa else mixed(own, received, job.download["share"])
-        trained = start
-        if bool(job.data["train"].any()):
-            trained = yield Fit(start=start, loss=self.loss, given=self.given(job))
+        self.enter(job, start)
+        data, trained = memory["data"], start
+        if self.task.examples(data, "train") or len(memory["held"]["y"]):
+            given = {"held": memory["held"], "prototypes": job.download.get("prototypes")}
+            trained = yield Fit(start=start, loss=self.loss, given=given, data=data)
         memory["local"] = trained
-        sent = class_means.of(self.task, trained, job.data, active(job.data))
-        return {**sent, "update": tree.sub(trained, received)}
+        update = {"update": tree.sub(trained, received)}
+        if not self.tells():
+            return update
+        return {**class_means.of(self.task, trained, data, there(data), counted=False), **update}
 
-    def enter(self, job):
+    def enter(self, job, model):
         """Choose the sensitive vertices of a new period, by the model and the graph of the one before."""
         memory, graph = job.memory, job.data
         if memory.get("period") == job.period:
             return
-        buffer = self.buffer(graph, torch.zeros(0, dtype=torch.long, device=graph["y"].device), None)
-        if self.use_kd and "vertex" in graph and memory.get("local") is not None:
-            before = memory["graph"]
-            among = sensitive.candidates(graph, memory["learned"], memory["ever"], self.task.model.layers)
-            rows = sensitive.choose(
-                self.task, memory["local"], before, graph, among, q=self.q, share=self.topk
-            )  # fmt: skip
-            buffer = self.buffer(graph, rows, (job.download["model"], before))
-        memory.update(period=job.period, graph=graph, buffer=buffer)
-        if "vertex" in graph:
-            self.note(memory, graph)
+        held = sensitive.nobody(self.task, graph)
+        if self.distils(job):
+            before, hops = memory["graph"], self.task.model.layers
+            among = sensitive.candidates(graph, memory["learned"], memory["ever"], hops, self.active)
+            rows = sensitive.choose(self.task, model, before, graph, among, q=self.q, share=self.topk)
+            targets = sensitive.taught(self.task, job.download["model"], before, graph["vertex"][rows])
+            held = sensitive.held(graph, rows, targets, whole=sensitive.whole(self.task, self.active))
+        data = with_masks(graph, there(graph), graph["val"], graph["test"]) if self.trained == "present" else graph
+        notes = sensitive.notes(memory, graph, there(graph)) if "vertex" in graph else {}
+        memory.update(period=job.period, graph=graph, data=data, held=held, **notes)
 
-    def note(self, memory, graph):
-        """Remember which vertices are learned now, and which edges there have been."""
-        learned, edges = graph["vertex"][active(graph)], graph["vertex"][graph["edges"]]
-        if "learned" in memory:
-            learned = torch.unique(torch.cat([memory["learned"], learned]))
-            edges = torch.unique(torch.cat([memory["ever"], edges], dim=1), dim=1)
-        memory.update(learned=learned, ever=edges)
-
-    @torch.no_grad()
-    def buffer(self, graph, rows, teacher):
-        """Return these vertices alone, which is what they are now, with what the teacher made of them as `target`."""
-        found = replay.isolated(graph, rows)
-        target = torch.zeros(len(rows), self.width(), device=graph["y"].device)
-        if teacher is not None and len(rows):
-            model, before = teacher
-            place = sensitive.places(before["vertex"], graph["vertex"][rows])[0]
-            target = F.normalize(self.task.embed(tree.stack([model]), before)[place], dim=1)
-        return with_keys(found, {"target": target})
-
-    def given(self, job):
-        """Return the constants of the loss."""
-        known = job.download.get("prototypes")
-        table = torch.zeros(self.task.classes, self.width(), device=job.data["y"].device) if known is None else known
-        use = self.use_gp and known is not None
-        return {"buffer": job.memory["buffer"], "prototypes": table, "pull": float(use) * self.w_p}
+    def distils(self, job):
+        """Return whether vertices can have been forgotten since the client's last job."""
+        return self.use_kd and "ever" in job.memory and job.memory["period"] != job.period
 
     def loss(self, params, data, given):
         """Return CE + w_kd L_KD + w_p L_P."""
-        total = self.task.loss(params, data)
-        if self.use_gp:
-            means, counts = ops.by_class(self.task.embed(params, data), data, self.task.classes, active(data))
-            cosine = F.cosine_similarity(means, given["prototypes"], dim=2)
+        total, held, table = self.task.loss(params, data), given["held"], given["prototypes"]
+        if table is not None:
+            means, counts = ops.by_class(self.task.embed(params, data), data, self.task.classes, there(data))
+            cosine, own = F.cosine_similarity(means, table, dim=2), (counts > 0).to(means.dtype)
             apart = 1 - cosine if self.sign == "corrected" else cosine
-            own = (counts > 0).to(apart.dtype)
-            total = total + given["pull"] * (apart * own).sum(1) / own.sum(1).clamp(min=1)
-        if self.use_kd and len(given["buffer"]["y"]):
-            kept = given["buffer"]
-            z = F.normalize(self.task.embed(params, kept), dim=1)
-            far = ((z - kept["target"]).square().sum(1) + 1e-12).sqrt()
-            drawn = ops.mean_by_client(far, kept, kept["train"])
-            total = total + self.w_kd * (self.task.loss(params, kept) + self.gamma * drawn)
+            total = total + self.w_p * (apart * own).sum(1) / own.sum(1).clamp(min=1)
+        if len(held["y"]):
+            z = F.normalize(self.task.embed(params, held), dim=1)
+            far = ((z - held["target"]).square().sum(1) + 1e-12).sqrt()
+            lost = self.task.loss(params, held) + self.gamma * ops.mean_by_client(far, held, held["train"])
+            count = ops.sum_by_client(held["train"].to(far.dtype), held) if self.reduce == "sum" else 1.0
+            total = total + self.w_kd * count * lost
         return total
 
     def upload_like(self, job):
         """Return a tree as large as the upload."""
-        return {**class_means.like(job.data, active(job.data), self.width()), "update": job.download["model"]}
+        update = {"update": job.download["model"]}
+        if not self.tells():
+            return update
+        return {**class_means.like(job.data, there(job.data), self.task.model.hidden, counted=False), **update}
+
+    def effort(self, job):
+        """Count the prototypes of a step, a pass there and back as the step itself; and as many for L_KD, twice over.
+
+        Sensitive vertices without edges are not counted: they are few, and who they are hangs on what was learned.
+        """
+        held = 2.0 if self.use_kd and "ever" in job.memory and sensitive.whole(self.task, self.active) else 0.0
+        return 1.0 + (1.0 if "prototypes" in job.download else 0.0) + held
+
+    def extra_steps(self, job):
+        """Count forward passes, a third of a step each: one for the prototypes, three for a choice of vertices."""
+        return (1 / 3 if self.tells() else 0.0) + (1.0 if self.distils(job) else 0.0)
 
 
-def active(graph):
-    """Return the training vertices (N,) that have an edge in the snapshot; in a static graph all that train."""
-    return graph["train"] & (layout.of(graph).degree > 1) if "vertex" in graph else graph["train"]
+def there(graph):
+    """Return the training vertices (N,) that are in the snapshot: have an edge, where the graph changes."""
+    return graph["train"] & sensitive.active(graph)
 
 
 def mixed(own, mean, share):
     """Return share · own + (1 − share) · mean."""
     return tree.add(tree.scale(own, share), tree.scale(mean, 1 - share))
-
-
-def generated(net):
-    """Return the global prototypes φ(E) (C, H)."""
-    return torch.relu(net["table"] @ net["w1"] + net["b1"]) @ net["w2"] + net["b2"]
