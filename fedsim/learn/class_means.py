@@ -31,7 +31,8 @@ def width(task: Task) -> int:
 
 def present(graph: Graph, mask: Tensor) -> Tensor:
     """Return the classes, ascending, of the masked vertices."""
-    return torch.unique(graph["y"][mask])
+    found: Tensor = torch.unique(graph["y"][mask])  # type: ignore[no-untyped-call]
+    return found
 
 
 @torch.no_grad()

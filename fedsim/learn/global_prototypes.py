@@ -82,7 +82,7 @@ def fitted(
     margin = margin_of(rows, labels) if objective.kind == "margin" else 0.0
     for _ in range(epochs if len(rows) else 0):
         order = torch.randperm(len(rows), generator=generator).to(rows.device)
-        for few in order.split(batch):
+        for few in torch.split(order, batch):  # type: ignore[no-untyped-call]
             loss = objective.loss(rows[few], labels[few], table_of(params), margin)
             grads = torch.autograd.grad(loss, list(params.values()))
             with torch.no_grad():

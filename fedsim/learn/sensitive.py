@@ -108,7 +108,7 @@ def nobody(task: Task, graph: Graph) -> Graph:
 
 
 def notes(memory: Mapping[str, Any], graph: Graph, own: Tensor) -> dict[str, Tensor]:
-    """Return what a client keeps of a snapshot: `learned` with the vertices `own` (N,) too, and `ever` with its edges."""
+    """Return what a client keeps of a snapshot: `learned`, now with the vertices `own` (N,), and `ever` (2, E)."""
     learned, edges = graph["vertex"][own], graph["vertex"][graph["edges"]]
     if "ever" in memory:
         learned = torch.cat([memory["learned"], learned])
