@@ -11,7 +11,7 @@ from fedsim.learn import tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 
-SEEDS, CLIENTS = range(3), 3
+SEEDS, CLIENTS = range(4), 2
 MODELS = {
     "evolve_gcn_o": EvolveGCNO(hidden=HIDDEN, unroll=2),
     "evolve_gcn_h": EvolveGCNH(hidden=HIDDEN),
@@ -29,10 +29,10 @@ def kept(seed, **options):
 def test_distillation_keeps_what_has_lost_its_edges():
     held = torch.tensor([kept(seed) for seed in SEEDS])
     forgotten = torch.tensor([kept(seed, use_kd=False) for seed in SEEDS])
-    assert (held[:, 0] > forgotten[:, 0]).all()
+    assert (held[:, 0] > forgotten[:, 0] + 0.1).all()
     assert float((held - forgotten)[:, 0].mean()) > 0.3
     assert float(held[:, 1].min()) > 0.9
-    assert kept(0, use_kd=False, trained="all")[0] > forgotten[0, 0] + 0.3  # who is trained on is not forgotten
+    assert kept(0, use_kd=False, trained="all")[0] > forgotten[0, 0] + 0.25  # who is trained on is not forgotten
 
 
 def test_sensitive_vertices_are_training_vertices_of_the_class_that_has_gone():
