@@ -31,7 +31,7 @@ def width(task: Task) -> int:
 
 def present(graph: Graph, mask: Tensor) -> Tensor:
     """Return the classes, ascending, of the masked vertices."""
-    found: Tensor = torch.unique(graph["y"][mask])  # type: ignore[no-untyped-call]
+    found: Tensor = torch.unique(graph["y"][mask])
     return found
 
 

@@ -82,7 +82,7 @@ def fitted(
     margin = margin_of(rows, labels) if objective.kind == "margin" else 0.0
     for _ in range(epochs if len(rows) else 0):
         order = torch.randperm(len(rows), generator=generator).to(rows.device)
-        for few in torch.split(order, batch):  # type: ignore[no-untyped-call]
+        for few in torch.split(order, batch):
             loss = objective.loss(rows[few], labels[few], table_of(params), margin)
             grads = torch.autograd.grad(loss, list(params.values()))
             with torch.no_grad():
