@@ -43,6 +43,7 @@ class Graph(TypedDict):
     delta1: NotRequired[Tensor]  # (N, F_1) float: what layer 1 adds to its sums over neighbours; absent: zeros
     delta2: NotRequired[Tensor]  # (N, F_2) float: the same for layer 2, and so on; absent: zeros
     far: NotRequired[Tensor]  # (N, F) float: sums over cut neighbours that layer 1 is to carry to layer 2
+    target: NotRequired[Tensor]  # (N, H) float: what an embedding is drawn to in distillation
     changed: NotRequired[Tensor]  # (N,) bool: own edges or features differ from the period before
     arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
     since: NotRequired[Tensor]  # these and the next: see fedsim.data.temporal
@@ -62,8 +63,9 @@ VERTEX_KEYS = (
     "halo",
     "degree",
     "far",
+    "target",
 )  # one row a vertex, as all that begins with "delta"
-ABSENT_IS_ZERO = ("state", "halo", "far")  # those that mean zeros where a graph lacks them, as the deltas do
+ABSENT_IS_ZERO = ("state", "halo", "far", "target")  # those that mean zeros where a graph lacks them, as the deltas do
 
 
 def vertex_keys(graph: Graph) -> list[str]:

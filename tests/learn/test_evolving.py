@@ -113,3 +113,14 @@ def test_parameters_and_work_are_counted(name):
     arcs = graph["edges"].shape[1] + 20
     work = 12 * 49 * 5 + 350 + 2 * 20 * 35 + 2 * arcs * 5 + 12 * 125 + 250 + 2 * 20 * 25 + 2 * arcs * 5 + 2 * 20 * 15
     assert model.flops(graph, CLASSES) == work + (3 * 20 * 12 + 40 if name == "H" else 0)
+
+
+def test_an_unrolled_recurrence_is_so_many_turns_in_one_pass():
+    graph, params, one = undirected(20, 1), first(EvolveGCNO), EvolveGCNO(hidden=HIDDEN)
+    thrice, seen = EvolveGCNO(hidden=HIDDEN, unroll=3), tree.stack([params])
+    turned = one.turn(one.turn(seen, graph), graph)
+    torch.testing.assert_close(thrice.forward(seen, graph), one.forward(turned, graph))
+    assert largest_gap(thrice.turn(seen, graph), one.turn(turned, graph)) < 1e-6
+    assert float((thrice.forward(seen, graph) - one.forward(seen, graph)).abs().max()) > 1e-2
+    gates = sum(12.0 * wide**2 * HIDDEN + 10.0 * wide * HIDDEN for wide in (FEATURES, HIDDEN))
+    assert thrice.flops(graph, CLASSES) - one.flops(graph, CLASSES) == 2 * gates

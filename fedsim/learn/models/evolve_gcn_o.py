@@ -3,12 +3,30 @@
 from dataclasses import dataclass
 
 from fedsim.learn.evolving import Evolving
+from fedsim.units import Count
 
 
 @dataclass(frozen=True)
 class EvolveGCNO(Evolving):
-    """The gates' input is the weight itself; the original's recurrence is an LSTM's, its published code's this one."""
+    """The gates' input is the weight itself; the original's recurrence is an LSTM's, its published code's this one.
+
+    With `unroll` the recurrence is taken so many times in every pass, and gradients flow through all of them: as in the
+    original with a window of so many snapshots, since the weights of these do not hang on the graph.
+    """
+
+    unroll: Count = 1  # steps of the recurrence in a pass, and in a turn
 
     def summary(self, params, h, graph):
         """Return the weight."""
         return params["weight"]
+
+    def evolved(self, params, h, graph):
+        """Return W after all steps (K, F, H)."""
+        for _ in range(self.unroll):
+            params = {**params, "weight": super().evolved(params, h, graph)}
+        return params["weight"]
+
+    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+        """Every further step as the first one."""
+        once = super().layer_flops(vertices, edges, nonzeros, inputs, outputs)
+        return once + (self.unroll - 1) * super().layer_flops(0, 0, 0, inputs, outputs)

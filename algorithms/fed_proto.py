@@ -1,0 +1,117 @@
+"""FedProto: clients share the prototypes of their classes and not their weights (Tan et al., AAAI 2022).
+
+Each client sends the mean embedding of its training vertices of each class; the server averages them by the numbers of
+vertices, P̄_c = Σ_k |D_kc| P_kc / Σ_k |D_kc|, and the clients train on CE + λ Σ_c ‖P_kc − P̄_c‖² over the classes that
+both have.  In the first round there is only CE.  The published code takes the mean over the embedding's numbers in
+place of their sum: that is `weight` divided by the embedding's width.
+
+With `average` weights are averaged as well (FedAvg), which a comparison by global scores needs.  Otherwise a client
+begins with the first model, which it is sent once, and stays with its own.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Fit
+from fedsim.learn import class_means, ops, tree
+
+
+@dataclass(frozen=True)
+class FedProto(FedAvg):
+    """See the module's docstring; λ = 0 with `average` is FedAvg but for the prototypes that travel."""
+
+    weight: float = 1.0  # λ
+    average: bool = False  # average weights, too
+
+    def start(self):
+        """Return the first model and no prototype."""
+        table = torch.zeros(self.task.classes, class_means.width(self.task), device=self.task.device)
+        known = torch.zeros(self.task.classes, device=self.task.device)
+        return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset()}
+
+    def download(self, state, client, step):
+        """Send the prototypes that there are, and the model where it is needed."""
+        own = state["known"].nonzero().squeeze(1)
+        sent = {"classes": own.int(), "prototypes": state["prototypes"][own]}
+        return {**sent, "model": state["model"]} if self.average or client not in state["met"] else sent
+
+    def predictor(self, state, client, memory):
+        """Return the client's own model, unless weights are averaged."""
+        return state["model"] if self.average or memory.get("local") is None else memory["local"]
+
+    def work(self, job):
+        """Train the model towards the prototypes; send one's own."""
+        model = job.download["model"] if self.average else job.memory.get("local", job.download.get("model"))
+        trained, start = model, model
+        if self.task.examples(job.data, "train"):
+            given = {"received": start, **self.table(job.download)}
+            trained = yield Fit(start=start, loss=self.loss, given=given)
+        job.memory["local"] = trained
+        sent = class_means.of(self.task, trained, job.data, job.data["train"], counted=True)
+        return {**sent, "update": tree.sub(trained, model), "samples": self.samples(job.data)} if self.average else sent
+
+    def table(self, download):
+        """Return the global prototypes (C, H), and which there are (C,)."""
+        rows, own = download["prototypes"], download["classes"].long()
+        table, known = rows.new_zeros(self.task.classes, self.task.model.hidden), rows.new_zeros(self.task.classes)
+        table[own], known[own] = rows, 1.0
+        return {"prototypes": table, "known": known}
+
+    def loss(self, params, data, given):
+        """Return the cross-entropy, and how far prototypes are apart."""
+        h = self.task.embed(params, data)
+        means, counts = ops.by_class(h, data, self.task.classes, data["train"])
+        both = (counts > 0) * given["known"]
+        apart = (means - given["prototypes"]).square().sum(2)
+        return self.task.loss(params, data) + self.weight * (apart * both).sum(1)
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        like = class_means.like(job.data, job.data["train"], self.task.model.hidden, counted=True)
+        return {**like, "update": job.download["model"], "samples": 0} if self.average else like
+
+    def mass(self, reply):
+        """Return the vertices that the prototypes are means of."""
+        return float(reply.upload["counts"].sum())
+
+    def update(self, state, replies, step):
+        """Average prototypes by their numbers of vertices; a class that nobody has told of stays."""
+        tables = [class_means.spread(reply.upload, self.task.classes) for reply in replies]
+        counts = torch.stack([counts for _, counts in tables])
+        total = counts.sum(0)
+        mean = torch.einsum("kc,kch->ch", counts / total.clamp(min=1), torch.stack([rows for rows, _ in tables]))
+        there = total > 0
+        new = super().update(state, replies, step) if self.average else state
+        return {
+            **new,
+            "prototypes": torch.where(there.unsqueeze(1), mean, state["prototypes"]),
+            "known": torch.where(there, 1.0, state["known"]),
+            "met": state["met"] | {reply.client for reply in replies},
+        }
+
+    def share(self, state):
+        """Send prototypes to a peer; the model only where weights are averaged."""
+        own = {"prototypes": state["prototypes"], "known": state["known"]}
+        return {**own, "model": state["model"]} if self.average else own
+
+    def mix(self, state, shares, weights):
+        """Average prototypes of those that have them, and models where weights are averaged."""
+        new = super().mix(state, shares, weights) if self.average else state
+        parts = torch.tensor(weights, device=state["known"].device).unsqueeze(1)
+        parts = parts * torch.stack([share["known"] for share in shares])
+        total = parts.sum(0)
+        parts = parts / torch.where(total > 0, total, 1.0)
+        mean = torch.einsum("kc,kch->ch", parts, torch.stack([share["prototypes"] for share in shares]))
+        there = total > 0
+        kept = torch.where(there.unsqueeze(1), mean, state["prototypes"])
+        return {**new, "prototypes": kept, "known": torch.where(there, 1.0, state["known"])}
+
+    def effort(self, job):
+        """Count the prototypes of a step, a pass there and back as the step itself, once there are some."""
+        return 2.0 if len(job.download["classes"]) else 1.0
+
+    def extra_steps(self, job):
+        """Count the closing prototypes: a forward pass is about a third of a step."""
+        return 1 / 3

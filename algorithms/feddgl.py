@@ -1,0 +1,236 @@
+"""FedDGL: federated learning on graphs that change, with distillation, global prototypes and own models
+(Xie, Li, Chen, Yu and Huang, ACML 2024).
+
+A client trains on  CE + w_kd L_KD + w_p L_P:
+
+- L_KD = mean over sensitive vertices (`learn/sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
+  the global model at the end of the snapshot before, in that snapshot; from the second snapshot on (Eqs. 4-11);
+- L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), P_kc the mean embedding of its training vertices that have
+  an edge, P̄ the global prototypes; once there are some (Eqs. 12, 15).
+
+The server trains P̄ on the pairs (P_kc, c) (`learn/global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
+its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
+ones of the same classes (Eqs. 18, 19).  w̄, λ_k and P̄ travel down, w_k and the P_kc with their classes up; the client
+mixes.  Where a mean is of several servers' clients or of peers, Σ_j is over all of them.
+
+As printed, Eqs. 14 and 15 push prototypes away from those of their own class: minimising −log of e^(−cos) asks for a
+small cosine with one's own class, and Eq. 15 adds the cosine to what is minimised.  Both are right with the cosine
+distance in place of the cosine (`sign: corrected`, the default); `literal` is there to be looked at.
+
+λ_k is 1/K on average, so that personalisation is weak by construction.  Cosines are held above 1e-6.  A vertex without
+an edge is not in its snapshot: it is not trained on (`trained: present`), or there would be nothing to forget.
+With a graph that does not change all vertices are in it, and none is sensitive.  The teacher is the model that comes
+with the client's first job in a period, which is the last mean of the period before where all clients always train.
+"""
+
+from dataclasses import dataclass
+from math import exp
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+
+from fedsim.algorithm import Algorithm, Fit
+from fedsim.data.graph import with_masks
+from fedsim.learn import class_means, global_prototypes, ops, sensitive, tree
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+LEAST = 1e-6  # that a cosine counts
+
+
+@dataclass(frozen=True)
+class FedDGL(Algorithm):
+    """With none of its three parts this is the plain mean of models, trained on vertices that have an edge."""
+
+    use_kd: bool = True  # distil at sensitive vertices
+    use_gp: bool = True  # pull prototypes to the global ones
+    use_pa: bool = True  # mix own models; otherwise all clients continue with the mean
+    trained: Literal["present", "all"] = "present"  # on vertices with an edge in the snapshot, or on all
+    active: sensitive.Rule = "edges"  # what makes a vertex active; the others may be forgotten
+    sign: Literal["corrected", "literal"] = "corrected"  # of the cosines in Eqs. 14 and 15
+    prototypes: Literal["cosine", "margin"] = "cosine"  # what the server trains P̄ by: Eq. 14, or as FedTGP
+    weigh: Literal["cosine", "softmax"] = "cosine"  # λ_k by cosines, or by exp(β cos) as in the published code
+    beta: float = 0.5  # β
+    lambda_scale: float = 1.0  # times λ_k, which stays 1 at most
+    w_kd: float = 1.0  # weight of L_KD
+    w_p: float = 1.0  # weight of L_P
+    reduce: Literal["mean", "sum"] = "mean"  # over sensitive vertices; the paper prints sums
+    gamma: float = 0.1  # γ, of the distance of embeddings
+    q: float = 1.0  # a vertex is well learned below so many times the mean loss
+    topk: Fraction = 0.1  # share of the candidates that are sensitive, rounded up
+    tau: float = 1.0  # τ
+    epochs: Count = 100  # of the server's training of prototypes
+    batch: Count = 10  # pairs of one of its steps
+    rate: float = 0.01  # its learning rate
+
+    # ---- server
+
+    def start(self):
+        """Return the first model, and prototypes that are not trained yet."""
+        net = global_prototypes.drawn(self.task.classes, class_means.width(self.task), self.generator("prototypes"))
+        net = tree.transform(lambda leaf: leaf.to(self.task.device), net)
+        known = {"table": None, "met": torch.zeros(self.task.classes, 1, device=self.task.device)}
+        return {"model": self.task.init(), "net": net, **known, "updates": 0, "votes": {}, "total": 0.0, "last": {}}
+
+    def generator(self, *names):
+        """Return a generator of this run's seed."""
+        return torch.Generator().manual_seed(integer(self.task.seed, "feddgl", *names))
+
+    def download(self, state, client, step):
+        """Send the mean model, this client's share of its own, and the global prototypes once there are some."""
+        sent = {"model": state["model"]}
+        if self.use_pa:
+            sent["share"] = self.share_of(state, client)
+        if self.use_gp and state["table"] is not None:
+            sent["prototypes"] = state["table"]
+        return sent
+
+    def share_of(self, state, client):
+        """Return λ_k, 0 of a client that has not replied yet."""
+        vote = state["votes"].get(client, 0.0)
+        return min(1.0, self.lambda_scale * vote / max(vote, state["total"], LEAST))
+
+    def predictor(self, state, client, memory):
+        """Return the client's own model."""
+        own = state["last"].get(client)
+        return state["model"] if own is None else mixed(own, state["model"], self.share_of(state, client))
+
+    def update(self, state, replies, step):
+        """Average all models alike (Eq. 19); train the prototypes, and weigh the clients by theirs."""
+        updates = [reply.upload["update"] for reply in replies]
+        mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
+        state = {**state, "model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
+        if self.tells():
+            state = self.fitted(state, replies)
+        if not self.use_pa:
+            return state
+        votes = {**state["votes"], **{reply.client: self.vote(reply.upload, state["table"]) for reply in replies}}
+        own = {reply.client: tree.add(reply.download["model"], reply.upload["update"]) for reply in replies}
+        return {**state, "votes": votes, "total": sum(votes.values()), "last": {**state["last"], **own}}
+
+    def tells(self):
+        """Return whether clients tell of their prototypes."""
+        return self.use_gp or self.use_pa
+
+    def fitted(self, state, replies):
+        """Return the state after training the prototypes; zeros for classes that nobody has ever told of."""
+        rows = torch.cat([reply.upload["prototypes"] for reply in replies])
+        labels = torch.cat([reply.upload["classes"].long() for reply in replies])
+        if not len(rows):
+            return state
+        objective = global_prototypes.Objective(self.prototypes, 1.0 if self.sign == "corrected" else -1.0, self.tau)
+        net = global_prototypes.fitted(
+            state["net"], rows, labels, objective, self.generator("order", state["updates"]),
+            epochs=self.epochs, batch=self.batch, rate=self.rate,
+        )  # fmt: skip
+        met = state["met"].index_fill(0, labels, 1.0)
+        return {**state, "net": net, "met": met, "table": global_prototypes.table_of(net) * met}
+
+    def vote(self, sent, table):
+        """Return what λ_k is in proportion to: by the cosine of a client's prototypes with the same global ones."""
+        cosine = 0.0
+        if len(sent["classes"]):
+            same = table[sent["classes"].long()]
+            cosine = float(F.cosine_similarity(sent["prototypes"].flatten(), same.flatten(), dim=0))
+        return max(LEAST, cosine) if self.weigh == "cosine" else exp(self.beta * cosine)
+
+    def share(self, state):
+        """Send the model and what its clients' λ_k are shares of."""
+        return {**super().share(state), **({"total": state["total"]} if self.use_pa else {})}
+
+    def mix(self, state, shares, weights):
+        """Average models; λ_k becomes a share of what all have."""
+        total = sum(one["total"] for one in shares) if self.use_pa else 0.0
+        return {**super().mix(state, shares, weights), "total": total}
+
+    def server_flops(self, state, replies, step):
+        """Return the averaging and the training of the prototypes."""
+        if not self.tells():
+            return super().server_flops(state, replies, step)
+        pairs = sum(len(reply.upload["classes"]) for reply in replies)
+        sizes = self.task.classes, self.task.model.hidden, pairs, self.epochs, self.batch
+        return super().server_flops(state, replies, step) + global_prototypes.operations(*sizes)
+
+    # ---- client
+
+    def work(self, job):
+        """Mix one's own model, train it, and send it with its prototypes."""
+        received, memory = job.download["model"], job.memory
+        own = memory.get("local")
+        start = received if own is None or not self.use_pa else mixed(own, received, job.download["share"])
+        self.enter(job, start)
+        data, trained = memory["data"], start
+        if self.task.examples(data, "train") or len(memory["held"]["y"]):
+            given = {"held": memory["held"], "prototypes": job.download.get("prototypes")}
+            trained = yield Fit(start=start, loss=self.loss, given=given, data=data)
+        memory["local"] = trained
+        update = {"update": tree.sub(trained, received)}
+        if not self.tells():
+            return update
+        return {**class_means.of(self.task, trained, data, there(data), counted=False), **update}
+
+    def enter(self, job, model):
+        """Choose the sensitive vertices of a new period, by the model and the graph of the one before."""
+        memory, graph = job.memory, job.data
+        if memory.get("period") == job.period:
+            return
+        held = sensitive.nobody(self.task, graph)
+        if self.distils(job):
+            before, hops = memory["graph"], self.task.model.layers
+            among = sensitive.candidates(graph, memory["learned"], memory["ever"], hops, self.active)
+            rows = sensitive.choose(self.task, model, before, graph, among, q=self.q, share=self.topk)
+            targets = sensitive.taught(self.task, job.download["model"], before, graph["vertex"][rows])
+            held = sensitive.held(graph, rows, targets, whole=sensitive.whole(self.task, self.active))
+        data = with_masks(graph, there(graph), graph["val"], graph["test"]) if self.trained == "present" else graph
+        notes = sensitive.notes(memory, graph, there(graph)) if "vertex" in graph else {}
+        memory.update(period=job.period, graph=graph, data=data, held=held, **notes)
+
+    def distils(self, job):
+        """Return whether vertices can have been forgotten since the client's last job."""
+        return self.use_kd and "ever" in job.memory and job.memory["period"] != job.period
+
+    def loss(self, params, data, given):
+        """Return CE + w_kd L_KD + w_p L_P."""
+        total, held, table = self.task.loss(params, data), given["held"], given["prototypes"]
+        if table is not None:
+            means, counts = ops.by_class(self.task.embed(params, data), data, self.task.classes, there(data))
+            cosine, own = F.cosine_similarity(means, table, dim=2), (counts > 0).to(means.dtype)
+            apart = 1 - cosine if self.sign == "corrected" else cosine
+            total = total + self.w_p * (apart * own).sum(1) / own.sum(1).clamp(min=1)
+        if len(held["y"]):
+            z = F.normalize(self.task.embed(params, held), dim=1)
+            far = ((z - held["target"]).square().sum(1) + 1e-12).sqrt()
+            lost = self.task.loss(params, held) + self.gamma * ops.mean_by_client(far, held, held["train"])
+            count = ops.sum_by_client(held["train"].to(far.dtype), held) if self.reduce == "sum" else 1.0
+            total = total + self.w_kd * count * lost
+        return total
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        update = {"update": job.download["model"]}
+        if not self.tells():
+            return update
+        return {**class_means.like(job.data, there(job.data), self.task.model.hidden, counted=False), **update}
+
+    def effort(self, job):
+        """Count the prototypes of a step, a pass there and back as the step itself; and as many for L_KD, twice over.
+
+        Sensitive vertices without edges are not counted: they are few, and who they are hangs on what was learned.
+        """
+        held = 2.0 if self.use_kd and "ever" in job.memory and sensitive.whole(self.task, self.active) else 0.0
+        return 1.0 + (1.0 if "prototypes" in job.download else 0.0) + held
+
+    def extra_steps(self, job):
+        """Count forward passes, a third of a step each: one for the prototypes, three for a choice of vertices."""
+        return (1 / 3 if self.tells() else 0.0) + (1.0 if self.distils(job) else 0.0)
+
+
+def there(graph):
+    """Return the training vertices (N,) that are in the snapshot: have an edge, where the graph changes."""
+    return graph["train"] & sensitive.active(graph)
+
+
+def mixed(own, mean, share):
+    """Return share · own + (1 − share) · mean."""
+    return tree.add(tree.scale(own, share), tree.scale(mean, 1 - share))
