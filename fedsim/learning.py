@@ -150,15 +150,15 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
         return Prepared(_placed(periods, device), width, classes, overview)
     if "since" in graph:
         graph = flattened(graph)
-    overview = None
+    known: Overview | None = None
     owned = partition.assign(graph, clients, rng("data.partition"))
     if stream.numbered:
         graph, owned = _numbered(graph, keep), [np.sort(own) for own in owned]
-        overview = Overview([graph], [owners_of(owned, len(graph["y"]))])
+        known = Overview([graph], [owners_of(owned, len(graph["y"]))])
     graphs = cut(graph, owned)
     graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
     periods = stream.prepare(graphs, split, rng)
-    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), overview)
+    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), known)
 
 
 def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:

@@ -41,7 +41,8 @@ class EgoSAGE(SAGE):
     def inner(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden) of reduced features (N, hidden)."""
         for i in range(1, self.layers + 1):
-            h = ops.dropout(torch.relu(self.layer(params[f"layer{i}"], h, graph)), self.dropout, graph, i)
+            new: Tensor = self.layer(params[f"layer{i}"], h, graph)  # type: ignore[no-untyped-call]
+            h = ops.dropout(torch.relu(new), self.dropout, graph, i)
         return h
 
     def after(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
@@ -63,7 +64,8 @@ class EgoSAGE(SAGE):
 
     def after_flops(self, vertices: int, edges: int, classes: int) -> float:
         """Return the operations of what comes after it."""
-        each = self.layer_flops(vertices, edges, vertices * self.hidden, self.hidden, self.hidden)
+        numbers = vertices * self.hidden
+        each: float = self.layer_flops(vertices, edges, numbers, self.hidden, self.hidden)  # type: ignore[no-untyped-call]
         return self.layers * each + 2.0 * vertices * self.hidden * classes
 
     def flops(self, graph: Graph, classes: int) -> float:
