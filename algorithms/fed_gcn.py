@@ -39,7 +39,7 @@ from fedsim.data.graph import Graph, as_dense
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import bare, places, spread
-from fedsim.learn.summed import SummedGCN, local_degree, local_sums, weighed
+from fedsim.learn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.net.wire import Spec
 
@@ -51,7 +51,6 @@ class FedGCN(FedAvg):
     """See the module's docstring."""
 
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
-
     hops: Literal[0, 1, 2] = 2  # over how many edges features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # how sums are weighed
 
@@ -139,8 +138,7 @@ class FedGCN(FedAvg):
             return {}
         data, (edges, ids) = job.data, self.foreign(job)
         job.memory["summed"] = {"period": job.period, "graph": data, "edges": edges, "ids": ids}
-        degree = self.degree(data, edges)
-        x = as_dense(data["x"])
+        degree, x = self.degree(data, edges), as_dense(data["x"])
         z = weighed(x, degree, self.weighing, "source")
         away = z.new_zeros(len(ids), z.shape[1]).index_add_(0, edges[1], z[edges[0]])
         sent = {"period": job.period, "own": data["vertex"].int(), "ids": ids.int()}
@@ -170,8 +168,7 @@ class FedGCN(FedAvg):
         came, mine = job.download, job.memory.get("summed")
         if not came or mine is None or mine["period"] != came["period"]:  # or its own rows were never finished
             return {}
-        data, edges = mine["graph"], mine["edges"]
-        n, device = len(data["y"]), data["y"].device
+        data, edges, n, device = mine["graph"], mine["edges"], len(mine["graph"]["y"]), job.data["y"].device
         own = local_sums(as_dense(data["x"]), self.degree(data, edges), data, self.weighing)
         rows = came["rows"].to(device)
         told = {"own": data["vertex"], "others": rows[:n] - own, "count": edges[0].bincount(minlength=n).float()}
@@ -248,39 +245,6 @@ class FedGCN(FedAvg):
         return 2.0 * ends * job.data["x"].shape[1] / self.task.flops(job.data) if ends else 0.0
 
 
-def nothing(vertices, x):
-    """Return what a client was told before it was told anything."""
-    none = {"others": x[:0], "halo": x[:0], "count": x.new_zeros(0), "degree": x.new_zeros(0)}
-    return {**none, "own": vertices[:0], "edges": vertices.new_zeros(2, 0)}
-
-
 def stamp(state, period):
     """Return what tells whether sums of this period have grown: from whom there are rows."""
     return period, tuple(client for client, one in state["sent"].items() if one["period"] == period)
-
-
-def total(uploads, wanted):
-    """Return the sums (w, F) of all uploads' rows at these vertices (w,)."""
-    found = 0
-    for one in uploads:
-        n = len(one["own"])
-        found = found + spread(wanted, (one["own"], one["rows"][:n])) + spread(wanted, (one["ids"], one["rows"][n:]))
-    return found
-
-
-def widened(graph, sums, degree, told):
-    """Return the graph with vertices elsewhere behind its own, joined to them by edges that lead here."""
-    n, more = len(sums), len(told["halo"])
-    place, there = places(graph["vertex"], told["edges"][1])
-    across = torch.stack([n + told["edges"][0], place])[:, there]
-    none = torch.zeros(more, dtype=torch.bool, device=sums.device)
-    zeros = none.long()
-    return Graph(
-        x=torch.cat([sums, told["halo"]]),
-        edges=torch.cat([graph["edges"], across], 1),
-        y=torch.cat([graph["y"], zeros]),
-        **{name: torch.cat([graph[name], none]) for name in ("train", "val", "test")},
-        client=torch.cat([graph["client"], zeros]),
-        sizes=graph["sizes"] + more,
-        degree=torch.cat([degree, told["degree"]]),
-    )

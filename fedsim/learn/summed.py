@@ -6,7 +6,9 @@ with A the adjacency with self-loops, weighed by `norm`.  The graph's `x` is A X
 too, and `degree`, later layers sum over the larger graph's neighbourhoods at the vertices that have theirs complete.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -15,6 +17,9 @@ from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops
 from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.model import Model, glorot
+from fedsim.learn.snapshots import places, spread
+
+Told = Mapping[str, Any]  # what a client was told of, or has told, by name
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,39 @@ def local_sums(x: Tensor, degree: Tensor, graph: Graph, norm: Norm) -> Tensor:
 def local_degree(graph: Graph) -> Tensor:
     """Return the neighbours (N,) of each vertex in this graph, itself counted."""
     return layout.of(graph).degree
+
+
+def nothing(vertices: Tensor, x: Tensor) -> Told:
+    """Return what a client was told before it was told anything."""
+    none = {"others": x[:0], "halo": x[:0], "count": x.new_zeros(0), "degree": x.new_zeros(0)}
+    return {**none, "own": vertices[:0], "edges": vertices.new_zeros(2, 0)}
+
+
+def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
+    """Return the sums (w, F) of all uploads' rows at these vertices (w,)."""
+    width = uploads[0]["rows"].shape[1]
+    found: Tensor = uploads[0]["rows"].new_zeros(len(wanted), width)
+    for one in uploads:
+        n = len(one["own"])
+        found = found + spread(wanted, (one["own"], one["rows"][:n])) + spread(wanted, (one["ids"], one["rows"][n:]))
+    return found
+
+
+def widened(graph: Graph, sums: Tensor, degree: Tensor, told: Told) -> Graph:
+    """Return the graph with vertices elsewhere behind its own, joined to them by edges that lead here."""
+    n, more = len(sums), len(told["halo"])
+    place, there = places(graph["vertex"], told["edges"][1])
+    across = torch.stack([n + told["edges"][0], place])[:, there]
+    none = torch.zeros(more, dtype=torch.bool, device=sums.device)
+    zeros = none.long()
+    return Graph(
+        x=torch.cat([sums, told["halo"]]),
+        edges=torch.cat([graph["edges"], across], 1),
+        y=torch.cat([graph["y"], zeros]),
+        train=torch.cat([graph["train"], none]),
+        val=torch.cat([graph["val"], none]),
+        test=torch.cat([graph["test"], none]),
+        client=torch.cat([graph["client"], zeros]),
+        sizes=graph["sizes"] + more,
+        degree=torch.cat([degree, told["degree"]]),
+    )
