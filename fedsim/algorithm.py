@@ -136,6 +136,7 @@ class Algorithm(ABC):
     def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
 
+        Vertices that it knows of elsewhere come behind the graph's own.
         Where an algorithm overrides this only each client's latest period is scored: what it knows is of now.
         """
         return graph

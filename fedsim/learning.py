@@ -18,7 +18,7 @@ import torch
 
 from fedsim import check, find, partitions
 from fedsim.algorithm import Algorithm, bind
-from fedsim.data.graph import Graph, Period, to_device
+from fedsim.data.graph import Graph, Period, to_device, with_keys
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_edges, fewer_features
 from fedsim.data.split import SplitOptions, classes_of
@@ -150,10 +150,27 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
         return Prepared(_placed(periods, device), width, classes, overview)
     if "since" in graph:
         graph = flattened(graph)
-    graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
+    known: Overview | None = None
+    owned = partition.assign(graph, clients, rng("data.partition"))
+    if stream.numbered:
+        graph, owned = _numbered(graph, keep), [np.sort(own) for own in owned]
+        known = Overview([graph], [owners_of(owned, len(graph["y"]))])
+    graphs = cut(graph, owned)
     graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
     periods = stream.prepare(graphs, split, rng)
-    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), None)
+    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), known)
+
+
+def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
+    """Return a whole graph with its vertices' numbers, all of them new, as in the first snapshot of one that changes.
+
+    Raises ScenarioError where clients would hold less of it than the whole graph shows.
+    """
+    if wrong := [name for name in ("features", "edges") if keep[name] < 1]:
+        told = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
+        raise ScenarioError([Problem(f"data.keep.{wrong[0]}", told)])
+    n = len(graph["y"])
+    return with_keys(graph, {"vertex": torch.arange(n), "changed": torch.ones(n, dtype=torch.bool)})
 
 
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:

@@ -47,7 +47,13 @@ class World(Protocol):
 
 
 class Stream(ABC):
-    """A rule that cuts clients' graphs into periods and delivers them."""
+    """A rule that cuts clients' graphs into periods and delivers them.
+
+    `numbered`: without snapshots, whether vertices keep their numbers in the whole graph (`vertex`), ascending at each
+    client; then there is an `Overview` of it, as of a graph of one snapshot.
+    """
+
+    numbered: bool = False
 
     @abstractmethod
     def prepare(

@@ -190,8 +190,9 @@ class Evaluator:
             for graph in (graph for split in self._splits for graph in period.scored(split)):
                 own.setdefault(client, {}).setdefault(_base(graph), graph)
                 numbers.setdefault((client, _base(graph)), period.number)
-        parts = [part for client, met in own.items() for part in self._parts(client, met, shared)]
-        first = {(client, base): graph for client, met in own.items() for base, graph in met.items()}
+        shown = {client: self._shown(client, met) for client, met in own.items()}
+        parts = [part for client, met in shown.items() for part in self._parts(client, met, shared)]
+        first = {(client, base): graph for client, met in shown.items() for base, graph in met.items()}
         lengths = [self._task.rows(graph) for graph in first.values()]
         starts = dict(zip(first, accumulate(lengths, initial=0), strict=False))  # one more: the end
         rows = {split: self._rows(split, pairs, starts) for split in self._splits}
@@ -221,7 +222,7 @@ class Evaluator:
         """
         met, union = self._own.get(client, ([], None))
         if self._views:
-            viewed = [self._view(client, graph) for graph in graphs.values()]
+            viewed = [*graphs.values()]
             return viewed if len(viewed) == 1 or shared else [layout.union(viewed, shared=True)]
         if len(graphs) == 1 or (shared and met != [*graphs]):
             self._own[client] = [*graphs], None
@@ -231,8 +232,12 @@ class Evaluator:
             self._own[client] = [*graphs], union
         return [union]
 
-    def _view(self, client: int, graph: Graph) -> Graph:
-        return self._world.algorithm.sees(self._world.clients[client].memory, graph)
+    def _shown(self, client: int, graphs: dict[Base, Graph]) -> dict[Base, Graph]:
+        """Return the graphs as the client sees them: what it adds to one's vertices stands behind them."""
+        if not self._views:
+            return graphs
+        memory = self._world.clients[client].memory
+        return {base: self._world.algorithm.sees(memory, graph) for base, graph in graphs.items()}
 
 
 def _base(graph: Graph) -> Base:

@@ -26,7 +26,7 @@ from fedsim.learn.recurrent import Activation, Recurrent, activate
 class Evolving(Recurrent):
     """Glorot weights, gates drawn from ±1/√inputs, zero biases."""
 
-    norm: Norm = "sym"  # of the sums over neighbours and oneself
+    norm: Norm = "sym"  # of the sums over neighbours and oneself; mean: GraphSAGE's aggregator (FedSageDyn)
     activation: Activation = "relu"
 
     @abstractmethod

@@ -37,11 +37,12 @@ def summary(name, p, h):
     return (h[best] * torch.tanh(score[best]).unsqueeze(1)).T
 
 
-def by_hand(name, params, graph):
+def by_hand(name, params, graph, norm="sym"):
     """Logits and the weights evolved."""
     a = dense(graph)
     root = a.sum(1).rsqrt()
-    a, h, weights = root.unsqueeze(1) * a * root, graph["x"].to_dense(), []
+    a = {"sym": root.unsqueeze(1) * a * root, "mean": a / a.sum(1, keepdim=True), "sum": a}[norm]
+    h, weights = graph["x"].to_dense(), []
     for i in (1, 2):
         weights.append(evolved(params[f"layer{i}"], summary(name, params[f"layer{i}"], h)))
         h = torch.relu(a @ h @ weights[-1])
@@ -67,6 +68,14 @@ def test_outputs_weights_and_gradients_are_those_written_out(name, size, as_csr)
     for i in (1, 2):
         torch.testing.assert_close(turned[f"layer{i}"]["weight"][0], weights[i - 1], rtol=1e-4, atol=1e-5)
     assert not any(leaf.requires_grad for leaf in tree.leaves(turned))
+
+
+@pytest.mark.parametrize("norm", ["mean", "sum"])
+@pytest.mark.parametrize("name", KINDS)
+def test_neighbours_may_be_averaged_as_graphsage_does(name, norm):
+    model, graph, params = KINDS[name](hidden=HIDDEN, norm=norm), undirected(20, 1), first(KINDS[name])
+    expected, _ = by_hand(name, params, graph, norm)
+    torch.testing.assert_close(model.forward(tree.stack([params]), graph), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -96,6 +96,7 @@ def test_a_ring(clients, degree, near):
 
 kinds = st.one_of(
     st.just({"graph": "ring", "degree": 4}),
+    st.just({"graph": "regular", "degree": 4}),
     st.fixed_dictionaries({"graph": st.just("erdos_renyi"), "p": st.floats(0.5, 1)}),
     st.just({"graph": "erdos_renyi", "degree": 5}),
     st.fixed_dictionaries({"graph": st.just("barabasi_albert"), "m": st.integers(1, 5)}),
@@ -115,6 +116,14 @@ def test_graphs_are_connected_mutual_and_the_same_for_the_same_seed(options, cli
         reached |= fresh
         waiting += fresh
     assert len(reached) == clients
+
+
+@pytest.mark.parametrize(("clients", "degree"), [(8, 3), (30, 4), (9, 8), (50, 6)])
+def test_in_a_regular_graph_all_have_as_many_neighbours(clients, degree):
+    drawn = [Peers(graph="regular", degree=degree).lay(clients, rng(seed)) for seed in range(3)]
+    assert {len(layout.neighbours(client)) for layout in drawn for client in range(clients)} == {degree}
+    near = {tuple(layout.neighbours(0)) for layout in drawn}
+    assert degree == clients - 1 or len(near) > 1
 
 
 def test_the_random_graphs_have_the_degrees_that_they_should():
@@ -159,6 +168,7 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, text, message):
         ({"graph": "nowhere.csv"}, "nor a file"),
         ({"graph": "ring", "degree": 3}, "even"),
         ({"graph": "ring", "p": 0.5}, "no option 'p'; it has degree"),
+        ({"graph": "regular"}, "needs 'degree'"),
         ({"graph": "erdos_renyi"}, "either 'p' or 'degree'"),
         ({"graph": "erdos_renyi", "p": 0.5, "degree": 3}, "either 'p' or 'degree'"),
         ({"graph": "erdos_renyi", "m": 3}, "no option 'm'; it has degree or p"),
@@ -177,6 +187,9 @@ def test_options_of_peers_that_make_no_sense_are_refused(options, message):
     [
         ({"graph": "ring"}, 1, r"clients.count: .*at least two"),
         ({"graph": "ring", "degree": 4}, 4, r"topology.degree: 4 is too much for 4"),
+        ({"graph": "regular", "degree": 9}, 9, r"topology.degree: 9 is too much"),
+        ({"graph": "regular", "degree": 3}, 9, r"topology.degree: .*9 clients has 3 .*must be even"),
+        ({"graph": "regular", "degree": 1}, 6, r"topology.degree: .*take a higher degree"),
         ({"graph": "erdos_renyi", "degree": 9}, 9, r"topology.degree: 9 is too much"),
         ({"graph": "barabasi_albert", "m": 5}, 5, r"topology.m: 5 is too much"),
         ({"graph": "erdos_renyi", "p": 0.001}, 50, r"topology.p: none of 100 graphs .*above 0.078"),

@@ -16,6 +16,8 @@ from fedsim.data.stream import Stream, World
 class Static(Stream):
     """Everything at second 0, nothing later."""
 
+    numbered: bool = False  # vertices keep their numbers in the whole graph, so that cut edges can be told
+
     def prepare(
         self, graphs: Sequence[Graph], split: SplitOptions, rng: Callable[[str], np.random.Generator]
     ) -> list[list[Period]]:

@@ -1,7 +1,7 @@
 """Graphs of who is next to whom: rings, random graphs, and those of a file, as pairs of numbers from 0.
 
 Sources: Erdős and Rényi 1959, Gilbert 1959 (each pair by itself); Barabási and Albert 1999 (preferential attachment,
-from a star of m + 1).
+from a star of m + 1); Steger and Wormald 1999 (ends paired at random, those that do not fit anew).
 """
 
 from pathlib import Path
@@ -31,6 +31,35 @@ def erdos_renyi(count: int, p: float, rng: np.random.Generator) -> Pairs | None:
         if apart(pairs, count) is None:
             return pairs
     return None
+
+
+def regular(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
+    """Return a connected graph in which each is next to `degree` others; None if none of DRAWS is one.
+
+    `count` times `degree` is even, and `degree` below `count`.
+    """
+    for _ in range(DRAWS):
+        pairs = _paired(count, degree, rng)
+        if pairs is not None and apart(pairs, count) is None:
+            return pairs
+    return None
+
+
+def _paired(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
+    """Pair ends at random, again and again those left over; None where no more fit."""
+    ends, pairs = np.repeat(np.arange(count), degree), set[tuple[int, int]]()
+    while len(ends):
+        left = list[int]()
+        for pair in np.sort(rng.permutation(ends).reshape(-1, 2), axis=1).tolist():
+            a, b = pair
+            if a == b or (a, b) in pairs:
+                left += pair
+            else:
+                pairs.add((a, b))
+        if len(left) == len(ends):
+            return None
+        ends = np.array(left, dtype=np.int64)
+    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
 def barabasi_albert(count: int, m: int, rng: np.random.Generator) -> Pairs:

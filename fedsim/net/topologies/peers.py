@@ -13,22 +13,23 @@ from fedsim.net.inputs.graphs import Pairs
 from fedsim.net.topology import Layout, Route, Topology
 from fedsim.units import Count, Fraction, nearest
 
-OPTIONS = {"ring": ("degree",), "erdos_renyi": ("degree", "p"), "barabasi_albert": ("m",)}
+OPTIONS = {"ring": ("degree",), "regular": ("degree",), "erdos_renyi": ("degree", "p"), "barabasi_albert": ("m",)}
 
 
 @dataclass(frozen=True)
 class Peers(Topology):
     """Neighbours send straight to one another, over the sender's uplink and the receiver's downlink.
 
-    The graph is `ring` (each client with its `degree` nearest, by number), `erdos_renyi` (each pair with probability
+    The graph is `ring` (each client with its `degree` nearest, by number), `regular` (each client with `degree` others
+    at random; drawn again until it is connected), `erdos_renyi` (each pair with probability
     `p`, or as gives a mean `degree`; drawn again until it is connected), `barabasi_albert` (each client that comes
     joins `m` of those there, by their degrees), or a CSV file of edges with the columns a and b.  It must be
     connected.  Latency and jitter of both ends add up; losses of both ends strike independently.  Not modelled: graphs
     that change, links between networks, messages that are passed on.
     """
 
-    graph: str  # ring, erdos_renyi, barabasi_albert, or a file
-    degree: Count | None = None  # neighbours a client (ring; 2 unless told), or on average (erdos_renyi)
+    graph: str  # ring, regular, erdos_renyi, barabasi_albert, or a file
+    degree: Count | None = None  # neighbours a client (ring: 2 unless told; regular), or on average (erdos_renyi)
     p: Fraction | None = None  # of an edge between two clients (erdos_renyi)
     m: Count | None = None  # edges that each client brings (barabasi_albert)
 
@@ -50,6 +51,8 @@ class Peers(Topology):
                 raise ValueError(f"peers: the graph {self.graph!r} has no option '{name}'; {has}")
         if self.graph == "ring" and self.degree is not None and self.degree % 2:
             raise ValueError(f"peers: option 'degree' is {self.degree}; in a ring it is even: as many on either side")
+        if self.graph == "regular" and self.degree is None:
+            raise ValueError("peers: the graph 'regular' needs 'degree', the neighbours of each client")
         if self.graph == "erdos_renyi" and (self.degree is None) == (self.p is None):
             raise ValueError("peers: the graph 'erdos_renyi' needs either 'p' or 'degree', not both")
         if self.graph == "barabasi_albert" and self.m is None:
@@ -73,6 +76,8 @@ class Peers(Topology):
                 degree = self.degree or 2
                 self._below("degree", degree, max(3, clients))
                 return graphs.ring(clients, degree)
+            case "regular":
+                return self._regular(clients, self.degree or 0, rng)
             case "erdos_renyi":
                 if self.degree is not None:
                     self._below("degree", self.degree, clients)
@@ -83,6 +88,16 @@ class Peers(Topology):
                 return graphs.barabasi_albert(clients, self.m or 0, rng)
             case _:
                 return graphs.from_file(Path(self.graph), clients)
+
+    def _regular(self, clients: int, degree: int, rng: np.random.Generator) -> Pairs:
+        self._below("degree", degree, clients)
+        pairs = None if clients * degree % 2 else graphs.regular(clients, degree, rng)
+        if pairs is None:
+            told = f"no connected graph was found in which each of {clients} clients has {degree} neighbours; " + (
+                "one of both numbers must be even" if clients * degree % 2 else "take a higher degree"
+            )
+            raise ScenarioError([Problem("network.topology.degree", told)])
+        return pairs
 
     def _drawn(self, clients: int, p: float, rng: np.random.Generator) -> Pairs:
         pairs = graphs.erdos_renyi(clients, p, rng)

@@ -1,0 +1,88 @@
+"""D-FedGNN: graph networks averaged among peers, without a server (Pei et al., FL-IJCAI workshop 2021).
+
+    w_k ← Σ_{j ∈ N(k) ∪ {k}} w_j / (|N(k)| + 1)   after the local training of every round
+
+Under the protocol `gossip` with its equal weights the mean is over the peer itself and the neighbours whose shares
+have come since it last mixed; who is a neighbour is the topology's (`peers`: a ring, a random regular graph, …).  A
+share is the model: 4 |θ| bytes and its envelope, to each neighbour in each round.  Where there is a server it is the
+neighbour of all: the plain mean of the models of whoever has replied, in contrast to FedAvg's by examples.
+
+`masking` bills secure aggregation by pairwise keys (Bonawitz et al., CCS 2017; keys of 32 bytes, RFC 7748).  The
+neighbours of a peer agree on masks that cancel in its sum, and do not know one another, so it passes their keys on:
+
+    a share holds 4 |θ| + 32 (1 + m) bytes of arrays, m keys heard at the last mixing, at most one from each neighbour;
+    with a server an upload holds 32 bytes more, a download 32 for each client of the last cohort.
+
+It is the cost that is modelled.  Nothing is masked, which changes no sum: not modelled are shares that differ from
+neighbour to neighbour, the computing of masks, and what is to be done where a masked share is lost or comes a round
+later, which masks that cancel do not survive.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from algorithms.fedavg import FedAvg
+from fedsim.net.wire import Spec
+from fedsim.seeds import integer
+
+KEY = 32  # bytes of a public key
+
+
+@dataclass(frozen=True)
+class DFedGNN(FedAvg):
+    """FedAvg in which every client counts the same."""
+
+    masking: bool = False  # bill the keys of secure aggregation
+
+    def start(self):
+        """Return the first model; nobody's key is known."""
+        return {**super().start(), **({"keys": no_keys(), "heard": no_keys()} if self.masking else {})}
+
+    def download(self, state, client, step):
+        """Send the model, and with it the keys of those who sent last."""
+        sent = super().download(state, client, step)
+        return {**sent, "keys": state["keys"]} if self.masking else sent
+
+    def work(self, job):
+        """Train the model; send the difference, and a new key."""
+        upload = yield from super().work(job)
+        return {**upload, "key": new_key(job.seed)} if self.masking else upload
+
+    def samples(self, data):
+        """Return 1, every client's weight."""
+        return 1
+
+    def update(self, state, replies, step):
+        """Add the mean of the differences; keep the keys."""
+        new = super().update(state, replies, step)
+        return {**new, "keys": torch.stack([reply.upload["key"] for reply in replies])} if self.masking else new
+
+    def share(self, state):
+        """Return the model, and under masking the own keys and those heard at the last mixing."""
+        keys = {"keys": state["keys"], "heard": state["heard"]} if self.masking else {}
+        return {**super().share(state), **keys}
+
+    def mix(self, state, shares, weights):
+        """Return the state after merging the models; the others' keys are passed on with the next share."""
+        new = super().mix(state, shares, weights)
+        if not self.masking:
+            return new
+        others = [share["keys"] for share in shares if share["keys"] is not state["keys"]]
+        return {**new, "heard": torch.cat([no_keys(), *others])}
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        like = super().upload_like(job)
+        return {**like, "key": Spec((KEY,), "uint8")} if self.masking else like
+
+
+def no_keys():
+    """Return keys (0, 32)."""
+    return torch.zeros(0, KEY, dtype=torch.uint8)
+
+
+def new_key(seed):
+    """Return as many bytes (32,) as a public key has; nothing is encrypted with it."""
+    generator = torch.Generator().manual_seed(integer(seed, "d_fedgnn", "key"))
+    return torch.randint(256, (KEY,), generator=generator, dtype=torch.uint8)

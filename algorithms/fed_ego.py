@@ -1,0 +1,201 @@
+"""FedEgo: a server that learns from means of ego-graphs, and clients that take as much of it as they differ by.
+
+Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
+Ego-graphs", ACM Transactions on Sensor Networks 2024.
+
+The model (fedsim/learn/ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
+personal layers.  After its training a client divides its training vertices into batches of `batch`, and mashes each
+batch's ego-graphs (fedsim/learn/egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
+the features.  The server trains the personal layers on what has come, `server_epochs` steps of Adam, each on a random
+share of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
+
+    θ_k ← λ_k θ_server + (1 - λ_k) θ_k,   λ_k = (EMD_k / 2)^½,   EMD_k = ‖p_k - p‖₁
+
+where p_k are the shares of the labels of its training vertices, and p those of all centres that the server was sent
+last by each client.  A client without a model of its own takes the server's.
+
+Bytes of arrays, S = 43 slots at fan-out 6 and 6, B = ⌈training vertices / batch⌉, hidden width h, C classes:
+
+    up    4 |reduction| + B · 4 S (h + C)            down  4 |model| + 4 C (no C before anybody has sent)
+
+What the sources leave open, or what differs:
+
+- Local steps are the scenario's, on the whole graph; sampling enters where ego-graphs are made, once a job.
+- Labels of slots whose vertex is none to train on are zeros: nobody may know them.  Only centres' labels are used.
+- Batches are of equal numbers, or one apart, so that the last is no smaller than others.
+- The server's Adam begins anew in every update, and ego-graphs are used once; the protocol's discount for staleness
+  counts for the reduction layer alone.
+- Peers, edges and cloud mix whole models; who is next to train takes of that by its own p.
+
+The clock charges the server the epochs on all ego-graphs, the client the reduction and the means.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+import torch.nn.functional as F
+
+from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Fit
+from fedsim.data.graph import Graph
+from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import egos, ops, tree
+from fedsim.learn.ego_sage import EgoSAGE
+from fedsim.learn.optimiser import Adam
+from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.net.wire import Spec
+from fedsim.seeds import integer
+from fedsim.units import Count, Fraction
+
+
+@dataclass(frozen=True)
+class FedEgo(FedAvg):
+    """See the module's docstring."""
+
+    batch: Count = 32  # centres that are mashed into one ego-graph, at most
+    first: Count = 6  # neighbours of a centre
+    second: Count = 6  # neighbours of each of these
+    sigma: float = 0.0  # noise on mashed features, a standard deviation
+    server_epochs: Count = 5  # steps of the server in each update
+    server_lr: float = 3e-4  # of its Adam
+    centres: Fraction = 0.2  # share of the centres that a step is on, one at least
+
+    def backbone(self, model):
+        """Return the reduction and two layers of GraphSAGE, of the scenario's width and dropout."""
+        return EgoSAGE(hidden=model.hidden, layers=2, dropout=model.dropout)
+
+    @property
+    def fanout(self):
+        """Neighbours drawn at the first and at the second hop."""
+        return self.first, self.second
+
+    # ---- server
+
+    def start(self):
+        """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
+        if not isinstance(self.task, NodeClassification):
+            told = "fed_ego mashes labels of vertices; take task: node_classification, or another algorithm"
+            raise ScenarioError([Problem("task", told)])
+        return {**super().start(), "labels": {}, "updates": 0}
+
+    def download(self, state, client, step):
+        """Send the model, and the shares of labels (C,), or (0,) where nobody has sent any."""
+        return {**super().download(state, client, step), "labels": overall(state)}
+
+    def update(self, state, replies, step):
+        """Average the reduction layers, note labels, and train the personal layers on what has come."""
+        masses = [reply.upload["samples"] for reply in replies]
+        mean = tree.mean([r.upload["update"] for r in replies], masses, [r.weight for r in replies])
+        model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
+        sent = {r.client: r.upload["y"][:, 0].sum(0) for r in replies if len(r.upload["y"])}
+        new = {**state, "model": model, "labels": {**state["labels"], **sent}, "updates": state["updates"] + 1}
+        if not sent:
+            return new
+        x, y = (torch.cat([reply.upload[name] for reply in replies]) for name in ("x", "y"))
+        return {**new, "model": {**model, **self.taught(personal(model), x, y[:, 0], state["updates"])}}
+
+    def taught(self, params, x, labels, number):
+        """Return the personal layers trained on ego-graphs (B, S, h) with centres' labels (B, C)."""
+        graph, seed = egos.joined(x, self.fanout), integer(self.task.seed, "fed_ego", "server", number)
+        generator = torch.Generator().manual_seed(seed)
+        seeds = torch.tensor([seed], device=x.device)
+        params = tree.transform(lambda leaf: leaf.unsqueeze(0).clone(), params)
+        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(params)]
+        optimiser = Adam(self.server_lr)
+        moments = optimiser.start(tree.transform(torch.detach, params), 1)
+        for epoch in range(self.server_epochs):
+            drawn = torch.randperm(len(x), generator=generator)[: max(1, ceil(self.centres * len(x) - 1e-9))]
+            drawn = drawn.to(x.device)
+            seeded = Graph(**{**graph, "seed": ops.seed_steps(seeds, epoch, 0)})
+            logits = self.task.model.after(params, seeded["x"], seeded)[:: x.shape[1]]
+            loss = -(labels[drawn] * F.log_softmax(logits[drawn], 1)).sum(1).mean()
+            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
+        return tree.at(tree.transform(torch.detach, params), 0)
+
+    def server_flops(self, state, replies, step):
+        """Return the reading, and a forward pass and a backward one of twice its work for each epoch."""
+        slots = egos.slots(self.fanout)
+        count = sum(len(reply.upload["x"]) for reply in replies)
+        once = self.task.model.after_flops(count * slots, count * (slots - 1), self.task.outputs)
+        return super().server_flops(state, replies, step) + 3 * self.server_epochs * once
+
+    def predictor(self, state, client, memory):
+        """Return what the client's next job would begin with."""
+        return mixed(state["model"], memory.get("local"), memory.get("labels"), overall(state))
+
+    # ---- client
+
+    def work(self, job):
+        """Take of the server's model, train, and send the reduction's difference and mashed ego-graphs."""
+        received, shares = job.download["model"], shares_of(job.data, self.task.classes)
+        model = mixed(received, job.memory.get("local"), shares, job.download["labels"])
+        if self.task.examples(job.data, "train"):
+            model = yield Fit(start=model, loss=self.loss)
+        job.memory.update(local=model, labels=shares)
+        update = tree.sub(model["reduction"], received["reduction"])
+        return {"update": update, "samples": self.samples(job.data), **self.mashed(job, model)}
+
+    @torch.no_grad()
+    def mashed(self, job, model):
+        """Return the mashed ego-graphs, x (B, S, h) and y (B, S, C)."""
+        data, generator = job.data, torch.Generator().manual_seed(integer(job.seed, "fed_ego", "egos"))
+        centres = data["train"].nonzero().squeeze(1)
+        order = torch.randperm(len(centres), generator=generator).to(centres.device)
+        chosen = egos.sampled(data, centres[order], self.fanout, generator)
+        h = self.task.model.reduced(tree.stack([model["reduction"]]), data)
+        x = egos.mashed(h, chosen, self.batch)
+        if self.sigma:
+            x = x + self.sigma * torch.randn(x.shape, generator=generator).to(x.device)
+        labels = F.one_hot(torch.where(data["train"], data["y"], 0), self.task.classes)
+        y = egos.mashed((labels * data["train"].unsqueeze(1)).to(x.dtype), chosen, self.batch)
+        return {"x": x, "y": y}
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        count, slots = egos.batches(self.task.examples(job.data, "train"), self.batch), egos.slots(self.fanout)
+        widths = {"x": self.task.model.hidden, "y": self.task.classes}
+        like = {name: Spec((count, slots, width), "float32") for name, width in widths.items()}
+        return {"update": job.download["model"]["reduction"], "samples": 0, **like}
+
+    def extra_steps(self, job):
+        """Count the reduction of all vertices, and an addition a number mashed."""
+        numbers = self.task.examples(job.data, "train") * egos.slots(self.fanout)
+        added = 1.0 * numbers * (self.task.model.hidden + self.task.classes)
+        once = self.task.flops(job.data)
+        return (self.task.model.reduction_flops(job.data) + added) / once if once else 0.0
+
+
+def personal(model):
+    """Return the layers that are no reduction."""
+    return {name: layer for name, layer in model.items() if name != "reduction"}
+
+
+def shares_of(data, classes):
+    """Return the shares (C,) of the labels of the training vertices, zeros where there are none."""
+    counts = torch.bincount(data["y"][data["train"]], minlength=classes).float()
+    return counts / counts.sum().clamp(min=1)
+
+
+def overall(state):
+    """Return the shares (C,) of the centres' labels that clients sent last, or (0,) where there are none."""
+    if not state["labels"]:
+        return torch.zeros(0)
+    counts = torch.stack([state["labels"][client] for client in sorted(state["labels"])]).sum(0)
+    return counts / counts.sum().clamp(min=1e-12)
+
+
+def mixing(own, everybody):
+    """Return λ of shares of labels (C,); 1 where either is unknown."""
+    if not len(everybody) or not bool(own.any()):
+        return 1.0
+    return min(1.0, (egos.distance(own, everybody) / 2) ** 0.5)
+
+
+def mixed(received, own, shares, everybody):
+    """Return the received model, its personal layers mixed with the client's own if it has a model."""
+    if own is None:
+        return received
+    share = mixing(shares, everybody)
+    layers = tree.mean([personal(received), personal(own)], [share, 1 - share])
+    return {"reduction": received["reduction"], **layers}

@@ -1,0 +1,74 @@
+"""FedEgo's model: a reduction layer, GraphSAGE on what it leaves, and a linear classifier.
+
+    h = relu(x R + r);  h = dropout(relu(SAGE(h))), twice;  logits = h C + c
+
+`after` takes reduced features, which is all that a server is sent.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, ops
+from fedsim.learn.model import Parameters, fan_in
+from fedsim.learn.models.sage import SAGE
+
+
+@dataclass(frozen=True)
+class EgoSAGE(SAGE):
+    """`layers` are GraphSAGE's; parameters are {reduction, layer1, …, classifier}."""
+
+    def widths(self, features: int, classes: int) -> list[int]:
+        """Return the widths between GraphSAGE's layers."""
+        return [self.hidden] * (self.layers + 1)
+
+    def init(self, features: int, classes: int, generator: Generator) -> Parameters:
+        """Return the model's first parameters, linear layers as `torch.nn.Linear` draws them."""
+
+        def linear(inputs: int, outputs: int) -> dict[str, Tensor]:
+            weight = fan_in(inputs, generator, (inputs, outputs))
+            return {"weight": weight, "bias": fan_in(inputs, generator, (outputs,))}
+
+        inner = super().init(features, classes, generator)
+        return {"reduction": linear(features, self.hidden), **inner, "classifier": linear(self.hidden, classes)}
+
+    def reduced(self, reduction: dict[str, Tensor], graph: Graph) -> Tensor:
+        """Return the reduced features (N, hidden)."""
+        return torch.relu(ops.linear(graph["x"], reduction["weight"], graph, reduction["bias"]))
+
+    def inner(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
+        """Return the embedding (N, hidden) of reduced features (N, hidden)."""
+        for i in range(1, self.layers + 1):
+            new: Tensor = self.layer(params[f"layer{i}"], h, graph)  # type: ignore[no-untyped-call]
+            h = ops.dropout(torch.relu(new), self.dropout, graph, i)
+        return h
+
+    def after(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
+        """Return the logits (N, C) of reduced features (N, hidden)."""
+        last = params["classifier"]
+        return ops.linear(self.inner(params, h, graph), last["weight"], graph, last["bias"])
+
+    def embed(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the embedding (N, hidden)."""
+        return self.inner(params, self.reduced(params["reduction"], graph), graph)
+
+    def forward(self, params: Parameters, graph: Graph) -> Tensor:
+        """Return the logits (N, C)."""
+        return self.after(params, self.reduced(params["reduction"], graph), graph)
+
+    def reduction_flops(self, graph: Graph) -> float:
+        """Return the operations of the reduction."""
+        return 2.0 * layout.of(graph).nonzeros * self.hidden
+
+    def after_flops(self, vertices: int, edges: int, classes: int) -> float:
+        """Return the operations of what comes after it."""
+        numbers = vertices * self.hidden
+        each: float = self.layer_flops(vertices, edges, numbers, self.hidden, self.hidden)  # type: ignore[no-untyped-call]
+        return self.layers * each + 2.0 * vertices * self.hidden * classes
+
+    def flops(self, graph: Graph, classes: int) -> float:
+        """Return the operations of one forward pass."""
+        after = self.after_flops(len(graph["y"]), graph["edges"].shape[1], classes)
+        return self.reduction_flops(graph) + after
