@@ -8,7 +8,7 @@ Rows go by the names `h0` (features), `h1` (sums of them over local neighbours, 
 the vertices whose rows no change has reached since they came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -101,6 +101,16 @@ class Overseer:
         lasting = ("cut", "near", "around", "_inside")
         new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
+
+    def heard(self, uploads: Sequence[Mapping[str, Tensor]]) -> "Overseer":
+        """Return what is known once clients have answered, no two of them about the same vertex."""
+        seen = self
+        for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
+            told = [upload for upload in uploads if name in upload]
+            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in told])
+            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in told]))
+        fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
+        return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
 
     def corrections(self, exchange: str, layer: int, k_min: int) -> Mapping[str, Tensor]:
         """Return the rows (N, F) by key of a graph that clients take their parts of, worked out once.

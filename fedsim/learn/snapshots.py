@@ -14,6 +14,7 @@ It models states that live where their vertex does, on one client.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,6 +49,20 @@ def joined(first: Rows, second: Rows) -> Rows:
     numbers = torch.arange(len(vertices), device=vertices.device)
     earliest = torch.full_like(unique, len(vertices)).scatter_reduce_(0, place, numbers, "amin")
     return unique, torch.cat([second[1], first[1]])[earliest]
+
+
+def forwarded(
+    waiting: Mapping[int, Mapping[str, Tensor]], left: Mapping[str, Tensor], owners: np.ndarray
+) -> Mapping[int, Mapping[str, Tensor]]:
+    """Return what waits for each client at the server, with states that others have `left`, by owners (N,)."""
+    owner = torch.from_numpy(owners)[left["ids"].long().cpu()]
+    for client in sorted(set(owner[owner >= 0].tolist())):
+        own = (owner == client).to(left["ids"].device)
+        rows = left["ids"][own].long(), left["states"][own]
+        if client in waiting:
+            rows = joined((waiting[client]["ids"].long(), waiting[client]["states"]), rows)
+        waiting = {**waiting, client: {"ids": rows[0].int(), "states": rows[1]}}
+    return waiting
 
 
 def dressed(memory: Memory, graph: Graph) -> Graph:
