@@ -8,7 +8,8 @@ the cut, and the server, which knows the whole graph, sends back what they lack 
 - `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
 - `layerwise`: each layer's sums over cut neighbours, one exchange a layer: exact for nonlinear layers too;
 - `full_graph`: `exact`, for every vertex at the cut and not only those that a change has reached;
-- `fedgcn`: (A X) in place of the features, refreshed where something changed (incremental FedGCN, appendix F.1.2);
+- `fedgcn`: (A X) in place of the features, kept from period to period and refreshed where something changed, at home or
+  at a neighbour elsewhere (incremental FedGCN, appendix F.1.2);
 - `none`.
 
 The paper does not say what becomes of the corrected embeddings.  Here δ is added to the first layer's sums before the
@@ -99,7 +100,9 @@ class DGCoLearn(FedAvg):
         return ("embed", *(f"layer{i}" for i in range(2, layers + 1)), "correct")
 
     def _crosses(self, seen):
-        return seen.shared and (self.privacy == "strict" or bool(seen.cut.border.any()))
+        if self.privacy == "strict":
+            return seen.shared
+        return bool((seen.unsummed if self.exchange == "fedgcn" else seen.cut.border).any())
 
     # ---- server
 
@@ -115,10 +118,16 @@ class DGCoLearn(FedAvg):
             sent = {**at, "ids": asked.int(), "heard": state["heard"].get(client, 0)}
             own = seen.vertices(client, seen.cut.owner >= 0)
             return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[own].int()}
-        ids = seen.vertices(client, seen.around if self.privacy == "strict" else seen.around & seen.cut.border)
+        ids = seen.vertices(client, self._corrected(seen))
         layer = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
         rows = seen.corrections(self.exchange, layer, self.k_min)
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
+
+    def _corrected(self, seen):
+        """Return which vertices (N,) corrections are for."""
+        if self.privacy == "strict":
+            return seen.around
+        return seen.unsummed if self.exchange == "fedgcn" else seen.around & seen.cut.border
 
     def update(self, state, replies, step):
         """Average models by edges; keep the rows that clients have sent."""
@@ -130,7 +139,9 @@ class DGCoLearn(FedAvg):
             seen, heard = state["seen"], state["heard"]
             for reply in replies:
                 heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
-            return {**state, "seen": seen.heard([reply.upload for reply in replies]), "heard": heard}
+            seen = seen.heard([reply.upload for reply in replies])
+            took = [reply.download["ids"] for reply in replies if "took" in reply.upload]
+            return {**state, "seen": seen.summed(took), "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state, replies):

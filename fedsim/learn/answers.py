@@ -2,7 +2,8 @@
 
 The server asks by numbers of vertices (`ids`) and the client answers with rows of these: features (`h0`), unless they
 went out like this before, and sums of them over its own neighbours or a layer's output (`h1`, …).  What it is told then
-it keeps under `told` until the period ends.  The other side is `overseer.py`.
+it keeps under `told` until the period ends; whole sums in place of features it keeps until they are told anew.
+The other side is `overseer.py`.
 Answers are about the last period that the client worked in, whatever has come since.
 """
 
@@ -46,12 +47,16 @@ def take_corrections(terms: Terms, job: Job) -> Tree:
     ids = came.pop("ids").long()
     rows = {key: (ids, part) for key, part in came.items()}
     if "x" in rows:  # FedGCN: the whole sums take the features' place
-        rows["x"] = ids, _sums(terms, memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
+        sums = ids, _sums(terms, memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
+        before = (memory["told"] or {}).get("x")
+        rows["x"] = sums if before is None else joined(before, sums)
     if terms.exchange == "paper" and "far" in rows:  # layers carry δ to neighbours, which Eq. 6 does not
         first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
         carried = aggregate(first, dressed({"told": memory["told"]}, graph), terms.norm)
         rows["far"] = graph["vertex"], far - carried
     memory["told"] = {**(memory["told"] or {}), **rows}
+    if "x" in rows:
+        return {"took": len(ids)}
     return {} if job.step == "correct" else _output(terms, memory, int(job.step.removeprefix("layer")))
 
 
@@ -67,8 +72,9 @@ def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
 
 def _sums(terms: Terms, memory: Mapping[str, Any]) -> Tensor:
     """Return L X (n, F) of all of the client's vertices."""
-    graph = memory["graph"]
-    return aggregate(as_dense(graph["x"]), dressed({"told": memory["told"]}, graph), terms.norm)
+    graph, told = memory["graph"], memory["told"] or {}
+    degree = {"told": {"degree": told["degree"]} if "degree" in told else None}
+    return aggregate(as_dense(graph["x"]), dressed(degree, graph), terms.norm)
 
 
 def _fresh(sent: Rows | None, vertices: Tensor, x: Tensor) -> Tensor:

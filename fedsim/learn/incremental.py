@@ -17,7 +17,7 @@ from fedsim.algorithm import Job
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
 from fedsim.learn.convolution import Norm
-from fedsim.learn.snapshots import dressed, joined, places, states_after, whole
+from fedsim.learn.snapshots import dressed, joined, lasting, places, states_after, whole
 from fedsim.learn.task import Task
 from fedsim.net.wire import Spec, Tree
 
@@ -65,7 +65,8 @@ def enter(terms: Terms, job: Job) -> Tree:
         mine = places(job.data["vertex"], memory["sent"][0])[1]
         memory["sent"] = memory["sent"][0][mine], memory["sent"][1][mine]
     nobody = job.data["edges"].new_zeros(0)
-    memory.update(period=job.period, graph=job.data, told=None, asked=nobody)
+    vertices = job.data.get("vertex", nobody)
+    memory.update(period=job.period, graph=job.data, told=lasting(memory, vertices), asked=nobody)
     memory.pop("optimiser.model", None)  # a new optimiser every snapshot
     if job.step != "train" and left is not None:
         memory["left"], left = left, None
@@ -129,10 +130,11 @@ def sees(terms: Terms, memory: Mapping[str, Any], graph: Graph) -> Graph:
         return graph
     if graph["edges"] is memory["graph"]["edges"]:
         return whole(memory, graph, terms.hops)
+    kept = lasting(memory, graph["vertex"])
     if not terms.width:
-        return dressed({}, graph)
+        return dressed({"told": kept}, graph)
     after = states_after(terms.task.model, memory["local"], memory, terms.hops)
-    seen = dressed({"states": after}, graph)
+    seen = dressed({"states": after, "told": kept}, graph)
     if terms.hops is None:
         return seen
     stays = ~affected.near(graph, terms.hops) & places(after[0], graph["vertex"])[1]

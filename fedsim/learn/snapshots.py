@@ -5,7 +5,7 @@ The client's memory holds, each entry replaced and never changed in place:
 - `period`, `graph`: the last period that it worked in, and its graph then;
 - `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
 - `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
-  for `degree` all vertices.
+  for `degree` all vertices; `x` stands in place of the features and lasts until it is told anew.
 
 States are worked out when the next period is met, by the parameters that the client was left with.
 It models states that live where their vertex does, on one client.
@@ -75,7 +75,7 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
         if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
             keys[key] = (as_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
-            keys[key][there] = rows[1][place[there]]
+            keys[key][there] = rows[1][place[there]].to(keys[key].dtype)
         else:
             keys[key] = spread(vertices, rows)
     return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)
@@ -84,6 +84,15 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
 def bare(graph: Graph) -> Graph:
     """Return the graph without what was derived from its features."""
     return Graph(**{key: value for key, value in graph.items() if key != "layout"})  # type: ignore[typeddict-item, no-any-return]
+
+
+def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
+    """Return what is told for more than a period, of these vertices only: what took the features' place."""
+    told = memory.get("told")
+    if told is None or "x" not in told:
+        return None
+    mine = places(vertices, told["x"][0])[1]
+    return {"x": (told["x"][0][mine], told["x"][1][mine])}
 
 
 def whole(memory: Memory, graph: Graph, hops: int | None) -> Graph:
