@@ -8,7 +8,8 @@ the cut, and the server, which knows the whole graph, sends back what they lack 
 - `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
 - `layerwise`: each layer's sums over cut neighbours, one exchange a layer: exact for nonlinear layers too;
 - `full_graph`: `exact`, for every vertex at the cut and not only those that a change has reached;
-- `fedgcn`: (A X) in place of the features, refreshed where something changed (incremental FedGCN, appendix F.1.2);
+- `fedgcn`: (A X) in place of the features, kept from period to period and refreshed where something changed, at home or
+  at a neighbour elsewhere (incremental FedGCN, appendix F.1.2);
 - `none`.
 
 The paper does not say what becomes of the corrected embeddings.  Here δ is added to the first layer's sums before the
@@ -30,17 +31,16 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
-from fedsim.data.graph import as_dense, with_keys
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import affected, tree
-from fedsim.learn.convolution import aggregate
+from fedsim.learn import incremental, tree
+from fedsim.learn.answers import rows_asked_for, take_corrections
+from fedsim.learn.exchange import TWO_LAYERS
+from fedsim.learn.incremental import Terms
 from fedsim.learn.overseer import Overseer
-from fedsim.learn.snapshots import dressed, joined, places, spread, states_after, whole
-from fedsim.net.wire import Spec
+from fedsim.learn.snapshots import forwarded
 from fedsim.units import Count
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
-TWO_LAYERS = ("exact", "paper", "full_graph")  # exchanges that are made of A X and A² X
 LAYERS = 8  # that a layerwise exchange may have
 FIRST, REST = (0, 1), (1, None)  # of the local steps
 
@@ -73,7 +73,7 @@ class DGCoLearn(FedAvg):
             wrong = "needs a model whose sums can be corrected, such as {name: roland}; or say exchange: none"
         elif len(widths) != 2 and self.exchange in TWO_LAYERS:
             wrong = f"is defined for two layers, and the model has {len(widths)}; take layerwise"
-        elif self.exchange == "layerwise" and not self._states():
+        elif self.exchange == "layerwise" and not self._terms().width:
             wrong = "needs a model that keeps states, such as {name: roland}; take exact"
         if wrong:
             raise ScenarioError([Problem("algorithm.exchange", f"{self.exchange!r} {wrong}")])
@@ -100,7 +100,9 @@ class DGCoLearn(FedAvg):
         return ("embed", *(f"layer{i}" for i in range(2, layers + 1)), "correct")
 
     def _crosses(self, seen):
-        return seen.shared and (self.privacy == "strict" or bool(seen.cut.border.any()))
+        if self.privacy == "strict":
+            return seen.shared
+        return bool((seen.unsummed if self.exchange == "fedgcn" else seen.cut.border).any())
 
     # ---- server
 
@@ -116,10 +118,16 @@ class DGCoLearn(FedAvg):
             sent = {**at, "ids": asked.int(), "heard": state["heard"].get(client, 0)}
             own = seen.vertices(client, seen.cut.owner >= 0)
             return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[own].int()}
-        ids = seen.vertices(client, seen.around if self.privacy == "strict" else seen.around & seen.cut.border)
+        ids = seen.vertices(client, self._corrected(seen))
         layer = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
         rows = seen.corrections(self.exchange, layer, self.k_min)
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
+
+    def _corrected(self, seen):
+        """Return which vertices (N,) corrections are for."""
+        if self.privacy == "strict":
+            return seen.around
+        return seen.unsummed if self.exchange == "fedgcn" else seen.around & seen.cut.border
 
     def update(self, state, replies, step):
         """Average models by edges; keep the rows that clients have sent."""
@@ -131,7 +139,9 @@ class DGCoLearn(FedAvg):
             seen, heard = state["seen"], state["heard"]
             for reply in replies:
                 heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
-            return {**state, "seen": self._noted(seen, [reply.upload for reply in replies]), "heard": heard}
+            seen = seen.heard([reply.upload for reply in replies])
+            took = [reply.download["ids"] for reply in replies if "took" in reply.upload]
+            return {**state, "seen": seen.summed(took), "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state, replies):
@@ -141,7 +151,7 @@ class DGCoLearn(FedAvg):
         moved = {client: rows for client, rows in state["moved"].items() if client not in came}
         for reply in replies:
             if "left" in reply.upload:
-                moved = self._forwarded(moved, reply.upload["left"], self.overview.owners[reply.upload["period"]])
+                moved = forwarded(moved, reply.upload["left"], self.overview.owners[reply.upload["period"]])
         state = {**state, "moved": moved}
         if self.overview is None or (state["seen"] is not None and period <= state["period"]):
             return state
@@ -150,27 +160,9 @@ class DGCoLearn(FedAvg):
 
     def _overseer(self):
         """Return the first view; degrees that `mean` and `sym` tell of tell of changes at the cut anyway."""
-        hops = None if self.exchange == "full_graph" else self._hops()
-        return Overseer(self.overview, 0, hops, self._norm(), self.privacy == "strict" and self._norm() == "sum")
-
-    def _forwarded(self, moved, left, owners):
-        owner = torch.from_numpy(owners)[left["ids"].long().cpu()]
-        for client in sorted(set(owner[owner >= 0].tolist())):
-            own = (owner == client).to(left["ids"].device)
-            rows = left["ids"][own].long(), left["states"][own]
-            if client in moved:
-                rows = joined((moved[client]["ids"].long(), moved[client]["states"]), rows)
-            moved = {**moved, client: {"ids": rows[0].int(), "states": rows[1]}}
-        return moved
-
-    def _noted(self, seen, uploads):
-        """Return the view with the rows of all uploads, no two of which are of the same vertex."""
-        for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
-            told = [upload for upload in uploads if name in upload]
-            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in told])
-            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in told]))
-        fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
-        return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
+        terms = self._terms()
+        hops = None if self.exchange == "full_graph" else terms.hops
+        return Overseer(self.overview, 0, hops, terms.norm, self.privacy == "strict" and terms.norm == "sum")
 
     def server_flops(self, state, replies, step):
         """Return as much as ever, and a multiply-add for each number that crosses the cut."""
@@ -187,42 +179,18 @@ class DGCoLearn(FedAvg):
         if job.step not in ("train", "first"):
             if job.memory.get("period") != job.download["period"]:  # its training was broken off, or it never trained
                 return {"ids": torch.zeros(0, dtype=torch.int32)} if job.step != "correct" else {}
-            return self._embedded(job) if job.step == "embed" else self._told(job)
-        left = self._enter(job)
-        if "moved" in job.download and job.memory.get("states") is not None:
-            came = job.download["moved"]
-            job.memory["states"] = joined(job.memory["states"], (came["ids"].long(), came["states"]))
+            answer = rows_asked_for if job.step == "embed" else take_corrections
+            return answer(self._terms(), job)
+        left = incremental.enter(self._terms(), job)
+        if "moved" in job.download:
+            incremental.take_over(job.memory, job.download["moved"])
         trained = yield from self._trained(job)
         if job.step == "first":
             job.memory["early"] = job.period, job.download["round"], trained
             return {"period": job.period}
         update = tree.sub(trained, job.download["model"])
-        upload = {"update": update, "samples": self._edges(job.data), "period": job.period}
+        upload = {"update": update, "samples": incremental.edges(self._terms(), job.data), "period": job.period}
         return upload if left is None else {**upload, "left": left}
-
-    def _enter(self, job):
-        """Close the period before, if this is another one; return states of vertices that the client has no more."""
-        memory, left = job.memory, None
-        if memory.get("period") == job.period:
-            return memory.pop("left", None) if job.step == "train" else None
-        if "graph" in memory and "vertex" in job.data:
-            memory["before"] = whole(memory, memory["graph"], self._hops())
-        if self._states() and memory.get("local") is not None and "vertex" in job.data:
-            states = states_after(self.task.model, memory["local"], memory, self._hops())
-            memory["states"] = states
-            gone = _gone(memory, job.data)
-            if len(gone):
-                rows = states[1][places(states[0], gone)[0]]
-                left = {"ids": gone.int(), "states": rows}
-        if "vertex" in job.data and memory.get("sent") is not None:  # who comes back may have changed elsewhere
-            mine = places(job.data["vertex"], memory["sent"][0])[1]
-            memory["sent"] = memory["sent"][0][mine], memory["sent"][1][mine]
-        nobody = job.data["edges"].new_zeros(0)
-        memory.update(period=job.period, graph=job.data, told=None, asked=nobody)
-        memory.pop("optimiser.model", None)  # a new optimiser every snapshot
-        if job.step != "train" and left is not None:
-            memory["left"], left = left, None
-        return left
 
     def _trained(self, job):
         model, memory = job.download["model"], job.memory
@@ -231,7 +199,7 @@ class DGCoLearn(FedAvg):
             start = early[2]
         else:
             start = self._turned(job)
-        data = self._data(job)
+        data = incremental.trained_on(self._terms(), job)
         trained = start
         if self.task.examples(data, "train"):
             trained = yield Fit(start, self.loss, given={"received": model}, data=data, steps=self._epochs(job))
@@ -250,80 +218,9 @@ class DGCoLearn(FedAvg):
             return 0, None
         return FIRST if job.step == "first" else REST
 
-    def _data(self, job):
-        """Return what the client trains on, the same object as long as it knows the same: unions of it are kept."""
-        if "vertex" not in job.data:
-            return job.data
-        memory = job.memory
-        knows = memory.get("states"), memory.get("told")
-        known = memory.get("data")
-        if known is None or known[0] is not knows[0] or known[1] is not knows[1] or known[2] != job.period:
-            part = job.data
-            if self._hops() is not None:
-                part = affected.part(job.data, self._hops(), halo=self.halo)[0]
-            memory["data"] = known = (*knows, job.period, dressed(memory, part))
-        return known[3]
-
-    def _embedded(self, job):
-        """Send rows of what was asked for: sums over local neighbours, and features not sent like this before."""
-        memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have come already
-        own = graph["vertex"].device
-        if "degree" in job.download:
-            degree = graph["vertex"], job.download["degree"].to(own).float()
-            memory["told"] = {**(memory["told"] or {}), "degree": degree}
-        vertices = memory["asked"] = job.download["ids"].long().to(own)
-        place = places(graph["vertex"], vertices)[0]
-        x = as_dense(graph["x"])[place]
-        known = memory.get("sent") if memory.get("turn", 0) == job.download["heard"] else None  # else one was lost
-        fresh = _fresh(known, vertices, x)
-        memory.update(
-            sent=(vertices, x) if known is None else joined(known, (vertices, x)), turn=job.download["heard"] + 1
-        )
-        upload = {"ids": vertices.int(), "fresh": vertices[fresh].int(), "h0": x[fresh], "turn": memory["turn"]}
-        return {**upload, "h1": self._sums(memory)[place]} if self.exchange in TWO_LAYERS else upload
-
-    def _sums(self, memory):
-        """Return L X (n, F) of all of the client's vertices."""
-        graph = memory["graph"]
-        return aggregate(as_dense(graph["x"]), dressed({"told": memory["told"]}, graph), self._norm())
-
-    def _told(self, job):
-        """Take corrections; where another layer follows, send what it needs of this one."""
-        memory, graph = job.memory, job.memory["graph"]
-        came = {key: part.to(graph["vertex"].device) for key, part in job.download.items() if key != "period"}
-        ids = came.pop("ids").long()
-        rows = {key: (ids, part) for key, part in came.items()}
-        if "x" in rows:  # FedGCN: the whole sums take the features' place
-            rows["x"] = ids, self._sums(memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
-        if self.exchange == "paper" and "far" in rows:  # layers carry δ to neighbours, which Eq. 6 does not
-            first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
-            carried = aggregate(first, dressed({"told": memory["told"]}, graph), self._norm())
-            rows["far"] = graph["vertex"], far - carried
-        memory["told"] = {**(memory["told"] or {}), **rows}
-        if job.step == "correct":
-            return {}
-        layer = int(job.step.removeprefix("layer"))
-        model = self.task.model
-        after = states_after(model, memory["local"], memory, self._hops())[1]
-        at = sum(model.layer_state(inputs) for inputs in model.widths(self.task.features, 0)[: layer - 2])
-        wide = model.delta_widths(self.task.features, self.task.outputs)[layer - 1]
-        vertices = memory["asked"]
-        return {"ids": vertices.int(), f"h{layer - 1}": after[places(graph["vertex"], vertices)[0], at : at + wide]}
-
     def sees(self, memory, graph):
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
-        if "vertex" not in graph or "graph" not in memory:
-            return graph
-        if graph["edges"] is memory["graph"]["edges"]:
-            return whole(memory, graph, self._hops())
-        if not self._states():
-            return dressed({}, graph)
-        after = states_after(self.task.model, memory["local"], memory, self._hops())
-        seen = dressed({"states": after}, graph)
-        if self._hops() is None:
-            return seen
-        stays = ~affected.near(graph, self._hops()) & places(after[0], graph["vertex"])[1]
-        return with_keys(seen, {"halo": stays})  # what a later change does not reach keeps its states there, too
+        return incremental.sees(self._terms(), memory, graph)
 
     def upload_like(self, job):
         """Return a tree as large as the upload; only the answers of an exchange are known no sooner than made."""
@@ -331,58 +228,21 @@ class DGCoLearn(FedAvg):
             return {"period": 0}
         if job.step != "train":
             return None
-        like, memory, count = {**super().upload_like(job), "period": 0}, job.memory, 0
-        if memory.get("period") != job.period and self._states() and memory.get("local") is not None:
-            count = len(_gone(memory, job.data))
-        elif memory.get("left") is not None:
-            count = len(memory["left"]["ids"])
-        width = self.task.model.state_width(self.task.features, self.task.outputs)
-        left = {"ids": Spec((count,), "int32"), "states": Spec((count, width), "float32")}
-        return {**like, "left": left} if count else like
+        like, left = {**super().upload_like(job), "period": 0}, incremental.left_like(self._terms(), job)
+        return like if left is None else {**like, "left": left}
 
     def effort(self, job):
         """Return the share of the whole graph's training that the affected part takes; none in an exchange."""
-        return self._share(job) if job.step == "train" else 0.0
+        return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
     def extra_steps(self, job):
         """Return a forward pass for an answer, which is a third of a step; the first epoch is taken from the rest."""
         if job.step == "correct":
             return 0.0
         apart = self.schedule == 1 and self.exchange != "none"
-        return self._share(job) * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
+        part = incremental.share(self._terms(), job.data)
+        return part * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
 
-    def _share(self, job):
-        if self._hops() is None or "vertex" not in job.data:
-            return 1.0
-        part = affected.part(job.data, self._hops(), halo=self.halo)[0]
-        return self.task.flops(part) / max(1.0, self.task.flops(job.data))
-
-    def _edges(self, data):
-        """Return the undirected edges that the client trains on, its weight in the average."""
-        if self._hops() is None or "vertex" not in data:
-            return data["edges"].shape[1] // 2
-        source, target = data["edges"]
-        own = affected.near(data, self._hops())
-        return int((own[source] & own[target]).sum()) // 2
-
-    def _states(self):
-        return self.task.model.state_width(self.task.features, self.task.outputs) > 0
-
-    def _hops(self):
-        return None if self.retrain == "full" else self.task.model.layers
-
-    def _norm(self):
-        return getattr(self.task.model, "norm", "sum")
-
-
-def _gone(memory, data):
-    """Return the vertices, ascending, that the client had in its last period and has no more."""
-    before = memory["graph"].get("vertex")
-    return before[~places(data["vertex"], before)[1]] if before is not None else torch.zeros(0, dtype=torch.long)
-
-
-def _fresh(sent, vertices, x):
-    """Return which rows x (m, F) differ from what was sent of these vertices last."""
-    if sent is None:
-        return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
-    return ~places(sent[0], vertices)[1] | (spread(vertices, sent) != x).any(1)
+    def _terms(self):
+        hops = None if self.retrain == "full" else self.task.model.layers
+        return Terms(self.task, hops, self.halo, self.exchange)

@@ -81,7 +81,11 @@ def forgetting_from_best(A: Matrix) -> float | None:
 
 
 def just_learned(A: Matrix) -> float | None:
-    """Return the mean of the diagonal, a fraction: the score on each period right after it was learned."""
+    """Return LA, the mean of the diagonal, a fraction: the score on each period right after it was learned.
+
+    Learning accuracy of Riemer et al. ("Learning to learn without forgetting by maximizing transfer and minimizing
+    interference", ICLR 2019).  None where a period has other scores but not that one.
+    """
     return _mean(A[scored(A), scored(A)])
 
 

@@ -30,6 +30,7 @@ TABLES = {
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = [
+    "la",
     "bytes_peer",
     "prequential",
     "updates_per_period",
@@ -39,7 +40,7 @@ LATER = [
     "arrivals",
     "partitions",
 ]  # columns and tables that older runs lack
-NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
+NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 

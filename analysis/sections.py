@@ -45,6 +45,9 @@ TERMS = {
     "that came when nobody waited any more",
     "score": "the metric over all clients' vertices, mean over the periods met so far; the last one of a run",
     "AM": "average of the scores on all periods once the last has been learned, in percentage points",
+    "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "
+    "percentage points; of snapshots that are scored ahead it is the mean over the snapshots trained on, where the "
+    "score is that of the last one alone; an en dash for a single period",
     "FM": "forgetting: how far the scores on earlier periods have fallen since each was learned, mean, in percentage "
     "points; negative if they rose; an en dash for a single period",
     "prequential": "the score on a period when it reached a client, by the model of that moment, before anything was "
@@ -114,6 +117,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         "n",
         "score",
         "AM",
+        "LA",
         "FM",
         "prequential",
         "reached",
@@ -128,10 +132,12 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
             Cell(str(n), n),
             _cell(row, "score", PERCENT),
         ]
-        cells += [*(_points(row, name) for name in ("am", "fm")), _cell(row, "prequential", PERCENT)]
+        cells += [*(_points(row, name) for name in ("am", "la", "fm")), _cell(row, "prequential", PERCENT)]
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
-    note = "Mean ± one standard deviation over n replicates. AM and FM in percentage points. Click a heading to sort."
+    note = (
+        "Mean ± one standard deviation over n replicates. AM, LA and FM in percentage points. Click a heading to sort."
+    )
     return section("summary", "Summary", table(*_told(heads, rows, len(axes) + 2)), paragraph(note, "note"))
 
 

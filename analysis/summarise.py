@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.arrivals import prequential, staleness, updates_per_period
 from analysis.communication import totals
 from analysis.compute_time import compute_seconds
-from analysis.forgetting import average_accuracy, forgetting, matrix
+from analysis.forgetting import average_accuracy, forgetting, just_learned, matrix
 from analysis.frontier import curve, reach
 
 
@@ -22,11 +22,13 @@ def summarise(
     arrivals: Any = None,
     spans: Any = None,
 ) -> dict[str, Any]:
-    """Return metric, score, am, fm, prequential, bytes_up, ..., updates, updates_per_period, staleness, asked, ...
+    """Return metric, score, am, la, fm, prequential, bytes_up, ..., updates, updates_per_period, staleness, asked, ...
 
     The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
-    headline's (global or local): where it was never scored, score, am, fm and the way to the target are None; no other
-    model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
+    headline's (global or local): where it was never scored, score, am, la, fm and the way to the target are None; no
+    other model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
+    `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
+    come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late; without the
     table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds, which are the
     mean simulated seconds of computing a job and an update.
@@ -42,6 +44,7 @@ def summarise(
         "metric": metric,
         "score": float(points["score"].iloc[-1]) if len(points) else None,
         "am": average_accuracy(A),
+        "la": just_learned(A) if len(A) > 1 else None,
         "fm": forgetting(A),
         "prequential": prequential(scored, model, metric, split),
         **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_peer", "bytes_wasted")},

@@ -28,8 +28,8 @@ from fedsim.scenario import Point
 Row = dict[str, Any]
 Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 RESULTS = [
-    "metric", "score", "am", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_peer", "bytes_wasted",
-    "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "client_seconds",
+    "metric", "score", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_peer",
+    "bytes_wasted", "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "client_seconds",
     "server_seconds", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
 ]  # fmt: skip
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")

@@ -25,6 +25,8 @@ from fedsim.data.graph import Graph, csr
 from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.products import times
 
+TWO_LAYERS = ("exact", "paper", "full_graph")  # exchanges that are made of A X and A² X
+
 
 @dataclass(frozen=True, eq=False)
 class Cut:

@@ -5,10 +5,11 @@ and the rows of vertices that clients have sent it, the last of each.  It comput
 neighbours (`exchange.Cut`).  It does not know features, labels or embeddings that nobody has sent.
 
 Rows go by the names `h0` (features), `h1` (sums of them over local neighbours, or a layer's output), …; `known` marks
-the vertices whose rows no change has reached since they came.
+the vertices whose rows no change has reached since they came, `summed` those that were told whole sums (1), and those
+whose sums have become others since (-1).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -68,6 +69,22 @@ class Overseer:
         known = self.rows.get("known")
         return self.cut.owner >= 0 if known is None else self.near | ((known[:, 0] == 0) & (self.cut.owner >= 0))
 
+    @cached_property
+    def resummed(self) -> Tensor:
+        """Which vertices (N,) may have other sums of features than before: `near`, and their cut neighbours."""
+        source, target = self.cut.crossing
+        found = self.near.clone()
+        found[target[self.near[source]]] = True
+        return found
+
+    @property
+    def unsummed(self) -> Tensor:
+        """Which vertices (N,) lack whole sums, being at the cut, or were told such as are no more true."""
+        summed = self.rows.get("summed")
+        if summed is None:
+            return self.cut.border
+        return (self.cut.border & (summed[:, 0] != 1)) | ((summed[:, 0] == -1) & (self.cut.owner >= 0))
+
     @property
     def shared(self) -> bool:
         """Whether there are two owners at all."""
@@ -90,6 +107,10 @@ class Overseer:
             if "known" in seen.rows:
                 known = seen.rows["known"].masked_fill(seen.near.unsqueeze(1), 0.0)
                 seen = replace(seen, rows={**seen.rows, "known": known})
+            if "summed" in seen.rows:
+                summed = seen.rows["summed"]
+                stale = seen.resummed.unsqueeze(1) & (summed == 1)
+                seen = replace(seen, rows={**seen.rows, "summed": summed.masked_fill(stale, -1.0)})
         return seen
 
     def noted(self, name: str, vertices: Tensor, rows: Tensor) -> "Overseer":
@@ -98,9 +119,26 @@ class Overseer:
         known = rows.new_zeros(self.cut.vertices, rows.shape[1]) if known is None else known.clone()
         known[vertices] = rows
         new = replace(self, rows={**self.rows, name: known})
-        lasting = ("cut", "near", "around", "_inside")
+        lasting = ("cut", "near", "around", "resummed", "_inside")
         new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
+
+    def heard(self, uploads: Sequence[Mapping[str, Tensor]]) -> "Overseer":
+        """Return what is known once clients have answered, no two of them about the same vertex."""
+        seen = self
+        for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
+            told = [upload for upload in uploads if name in upload]
+            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in told])
+            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in told]))
+        fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
+        return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
+
+    def summed(self, vertices: Sequence[Tensor]) -> "Overseer":
+        """Return what is known once clients have taken sums of these vertices, one tensor a client."""
+        if not vertices:
+            return self
+        ids = torch.cat([own.long().cpu() for own in vertices])
+        return self.noted("summed", ids, torch.ones(len(ids), 1))
 
     def corrections(self, exchange: str, layer: int, k_min: int) -> Mapping[str, Tensor]:
         """Return the rows (N, F) by key of a graph that clients take their parts of, worked out once.

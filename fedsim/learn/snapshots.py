@@ -5,7 +5,7 @@ The client's memory holds, each entry replaced and never changed in place:
 - `period`, `graph`: the last period that it worked in, and its graph then;
 - `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
 - `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
-  for `degree` all vertices.
+  for `degree` all vertices; `x` stands in place of the features and lasts until it is told anew.
 
 States are worked out when the next period is met, by the parameters that the client was left with.
 It models states that live where their vertex does, on one client.
@@ -14,6 +14,7 @@ It models states that live where their vertex does, on one client.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,6 +51,20 @@ def joined(first: Rows, second: Rows) -> Rows:
     return unique, torch.cat([second[1], first[1]])[earliest]
 
 
+def forwarded(
+    waiting: Mapping[int, Mapping[str, Tensor]], left: Mapping[str, Tensor], owners: np.ndarray
+) -> Mapping[int, Mapping[str, Tensor]]:
+    """Return what waits for each client at the server, with states that others have `left`, by owners (N,)."""
+    owner = torch.from_numpy(owners)[left["ids"].long().cpu()]
+    for client in sorted(set(owner[owner >= 0].tolist())):
+        own = (owner == client).to(left["ids"].device)
+        rows = left["ids"][own].long(), left["states"][own]
+        if client in waiting:
+            rows = joined((waiting[client]["ids"].long(), waiting[client]["states"]), rows)
+        waiting = {**waiting, client: {"ids": rows[0].int(), "states": rows[1]}}
+    return waiting
+
+
 def dressed(memory: Memory, graph: Graph) -> Graph:
     """Return the graph with what the client knows of its vertices: states before this period, and what it was told."""
     layout.of(graph)  # before the graph is copied, so that all copies share it
@@ -60,7 +75,7 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
         if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
             keys[key] = (as_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
-            keys[key][there] = rows[1][place[there]]
+            keys[key][there] = rows[1][place[there]].to(keys[key].dtype)
         else:
             keys[key] = spread(vertices, rows)
     return bare(with_keys(graph, keys)) if "x" in keys else with_keys(graph, keys)
@@ -69,6 +84,15 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
 def bare(graph: Graph) -> Graph:
     """Return the graph without what was derived from its features."""
     return Graph(**{key: value for key, value in graph.items() if key != "layout"})  # type: ignore[typeddict-item, no-any-return]
+
+
+def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
+    """Return what is told for more than a period, of these vertices only: what took the features' place."""
+    told = memory.get("told")
+    if told is None or "x" not in told:
+        return None
+    mine = places(vertices, told["x"][0])[1]
+    return {"x": (told["x"][0][mine], told["x"][1][mine])}
 
 
 def whole(memory: Memory, graph: Graph, hops: int | None) -> Graph:

@@ -45,8 +45,10 @@ def test_curve_and_summary_by_hand():
         None,
     )
     expected = {
-        "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "fm": pytest.approx(-0.1),
-        "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None, "bytes_wasted": 60, "updates": 2,
+        "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "la": pytest.approx(0.65),
+        "fm": pytest.approx(-0.1),
+        "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None,
+        "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
         "late": 0, "client_seconds": 0.375, "server_seconds": None, "target": 0.6,
             "seconds_to_target": 4.0, "bytes_to_target": 420,
@@ -68,10 +70,28 @@ def test_curve_and_summary_by_hand():
         assert older == {**expected, "updates_per_period": None, "client_seconds": None}
 
 
+def test_where_only_the_latest_period_is_scored_the_mean_over_periods_is_told_beside_the_last():
+    recorder = Recorder()
+    for client, values, weight in ((0, (0.4, 0.8, 0.6), 3), (1, (0.8, 0.4, 0.2), 1)):
+        for period, value in enumerate(values):
+            at = 2.0 * period
+            recorder.add(Score(at, 2 * period, client, period, period + 1, "global", "test", "accuracy", 0.0, weight))
+            recorder.add(
+                Score(at + 1, 2 * period + 1, client, period, period + 1, "global", "test", "accuracy", value, weight)
+            )
+    found = recorder.tables()
+    row = summarise(found["transfers"], found["updates"], found["scores"], "global", "accuracy", None)
+    assert (row["score"], row["la"]) == (pytest.approx(0.5), pytest.approx((0.5 + 0.7 + 0.5) / 3))
+    assert (row["am"], row["fm"]) == (None, None)
+    first = found["scores"].to_pandas().query("period == 0")
+    row = summarise(found["transfers"], found["updates"], first, "global", "accuracy", None)
+    assert (row["score"], row["am"], row["la"]) == (pytest.approx(0.5), pytest.approx(0.5), None)
+
+
 def test_no_other_model_stands_in_for_the_headline():
     found = tables(model="local")
     row = summarise(found["transfers"], found["updates"], found["scores"], "global", "accuracy", 0.6)
-    assert [row[key] for key in ("score", "am", "fm", "seconds_to_target", "bytes_to_target")] == [None] * 5
+    assert [row[key] for key in ("score", "am", "la", "fm", "seconds_to_target", "bytes_to_target")] == [None] * 6
     assert row["bytes_up"] == 160
 
 

@@ -143,6 +143,7 @@ def test_summaries_and_tables_tell_the_same(sweep, report):
         same = forgetting[(forgetting[[*row.index[:3]]] == row.iloc[:3]).all(axis=1)]
         A = same.pivot_table(index="learned", columns="tested", values="value").to_numpy()
         assert A[-1].mean() == pytest.approx(row["am"])
+        assert A.diagonal().mean() == pytest.approx(row["la"])
         assert row["am"] + row["fm"] * (len(A) - 1) / len(A) == pytest.approx(A.diagonal().mean())
 
 
@@ -212,6 +213,17 @@ def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
     assert dict(zip(heads, cells, strict=True))["between peers"] == "2.00 ± 1.41 MB"
 
 
+def test_the_mean_over_periods_stands_beside_the_last_score(tmp_path):
+    run = write_sweep(tmp_path / "ahead", **{**ONE, "seeds": (0, 1)})
+    summary = pd.read_csv(run / "summary.csv").assign(score=[0.5, 0.5], am=None, fm=None, la=[0.3, 0.4])
+    summary.to_csv(run / "summary.csv", index=False)
+    page = Page(write([run]))
+    heads, cells = next((row, below) for row, below in pairwise(page.rows) if "LA" in row)
+    told = dict(zip(heads, cells, strict=True))
+    assert (told["score"], told["LA"]) == ("50.0 ± 0.0 %", "35.0 ± 7.1")
+    assert not {"AM", "FM"} & set(heads)
+
+
 def test_one_period_has_no_section_of_periods(tmp_path):
     run = write_sweep(tmp_path / "still", **ONE)
     for path in run.glob("*/arrivals.parquet"):
@@ -223,7 +235,7 @@ def test_scores_can_be_missing(tmp_path):
     run = write_sweep(tmp_path / "unscored", **ONE)
     for path in run.glob("*/scores.parquet"):
         pd.read_parquet(path).iloc[:0].to_parquet(path)
-    unknown = dict.fromkeys(["score", "am", "fm", "prequential", "seconds_to_target"])
+    unknown = dict.fromkeys(["score", "am", "la", "fm", "prequential", "seconds_to_target"])
     pd.read_csv(run / "summary.csv").assign(**unknown).to_csv(run / "summary.csv", index=False)
     page = Page(write([run]))
     words = "".join(page.words)
@@ -320,7 +332,7 @@ def test_runs_of_older_versions_still_load(tmp_path):
         path.unlink()
     for path in old.glob("*/updates.parquet"):
         pd.read_parquet(path).drop(columns="staleness").to_parquet(path)
-    later = ["prequential", "updates_per_period", "staleness", "client_seconds", "server_seconds"]
+    later = ["la", "prequential", "updates_per_period", "staleness", "client_seconds", "server_seconds"]
     summary = pd.read_csv(old / "summary.csv").drop(columns=["bytes_peer", *later])
     summary.to_csv(old / "summary.csv", index=False)
     assert load([old]).points[["bytes_peer", *later]].isna().all(axis=None)

@@ -38,7 +38,7 @@ class Snapshots(Clocked):
     beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
     shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "links" is for link
     prediction: the pairs asked of a period are edges of the next snapshot (validation) and the one after (test) among
-    the client's vertices of the period, and as many that are none.
+    the client's vertices of the period, whoever owns them by then, and as many that are none.
     """
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
@@ -76,12 +76,13 @@ class Snapshots(Clocked):
         self, snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], split: SplitOptions, rng: Rng
     ) -> list[list[Period]]:
         """Return each client's periods; `owned` holds each client's vertices for each snapshot."""
-        masks = self._masks(snapshots[-1], split, rng)
-        clients = list(zip(*_cuts(snapshots, owned, masks), strict=True))
+        graphs = _cuts(snapshots, owned, self._masks(snapshots[-1], split, rng))
+        clients = list(zip(*graphs, strict=True))
         if self.scored == "split":
             return [[Period(t, graph) for t, graph in enumerate(own)] for own in clients]
         if self.scored == "links":
-            return [_asking(client, own, rng) for client, own in enumerate(clients)]
+            asking = [_asking(t, graphs[t], snapshots[t + 1 : t + 1 + AHEAD], rng) for t in range(len(graphs) - AHEAD)]
+            return [list(own) for own in zip(*asking, strict=True)]
         return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
 
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
@@ -127,9 +128,20 @@ def _training(t: int, own: Sequence[Graph]) -> Period:
     )
 
 
-def _asking(client: int, own: Sequence[Graph], rng: Rng) -> list[Period]:
-    """Return a client's periods, each with the pairs that its model is asked about."""
+def _asking(t: int, graphs: Sequence[Graph], later: Sequence[Graph], rng: Rng) -> list[Period]:
+    """Return every client's period t, with the pairs that its model is asked about.
+
+    They are of the whole graph's `later` snapshots and of the vertices that the client owns now, because its model is
+    asked now, whoever owns them by then.
+    """
+    owned = [graph["vertex"].numpy() for graph in graphs]
+    cuts = [cut(_bare(snapshot), owned, empty=True) for snapshot in later]
     return [
-        Period(t, pairs.ahead(own[t], own[t + 1 : t + 1 + AHEAD], rng(f"data.pairs.{client}.{t}")))
-        for t in range(len(own) - AHEAD)
+        Period(t, pairs.ahead(graph, [parts[client] for parts in cuts], rng(f"data.pairs.{client}.{t}")))
+        for client, graph in enumerate(graphs)
     ]
+
+
+def _bare(snapshot: Graph) -> Graph:
+    """Return the snapshot without features, which nobody asks for there: so that none are copied."""
+    return Graph(**{**snapshot, "x": torch.zeros(len(snapshot["y"]), 0)})

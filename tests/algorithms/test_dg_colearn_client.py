@@ -1,0 +1,87 @@
+"""The client's half of DG-CoLearn: which layer's rows it sends, whose states wait for whom, what comes too late."""
+
+import pytest
+import torch
+from exchanging import LINEAR, Driven, adjacency
+
+from algorithms.dg_colearn import DGCoLearn
+from fedsim.algorithm import Job
+from fedsim.learn import tree
+from fedsim.learn.models.roland import Roland
+
+
+def finished(driven, job):
+    """What the work of a step that trains nothing returns."""
+    with pytest.raises(StopIteration) as stop:
+        next(driven.algorithm.work(job))
+    return stop.value.value
+
+
+def states_of(driven, client):
+    """A client's vertices and their states after its last period."""
+    memory = driven.memories[client]
+    seen = driven.algorithm.sees(memory, memory["graph"])
+    rows = driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
+    return dict(zip(memory["graph"]["vertex"].tolist(), rows, strict=True))
+
+
+def test_each_of_three_layers_is_corrected_by_the_output_of_the_one_before():
+    roland = Roland(hidden=3, norm="mean", layers=3, **{**LINEAR, "activation": "relu"})
+    driven = Driven(DGCoLearn(exchange="layerwise", retrain="full"), roland)
+    assert driven.round(0) == ["train", "embed", "layer2", "layer3", "correct"]
+    (a, _), h, expected = adjacency(driven, 0, "mean"), driven.snapshots[0]["x"], []
+    for i in (1, 2, 3):
+        layer = driven.memories[0]["local"][f"layer{i}"]
+        h = torch.relu(a @ h @ layer["weight"] + layer["bias"])
+        expected.append(h)
+    for client in range(3):
+        for vertex, row in states_of(driven, client).items():
+            torch.testing.assert_close(row, torch.cat(expected, 1)[vertex], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("exchange", ["exact", "layerwise", "full_graph", "fedgcn"])
+def test_one_client_exchanges_nothing_even_where_everything_is_asked_for(exchange):
+    driven = Driven(DGCoLearn(exchange=exchange, privacy="strict", schedule=2), clients=1)
+    for t in range(3):
+        assert driven.round(t) == ["train"]
+
+
+@pytest.mark.parametrize("exchange", ["fedgcn", "paper"])
+def test_corrections_that_follow_the_next_period_are_about_the_last(exchange):
+    driven = Driven(DGCoLearn(exchange=exchange, retrain="full"))
+    driven.round(0)
+    graphs = [[period.graph for period in own[:2]] for own in driven.periods]
+    for _, step, client, sent, _ in driven.messages:
+        if step == "correct":
+            known = driven.memories[client]["told"]
+            job = Job(client, step, 1, sent, graphs[client][1], {**driven.memories[client], "told": None}, 0)
+            finished(driven, job)
+            for key, (vertices, rows) in known.items():
+                assert torch.equal(job.memory["told"][key][0], vertices)
+                assert torch.equal(job.memory["told"][key][1], rows)
+    assert any(not torch.equal(before["vertex"], after["vertex"]) for before, after in graphs)
+
+
+def test_states_wait_at_the_server_for_an_owner_that_is_away_the_newest_of_each_vertex():
+    driven = Driven(DGCoLearn(exchange="none"), Roland(hidden=3, norm="sum", **{**LINEAR, "keep": 0.5}))
+    driven.round(0)
+    owners, away = driven.algorithm.overview.owners, 0
+    driven.absent = dict.fromkeys(range(1, 4), away)
+    sent = {}
+    for t in (1, 2, 3):
+        for _ in range(2):
+            driven.round(t)
+        for at, _, _, _, upload in driven.messages:
+            if at == t and "left" in upload:
+                sent |= zip(upload["left"]["ids"].tolist(), upload["left"]["states"], strict=True)
+    periods_of_left = {t for t, _, _, _, upload in driven.messages if "left" in upload}
+    waiting = driven.state["moved"][away]
+    assert {v for v in sent if owners[3][v] == away} <= set(waiting["ids"].tolist())
+    assert len(periods_of_left) > 1
+    for vertex, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
+        assert torch.equal(row, sent[vertex])
+    driven.absent = {}
+    driven.round(3)
+    vertices, rows = driven.memories[away]["states"]
+    for vertex, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
+        assert torch.equal(rows[vertices == vertex][0], row)
