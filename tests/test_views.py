@@ -152,3 +152,12 @@ def test_to_be_watched_changes_nothing_and_is_off_by_default(tmp_path, protocol)
             assert {
                 key: value if isinstance(value, str) else pytest.approx(value) for key, value in its.items()
             } == mine
+
+
+@pytest.mark.parametrize("exchange", ["exact", "layerwise", "fedgcn"])
+def test_clients_that_were_away_train_beside_those_that_were_told(tmp_path, exchange):
+    """Degrees of the whole graph are told in an exchange, which some have missed."""
+    protocol = {"name": "sync", "rounds": 6, "participation": 0.6}
+    away = colearn(exchange=exchange) | {"protocol": protocol, "model": {**CHANGING["model"], "norm": "mean"}}
+    run_in(tmp_path / "run", **away)
+    assert len(table(tmp_path / "run", "updates")) == 6

@@ -305,20 +305,23 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
 
 
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
-    """Join the optional keys of one row a vertex.  Raises ValueError where one is missing that zeros cannot replace."""
+    """Join the optional keys of one row a vertex.  Raises ValueError where one is missing that nothing stands for."""
     joined = {}
     for key in dict.fromkeys(key for graph in graphs for key in vertex_keys(graph)):
-        known: list[Tensor | None] = [graph.get(key) for graph in graphs]  # type: ignore[misc]
-        some = next(value for value in known if value is not None)
-        if any(value is None for value in known) and key not in ABSENT_IS_ZERO and not key.startswith("delta"):
-            raise ValueError(f"some graphs of a union have {key!r} and others do not: all of them need it, or none")
-        joined[key] = torch.cat(
-            [
-                some.new_zeros(len(graph["y"]), *some.shape[1:]) if value is None else value
-                for value, graph in zip(known, graphs, strict=True)
-            ]
-        )
+        some: Tensor = next(graph[key] for graph in graphs if key in graph)  # type: ignore[literal-required]
+        joined[key] = torch.cat([_rows(graph, key, some) for graph in graphs])
     return joined
+
+
+def _rows(graph: Graph, key: str, some: Tensor) -> Tensor:
+    """Return the key's rows; where a graph lacks it zeros like `some`, or the degrees that it has itself."""
+    if key in graph:
+        return graph[key]  # type: ignore[literal-required, no-any-return]
+    if key == "degree":  # nobody has told it of edges elsewhere
+        return of(graph).degree
+    if key in ABSENT_IS_ZERO or key.startswith("delta"):
+        return some.new_zeros(len(graph["y"]), *some.shape[1:])
+    raise ValueError(f"some graphs of a union have {key!r} and others do not: all of them need it, or none")
 
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn
 
-from fedsim.data.graph import Graph, with_masks
+from fedsim.data.graph import Graph, with_keys, with_masks
 from fedsim.learn import layout
 
 sizes = st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any)
@@ -91,3 +91,11 @@ def test_what_is_derived_once_is_made_anew_only_where_other_objects_are_read():
     made = [layout.once(one, "key", (one["train"],), object) for one in (graph, graph, other, other, graph)]
     assert made[0] is made[1] is not made[2] is made[3] is not made[4]
     assert layout.once(graph, "another key", (graph["train"],), object) is not made[4]
+
+
+def test_in_a_union_degrees_that_nobody_has_told_are_those_of_ones_own_edges():
+    told, untold = drawn(4, 0), drawn(5, 1)
+    union = layout.union([with_keys(told, {"degree": torch.arange(4.0)}), untold])
+    assert torch.equal(union["degree"], torch.cat([torch.arange(4.0), layout.of(untold).degree]))
+    with pytest.raises(ValueError, match="vertex"):
+        layout.union([with_keys(told, {"vertex": torch.arange(4)}), untold])
