@@ -46,7 +46,8 @@ class Buckets(Partition):
                 f"more than the slack ({self.slack}); take fewer clients or a smaller slack"
             )
         parts = pieces(graph, communities(graph, self.resolution, rng), math.floor(share - self.slack))
-        found = dealt(parts, count, math.ceil(share), math.floor(share + self.slack))
+        filled = math.ceil(share)
+        found = dealt(parts, count, filled, max(filled, math.floor(share + self.slack)))
         return [np.sort(np.concatenate(bucket)) for bucket in found[1:]]
 
 
