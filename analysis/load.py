@@ -54,8 +54,8 @@ class NotARunError(Exception):
 class Runs:
     """Everything that was read.
 
-    `points` has the columns of summary.csv plus run, algorithm, model and split (the headline's); axes are texts,
-    seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
+    `points` has the columns of summary.csv plus run, algorithm, scored_model and scored_split (the headline's); axes
+    are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
     if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step ends so).
     Each table has a column `point` that leads to them.
     """
@@ -192,7 +192,7 @@ def _line(error: Exception) -> str:
 
 
 def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    """Return the summary with run, algorithm, model, split, and the axes that only other runs vary."""
+    """Return the summary with run, algorithm, what was scored first, and the axes that only other runs vary."""
     found = [scenarios.get(point, {}) for point in rows["point"]]
     measures = [scenario.get("measure") or {} for scenario in found]
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
@@ -202,6 +202,6 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
         **added,
         run=run,
         point=[f"{run}/{point}" for point in rows["point"]],
-        model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
-        split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
+        scored_model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
+        scored_split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
     )

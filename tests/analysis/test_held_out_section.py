@@ -6,7 +6,7 @@ import pytest
 from synthetic_sweep import write_sweep
 
 from analysis.held_out import held_out, held_out_section, when_learned
-from analysis.load import load
+from analysis.load import _described, load
 from analysis.report import write
 
 
@@ -58,3 +58,11 @@ def test_the_report_shows_both_and_the_bytes_for_every_condition(tmp_path):
     assert "Own and held-out vertices" in page
     assert (tmp_path / "after" / "tables" / "held_out.csv").is_file()
     assert "held out, local models" in held_out_section(frame, runs.axes, "accuracy")
+
+
+def test_an_axis_of_models_is_not_taken_for_the_model_that_was_scored():
+    rows = pd.DataFrame({"point": ["a", "b"], "algorithm": "fedavg", "model": ["gcn", "sage"]})
+    told = _described(rows, "run", ["model"], {key: {"measure": {"models": ["local"]}} for key in "ab"})
+    assert told["model"].tolist() == ["gcn", "sage"]
+    assert told["scored_model"].tolist() == ["local", "local"]
+    assert told["scored_split"].tolist() == ["test", "test"]
