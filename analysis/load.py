@@ -55,8 +55,9 @@ class Runs:
     """Everything that was read.
 
     `points` has the columns of summary.csv plus run, algorithm, scored_model and scored_split (the headline's); axes
-    are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
-    if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step ends so).
+    are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the
+    grid's, `run` if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step
+    ends so).
     Each table has a column `point` that leads to them.
     """
 

@@ -79,6 +79,8 @@ def test_communities_stay_whole_where_they_fit() -> None:
     assert {int(vertex) // 10 for mine in own for vertex in mine[:8]} <= {0, 1, 2, 3}
     most = [int(np.bincount(mine // 10).max()) for mine in own]
     assert min(most) >= 8  # ten vertices are cut at share - slack = 8
+    sizes_of_cut = [len(mine) for mine in Buckets(slack=2).assign(cliques(30, 6, 2, 2), 3, np.random.default_rng(0))]
+    assert sizes_of_cut == [10, 8, 12]  # of 8, 8, 8 and 6, then 6, 2 and 2; the first bucket is nobody's
     exact = Buckets(slack=0).assign(cliques(10, 10, 10, 10), 3, np.random.default_rng(0))
     assert sorted(len(set((mine // 10).tolist())) for mine in exact) == [1, 1, 1]
 
