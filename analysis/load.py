@@ -24,7 +24,7 @@ TABLES = {
     "updates": "time version step asked folded lost late staleness",
     "spans": "client start end what",
     "arrivals": "time client period version",
-    "partitions": "time snapshot owners vertices edges cut largest moved scanned",
+    "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
     "scores": "time version client period seen model split metric value weight",
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
@@ -39,6 +39,8 @@ LATER = [
     "server_seconds",
     "arrivals",
     "partitions",
+    "unowned",
+    "majority",
 ]  # columns and tables that older runs lack
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
@@ -53,9 +55,10 @@ class NotARunError(Exception):
 class Runs:
     """Everything that was read.
 
-    `points` has the columns of summary.csv plus run, algorithm, model and split (the headline's); axes are texts,
-    seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the grid's, `run`
-    if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step ends so).
+    `points` has the columns of summary.csv plus run, algorithm, scored_model and scored_split (the headline's); axes
+    are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the
+    grid's, `run` if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step
+    ends so).
     Each table has a column `point` that leads to them.
     """
 
@@ -191,7 +194,7 @@ def _line(error: Exception) -> str:
 
 
 def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    """Return the summary with run, algorithm, model, split, and the axes that only other runs vary."""
+    """Return the summary with run, algorithm, what was scored first, and the axes that only other runs vary."""
     found = [scenarios.get(point, {}) for point in rows["point"]]
     measures = [scenario.get("measure") or {} for scenario in found]
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
@@ -201,6 +204,6 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
         **added,
         run=run,
         point=[f"{run}/{point}" for point in rows["point"]],
-        model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
-        split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
+        scored_model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
+        scored_split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
     )

@@ -12,6 +12,7 @@ from analysis import along, charts, compute_time, ranked_section, robustness_sec
 from analysis.axes import best_end
 from analysis.crosses import along as runs_along
 from analysis.forest import forest
+from analysis.held_out import held_out, held_out_section
 from analysis.load import Runs, load
 from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
@@ -39,6 +40,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Ranking": report.scored and report.ranking(),
         "Summary": sections.summary(report.means, report.axes),
         "Curves": report.scored and report.curves(),
+        "Held out": report.held_out(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
         "Transfer times": report.transfer_times(),
@@ -132,6 +134,14 @@ class _Report:
         times = tables.transfer_times(self.runs, self.points, self.by)
         self.save("transfer_times", times)
         return "" if self.scored or times.empty else sections.transfer_times(times, self.axes)
+
+    def held_out(self) -> str:
+        """Return the section on vertices that nobody owns; "" where no run asked them."""
+        frame = held_out(self.runs, self.points, self.by)
+        if frame.empty:
+            return ""
+        self.save("held_out", frame)
+        return held_out_section(frame, self.axes, self.score)
 
     def periods(self) -> str:
         """Return the section on what each period was given; "" where no run has a second one."""

@@ -43,7 +43,9 @@ def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def curves(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return every point's curve (see frontier.curve), with `by`, replicates and point."""
     scores, transfers = runs.split("scores"), runs.split("transfers")
-    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+    heads = {
+        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
+    }
     return _each(points, by, lambda point: curve(scores[point], transfers[point], *heads[point]))
 
 
@@ -100,7 +102,9 @@ def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     `updates` is the mean number of the server's updates from a client's arrival to its next; see arrivals.updates_had.
     """
     arrivals, updates, scores = runs.split("arrivals"), runs.split("updates"), runs.split("scores")
-    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+    heads = {
+        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
+    }
 
     def of(point: str) -> pd.DataFrame:
         had = updates_had(arrivals[point], updates[point]).groupby("period", as_index=False)[["updates"]].mean()
@@ -121,7 +125,9 @@ def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
 def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return mean A[i][j] over runs: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
     scores = runs.split("scores")
-    heads = {str(row["point"]): (row["model"], row["metric"], row["split"]) for _, row in points.iterrows()}
+    heads = {
+        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
+    }
 
     def of(point: str) -> pd.DataFrame:
         A = matrix(scores[point], *heads[point])

@@ -125,3 +125,31 @@ def test_snapshots_are_covered_once_or_each_by_itself(anew: Any) -> None:
         assert [len(mine) for mine in own[0]] == [10] * 3
     else:
         assert all(np.isin(before, after).all() for before, after in zip(*own, strict=True))
+
+
+def test_what_is_set_aside_is_nobodys_and_clients_share_the_rest() -> None:
+    graph = even(8, 100)
+    own = LabelSkew(held=0.3).assign(graph, 4, np.random.default_rng(1))
+    every = np.concatenate(own)
+    assert [len(mine) for mine in own] == [140] * 4  # 560 // 4
+    assert len(np.unique(every)) == 560
+    aside = np.setdiff1d(np.arange(800), every)
+    assert np.bincount(graph["y"].numpy()[aside]).min() > 10  # drawn of all labels
+    assert not np.array_equal(aside, np.arange(240))
+    assert major_share(graph["y"].numpy()[own[0]], 2) == pytest.approx(0.8, abs=0.01)
+    other = LabelSkew(held=0.3).assign(graph, 4, np.random.default_rng(2))
+    assert not np.array_equal(np.concatenate(other), every)
+
+
+def test_setting_nothing_aside_draws_what_was_drawn_before_one_could() -> None:
+    own = LabelSkew(held=0.0).assign(drawn(18, 4, 2), 3, np.random.default_rng(5))
+    assert [mine.tolist() for mine in own] == [[5, 8, 10, 12, 14, 17], [1, 4, 6, 7, 13, 15], [0, 2, 3, 9, 11, 16]]
+
+
+def test_what_is_set_aside_can_neither_be_all_nor_be_drawn_anew() -> None:
+    with pytest.raises(ValueError, match="held is 1: no vertex would be left"):
+        LabelSkew(held=1.0)
+    with pytest.raises(ValueError, match="held: what is set aside must stay so"):
+        LabelSkew(held=0.3, each_snapshot=True)
+    with pytest.raises(ScenarioError, match=r"clients\.count.*graph of 5 vertices"):
+        LabelSkew(held=0.5).assign(even(2, 5), 6, np.random.default_rng(0))

@@ -1,0 +1,75 @@
+"""The report's section on a global test: clients' own vertices beside those that nobody owns, and the bytes it took.
+
+Every score is the one that a period had when it had just been learned (of each client the last row with `seen` one
+more than `period`): the mean over clients, then over periods, where every client counts the same however few its
+vertices.  Not modelled: what is forgotten later, for which see `forgetting`.
+"""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from analysis.axes import number, short
+from analysis.forgetting import usable
+from analysis.load import Runs
+from analysis.page import Cell, paragraph, section, table, text
+from analysis.quantity import BYTES, MISSING, PERCENT, show
+from analysis.spread import over_replicates
+
+SPLIT = "held_out"
+SCORES = {  # column: heading, model, split
+    "own": ("own test, local models", "local", "test"),
+    "held": ("held out, local models", "local", SPLIT),
+    "held_global": ("held out, global model", "global", SPLIT),
+}
+COST = {"bytes_up": "up", "bytes_down": "down", "bytes_peer": "between peers"}
+
+
+def when_learned(scores: pd.DataFrame, model: str, metric: str, split: str) -> float:
+    """Return the mean score of periods just learned, NaN where there is none; `scores` are the rows of one point."""
+    rows = usable(scores, model, metric, split)
+    rows = rows[rows["seen"] == rows["period"] + 1]
+    last = rows.sort_values(["time", "version"], kind="stable").groupby(["client", "period"]).tail(1)
+    return float(last.groupby("period")["value"].mean().mean())
+
+
+def held_out(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, n, and mean and `_sd` of the columns of SCORES and COST; no rows where nothing was held out."""
+    scores = runs.split("scores")
+    there = [bool((scores[str(point)]["split"] == SPLIT).any()) for point in points["point"]]
+    points = points[there]
+    if points.empty:
+        return pd.DataFrame(columns=[*by, "n"])
+    found = {
+        column: [
+            when_learned(scores[str(row["point"])], model, str(row["metric"]), split) for _, row in points.iterrows()
+        ]
+        for column, (_, model, split) in SCORES.items()
+    }
+    return over_replicates(points.assign(**found), by, [*SCORES, *COST])
+
+
+def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
+    """Return the section (see `held_out`)."""
+    heads = [*map(short, axes), "algorithm", "n", *(heading for heading, _, _ in SCORES.values()), *COST.values()]
+    rows = [
+        [*(_named(str(row[axis])) for axis in axes), text(row["algorithm"]), Cell(str(row["n"]), row["n"])]
+        + [_cell(row, column, PERCENT) for column in SCORES]
+        + [_cell(row, column, BYTES) for column in COST]
+        for _, row in frame.iterrows()
+    ]
+    note = (
+        f"The {score} of a period when it had just been learned: mean over clients, each counting the same, then over "
+        "periods, ± one standard deviation over replicates. Held out are the vertices that no client owns."
+    )
+    return section("held_out", "Own and held-out vertices", table(heads, rows), paragraph(note, "note"))
+
+
+def _named(value: str) -> Cell:
+    amount = number(value)
+    return text(value or MISSING, value if amount is None else amount)
+
+
+def _cell(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
+    return Cell(show(row[name], units, row[f"{name}_sd"]), "" if math.isnan(row[name]) else row[name])

@@ -1,0 +1,181 @@
+"""The split held_out: models of all clients on the vertices that nobody owns."""
+
+import numpy as np
+import pytest
+import small_points
+import torch
+from sklearn.metrics import f1_score
+
+from fedsim import learning, partitions
+from fedsim.data.temporal import Overview
+from fedsim.errors import ScenarioError
+from fedsim.learn import setaside, tree
+from fedsim.record import Recorder
+from fedsim.run import build
+
+MEASURE = {"metrics": ["macro_f1", "accuracy"], "models": ["local", "global"], "splits": ["test", "held_out"]}
+SKEW = {"name": "label_skew", "held": 0.3}
+STATIC = {"data__stream": "static", "data__partition": SKEW, "measure": MEASURE}
+DYNAMIC = {
+    "data__dataset": {"name": "drifting", "vertices": 200, "edges": 600, "classes": 4, "snapshots": 5, "features": 4},
+    "data__stream": {"name": "snapshots", "steps": 5, "every": "1 updates"},
+    "data__partition": SKEW,
+    "protocol": {"name": "sync", "rounds": 3, "participation": 1.0},
+    "measure": MEASURE,
+}
+
+
+def made(**changes):
+    scenario = small_points.scenario(**changes)
+    data = learning._data_key(scenario)
+    return learning.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu")
+
+
+def held_rows(folder):
+    return [row for row in small_points.table(folder, "scores") if row["split"] == "held_out"]
+
+
+@pytest.mark.parametrize("scored", ["ahead", "ahead_split", "split"])
+@pytest.mark.parametrize("partition", [SKEW, {"name": "buckets", "slack": 5}])
+def test_nobody_owns_in_any_snapshot_what_is_held_out(scored, partition):
+    stream = {**DYNAMIC["data__stream"], "scored": scored}
+    prepared = made(**{**DYNAMIC, "data__stream": stream, "data__partition": partition})
+    ahead = 0 if scored == "split" else 2
+    assert len(prepared.held) == len(prepared.periods[0]) == 5 - ahead
+    owned = {
+        int(vertex)
+        for own in prepared.periods
+        for period in own
+        for graph in (period.graph, *period.ahead)
+        for vertex in graph["vertex"]
+    }
+    assert len(owned) > 100
+    for t, graph in enumerate(prepared.held):
+        snapshot = prepared.overview.snapshots[t + ahead]
+        vertices = graph["vertex"]
+        assert graph["test"].all()
+        assert len(vertices)
+        assert not owned & set(vertices.tolist())
+        assert snapshot["arrived"][vertices].all()
+        assert torch.equal(graph["x"], snapshot["x"][vertices])
+        inside = torch.isin(snapshot["edges"], vertices).all(0)
+        assert torch.equal(vertices[graph["edges"]], snapshot["edges"][:, inside])
+
+
+def test_a_static_graph_has_one_test_set_without_edges_to_clients():
+    prepared = made(**STATIC)
+    (graph,) = prepared.held
+    assert len(graph["y"]) == 160 - 5 * (112 // 5)
+    assert sum(len(own[0].graph["y"]) for own in prepared.periods) == 160 - len(graph["y"])
+
+
+@pytest.mark.parametrize("changes", [STATIC, DYNAMIC])
+def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
+    world, evaluator, done = build(small_points.scenario(**changes), tmp_path, recorder := Recorder())
+    world.env.run(until=done)
+    evaluator.score()
+    held = made(**changes).held
+    seen = len(world.clients[0].seen)
+    rows = [
+        row
+        for row in small_points.rows(recorder, "scores")
+        if row["split"] == "held_out" and row["seen"] == seen and row["version"] == world.server.version
+        if row["period"] < row["seen"]
+    ]
+    assert len(rows) == 5 * seen * 2 * 2
+    task, different = world.algorithm.task, set()
+    for row in rows:
+        client = world.clients[row["client"]]
+        choose = world.algorithm.personal if row["model"] == "local" else world.algorithm.predictor
+        params = choose(world.state_of(row["client"]), row["client"], client.memory)
+        graph = held[row["period"]]
+        guess = task.forward(tree.stack([params]), graph).argmax(1)
+        by_hand = {
+            "macro_f1": f1_score(graph["y"], guess, average="macro"),
+            "accuracy": float((guess == graph["y"]).float().mean()),
+        }
+        assert row["value"] == pytest.approx(by_hand[row["metric"]], abs=1e-6)
+        assert row["weight"] == len(graph["y"])
+        if row["metric"] == "accuracy" and row["period"] == 0:
+            different.add((row["model"], row["value"]))
+    assert sum(model == "global" for model, _ in different) == 1
+    assert sum(model == "local" for model, _ in different) > 1
+
+
+def test_a_model_that_many_clients_share_is_computed_once(monkeypatch):
+    prepared, calls = made(**STATIC), []
+    monkeypatch.setattr(setaside, "_alone", lambda *given: calls.append(given) or ([0.5], 7))
+    first, second = {"w": torch.ones(1)}, {"w": torch.ones(1)}
+    params = {0: first, 1: second, 2: first}
+    clients, periods = np.array([0, 1, 2]), np.zeros(3, dtype=np.int64)
+    values, weights = setaside.scores(None, params, clients, periods, prepared.held, ["accuracy"])
+    assert len(calls) == 2
+    assert values["accuracy"].tolist() == [0.5] * 3
+    assert weights.tolist() == [7] * 3
+
+
+def test_the_summary_may_tell_of_it(tmp_path):
+    measure = {**MEASURE, "splits": ["held_out", "test"]}
+    row = small_points.run_in(tmp_path / "point", **{**STATIC, "measure": measure})
+    last = [
+        one["value"]
+        for one in held_rows(tmp_path / "point")
+        if (one["version"], one["model"], one["metric"]) == (5, "local", "macro_f1")
+    ]
+    assert row["score"] == pytest.approx(np.mean(last))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "under the streams 'static' and"),
+        ({**STATIC, "data__partition": "random"}, "every labelled vertex has an owner; take a partition"),
+        ({**STATIC, "measure": {"splits": ["held_out"]}}, "add 'test' or 'val'"),
+        (
+            {
+                **DYNAMIC,
+                "task": "link_prediction",
+                "data__partition": "random",
+                "data__stream": {**DYNAMIC["data__stream"], "scored": "links"},
+                "measure": {"metrics": ["auc"], "splits": ["test", "held_out"]},
+            },
+            "with task: node_classification",
+        ),
+    ],
+)
+def test_where_there_is_no_such_test_one_line_says_so(tmp_path, changes, told):
+    with pytest.raises(ScenarioError) as caught:
+        small_points.run_in(tmp_path / "point", **changes)
+    (problem,) = caught.value.problems
+    assert problem.key == "measure.splits"
+    assert told in problem.message
+
+
+def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():
+    stream = {**DYNAMIC["data__stream"], "scored": "ahead_split"}
+    split = {"train": 0.7, "val": 0.2, "test": 0.1}
+    prepared = made(**{**DYNAMIC, "data__stream": stream, "data__split": split})
+    masks = {"train": set(), "val": set(), "test": set()}
+    for own in prepared.periods:
+        for period in own:
+            for name, graph in zip(masks, (period.graph, *period.ahead), strict=True):
+                masks[name] |= set(graph["vertex"][graph[name]].tolist())
+                assert not any(graph[other].any() for other in masks if other != name)
+    assert all(masks.values())
+    assert not masks["train"] & masks["val"]
+    assert not masks["test"] & (masks["train"] | masks["val"])
+
+
+def test_a_partition_tells_how_labels_are_skewed():
+    owner, labels = np.array([0, 0, 0, 0, 1, 1, -1]), np.array([0, 1, 2, 2, 3, -1, 4])
+    assert partitions.majority(owner, labels) == pytest.approx((3 / 4 + 1) / 2)
+    assert partitions.majority(np.array([-1, 0]), np.array([1, -1])) == -1
+    prepared = made(**DYNAMIC)
+    row = partitions.described(prepared.overview, 4, 5, 0.0)
+    shares = []
+    for client in range(5):
+        mine = prepared.overview.snapshots[4]["y"].numpy()[prepared.overview.owners[4] == client]
+        shares.append(np.sort(np.bincount(mine))[-2:].sum() / len(mine))
+    assert row.majority == pytest.approx(np.mean(shares))
+    assert row.unowned == 200 - row.vertices == len(prepared.held[-1]["y"])
+    assert isinstance(prepared.overview, Overview)
