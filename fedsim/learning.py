@@ -18,6 +18,7 @@ import torch
 
 from fedsim import check, find, partitions
 from fedsim.algorithm import Algorithm, bind
+from fedsim.data.fanout import fewer_each, fewer_neighbours
 from fedsim.data.graph import Graph, Period, to_device
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_edges, fewer_features
@@ -26,7 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import crossing, metrics
+from fedsim.learn import crossing, metrics, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -53,6 +54,7 @@ class Lesson:
     stream: Stream
     periods: list[list[Period]]
     overview: Overview | None = None
+    held: Sequence[Graph] | None = None  # each period's graph of the vertices that nobody owns
 
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
         """Set off the observer and then the stream.
@@ -62,9 +64,11 @@ class Lesson:
         measure = scenario.measure
         _known_metrics(self.task, measure.metrics)
         _has_across(self.task, world, measure.splits)
+        _has_held_out(self.task, self.held, measure.splits)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
+            held=self.held or (),
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
@@ -102,7 +106,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview)
+    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.held)
 
 
 def versions() -> Mapping[str, str]:
@@ -123,12 +127,13 @@ def choose_device(name: str) -> str:
 
 
 class Prepared(NamedTuple):
-    """Every client's periods, the width of the features, the number of classes, and what a server may overlook."""
+    """What there is to learn from; the number of features and classes, what a server overlooks, what nobody owns."""
 
     periods: list[list[Period]]
     features: int
     classes: int
     overview: Overview | None
+    held: list[Graph] | None
 
 
 @lru_cache(maxsize=PREPARED)
@@ -145,15 +150,30 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
     if snapshots is not None:
         owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))
         periods = stream.prepare_snapshots(snapshots, owned, split, rng)
+        if keep["fanout"]:
+            periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
         overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
-        return Prepared(_placed(periods, device), width, classes, overview)
+        held = _held(stream.held_out(snapshots, overview.owners), device)
+        return Prepared(_placed(periods, device), width, classes, overview, held)
     if "since" in graph:
         graph = flattened(graph)
-    graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
+    own = partition.assign(graph, clients, rng("data.partition"))
+    graphs = cut(graph, own)
     graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
+    if keep["fanout"]:
+        graphs = [fewer_neighbours(one, keep["fanout"], _key(rng, client)) for client, one in enumerate(graphs)]
     periods = stream.prepare(graphs, split, rng)
-    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), None)
+    held = _held(stream.held_out([graph], [owners_of(own, len(graph["y"]))]), device)
+    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), None, held)
+
+
+def _key(rng: Streams, client: int) -> int:
+    return int(rng(f"data.keep.fanout.{client}").integers(2**63))
+
+
+def _held(graphs: Sequence[Graph] | None, device: str) -> list[Graph] | None:
+    return None if graphs is None else [to_device(graph, device) for graph in graphs]
 
 
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
@@ -218,6 +238,22 @@ def _has_across(task: Task, world: World, splits: Sequence[str]) -> None:
             "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
         )
         raise ScenarioError([Problem("measure.splits", told)])
+
+
+def _has_held_out(task: Task, held: Sequence[Graph] | None, splits: Sequence[str]) -> None:
+    if setaside.SPLIT not in splits:
+        return
+    told = None
+    if held is None or type(task).rows is not Task.rows:
+        told = "it asks vertices, with task: node_classification under the streams 'static' and 'snapshots'"
+    elif set(splits) <= {setaside.SPLIT, crossing.SPLIT}:
+        told = "it stands beside a split of the clients' own; add 'test' or 'val'"
+    elif not any(bool(graph["test"].any()) for graph in held):
+        told = (
+            "every labelled vertex has an owner; take a partition that sets some aside: label_skew with held, buckets"
+        )
+    if told:
+        raise ScenarioError([Problem("measure.splits", f"'held_out' asks the vertices that nobody owns: {told}")])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

@@ -125,6 +125,7 @@ class Keep(Section):
     features: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Entries; the others are zero.")
     edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
     labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Labels to train on.")
+    fanout: Count | None = Field(default=None, description="Neighbours of a vertex at its client, at most.")
 
 
 class Data(Section):
@@ -235,8 +236,11 @@ class Server(Section):
     cores: Count = 1
 
 
-Scored = Literal["train", "val", "test", "across"]
-SPLITS = "What is scored; 'across': links between clients, where links are predicted on snapshots."
+Scored = Literal["train", "val", "test", "held_out", "across"]
+SPLITS = (
+    "What is scored; 'held_out': the vertices that no client owns; 'across': links between clients, where links are "
+    "predicted on snapshots."
+)
 
 
 class Measure(Section):

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import crossing, layout, tree
+from fedsim.learn import crossing, layout, setaside, tree
 from fedsim.learn.metrics import LINKS
 from fedsim.learn.task import Task
 from fedsim.record import SERVER, Recorder, Score
@@ -63,12 +63,16 @@ class Evaluator:
         models: Sequence[str],
         splits: Sequence[str],
         every: Updates | float,
+        held: Sequence[Graph] = (),
     ) -> None:
-        """Watch this world; `every` is a number of updates or of simulated seconds."""
+        """Watch this world; `every` is a number of updates or of simulated seconds.
+
+        `held` are each period's graphs of the vertices that nobody owns, which the split `held_out` asks.
+        """
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._every = metrics, models, every
-        self._splits = [split for split in splits if split != crossing.SPLIT]
-        self._across = crossing.SPLIT in splits
+        self._splits = [split for split in splits if split not in (crossing.SPLIT, setaside.SPLIT)]
+        self._across, self._held = crossing.SPLIT in splits, held if setaside.SPLIT in splits else ()
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = type(world.algorithm).sees is not Algorithm.sees
@@ -149,7 +153,18 @@ class Evaluator:
                     headline = float(np.average(values, weights=columns["weight"]))
         if self._across:
             self._score_across(model, output, plan)
+        if self._held:
+            self._score_held(model, params, plan)
         return headline
+
+    def _score_held(self, model: str, params: dict[int, tree.Tree], plan: Plan) -> None:
+        """Score each client's model on the vertices that nobody owns, in each of its periods."""
+        clients, periods = plan.pairs["client"], plan.pairs["period"]
+        values, weights = setaside.scores(self._task, params, clients, periods, self._held, self._metrics)
+        there = weights > 0
+        columns = {name: column[there] for name, column in plan.pairs.items()} | {"weight": weights[there]}
+        for metric, value in values.items():
+            self._write(columns, model=model, split=setaside.SPLIT, metric=metric, value=value[there])
 
     def _score_across(self, model: str, output: Tensor, plan: Plan) -> None:
         """Score pairs between clients in the newest of these periods: rows of the server, not of a client."""
