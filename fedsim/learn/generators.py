@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedsim.learn.model import Parameters, fan_in
+from fedsim.net.wire import Spec
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,15 @@ class FeatureGenerator:
             weight, bias = fan_in(inputs, generator, (inputs, outputs)), fan_in(inputs, generator, (outputs,))
             drawn[f"layer{i}"] = {"weight": weight, "bias": bias}
         return drawn
+
+    def like(self) -> dict[str, dict[str, Spec]]:
+        """Return the shapes of the parameters, as they travel."""
+        table = {"labels": {"weight": Spec((self.classes, self.classes), "float32")}} if self.labels == "table" else {}
+        layers = {
+            f"layer{i}": {"weight": Spec((inputs, outputs), "float32"), "bias": Spec((outputs,), "float32")}
+            for i, (inputs, outputs) in enumerate(pairwise(self.widths), 1)
+        }
+        return {**table, **layers}
 
     def draw(self, n: int, generator: torch.Generator, centre: float = 0.0) -> Tensor:
         """Return noise z (n, noise) from N(centre, I) on the CPU."""

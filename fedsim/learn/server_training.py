@@ -4,7 +4,7 @@ The optimisers are those of the clients (`fedsim.learn.optimiser`), for a cohort
 that was handed in: a server's state may have travelled, and old versions are kept.  It models no mini-batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,8 +35,11 @@ def descend(
     return tree.at(tree.transform(torch.detach, params), 0), moments
 
 
-def in_training(graph: Graph, seed: int, step: int) -> Graph:
-    """Return the graph in training mode: what a step drops is drawn from the seed and the step's number."""
+def in_training(graph: Graph, seed: int | Sequence[int], step: int) -> Graph:
+    """Return the graph in training mode: what a step drops is drawn from the seed and the step's number.
+
+    A union of K graphs takes K seeds.
+    """
     layout.of(graph)  # derived once, on the graph that is kept, for all steps
-    seeds = torch.tensor([seed], device=graph["y"].device)
+    seeds = torch.tensor([seed] if isinstance(seed, int) else list(seed), device=graph["y"].device)
     return Graph(**{**graph, "seed": ops.seed_steps(seeds, step, 0)})

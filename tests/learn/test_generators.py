@@ -5,6 +5,7 @@ import torch
 
 from fedsim.learn import tree
 from fedsim.learn.generators import FeatureGenerator
+from fedsim.net import wire
 
 SMALL = FeatureGenerator(features=6, classes=3, noise=4, hidden=(5, 8))
 
@@ -20,7 +21,9 @@ def seeded(seed=0):
 )  # fmt: skip
 def test_it_has_as_many_numbers_as_published(features, classes, numbers):
     generator = FeatureGenerator(features, classes)
-    assert generator.count() == numbers == tree.count(generator.init(seeded()))
+    params = generator.init(seeded())
+    assert generator.count() == numbers == tree.count(params)
+    assert wire.size(generator.like()) == wire.size(params)
 
 
 def test_it_computes_the_formula():
