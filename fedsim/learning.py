@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import crossing, metrics, setaside
+from fedsim.learn import asked, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -54,7 +54,7 @@ class Lesson:
     stream: Stream
     periods: list[list[Period]]
     overview: Overview | None = None
-    held: Sequence[Graph] | None = None  # each period's graph of the vertices that nobody owns
+    apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
 
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
         """Set off the observer and then the stream.
@@ -62,13 +62,11 @@ class Lesson:
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        _known_metrics(self.task, measure.metrics)
-        _has_across(self.task, world, measure.splits)
-        _has_held_out(self.task, self.held, measure.splits)
+        asked.check(measure.metrics, measure.splits, self.task, world.algorithm, self.apart)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
-            held=self.held or (),
+            apart=self.apart,
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
@@ -90,7 +88,8 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     assert scenario.model is not None
     _settle(scenario.threads)
     device = choose_device(scenario.device)
-    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
+    pool = setaside.POOLED in scenario.measure.splits
+    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, pool)
     if not made.classes and scenario.task.name == "node_classification":
         told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", told)])
@@ -106,7 +105,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.held)
+    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart)
 
 
 def versions() -> Mapping[str, str]:
@@ -127,25 +126,28 @@ def choose_device(name: str) -> str:
 
 
 class Prepared(NamedTuple):
-    """What there is to learn from; the number of features and classes, what a server overlooks, what nobody owns."""
+    """What there is to learn from; features and classes, what a server overlooks, what is tested apart."""
 
     periods: list[list[Period]]
     features: int
     classes: int
     overview: Overview | None
-    held: list[Graph] | None
+    apart: dict[str, list[Graph]]
 
 
 @lru_cache(maxsize=PREPARED)
-def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) -> Prepared:
-    """Return what there is to learn from, of one description of the data; everything on the device but the overview."""
+def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, pool: bool = False) -> Prepared:
+    """Return what there is to learn from, of one description of the data; everything on the device but the overview.
+
+    `pool`: with the graph of all clients' test vertices.
+    """
     data = json.loads(data_key)
     rng = Streams(seed)
     graph = find.build("dataset", Part.model_validate(data["dataset"])).load(root, seed)
     partition = find.build("partition", Part.model_validate(data["partition"]))
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
-    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"])
+    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"], own_split["by"])
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
         owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))
@@ -154,8 +156,8 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
             periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
         overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
-        held = _held(stream.held_out(snapshots, overview.owners), device)
-        return Prepared(_placed(periods, device), width, classes, overview, held)
+        apart = _there({setaside.HELD_OUT: stream.held_out(snapshots, overview.owners)}, device)
+        return Prepared(_placed(periods, device), width, classes, overview, apart)
     if "since" in graph:
         graph = flattened(graph)
     known: Overview | None = None
@@ -168,8 +170,12 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) 
     if keep["fanout"]:
         graphs = [fewer_neighbours(one, keep["fanout"], _key(rng, client)) for client, one in enumerate(graphs)]
     periods = stream.prepare(graphs, split, rng)
-    held = _held(stream.held_out([graph], [owners_of(owned, len(graph["y"]))]), device)
-    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), known, held)
+    asked_apart: dict[str, Sequence[Graph] | None] = {
+        setaside.HELD_OUT: stream.held_out([graph], [owners_of(owned, len(graph["y"]))]),
+        setaside.POOLED: stream.pooled(graph, owned, periods) if pool else None,
+    }
+    width = int(graph["x"].shape[1])
+    return Prepared(_placed(periods, device), width, stream.heads(graphs), known, _there(asked_apart, device))
 
 
 def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
@@ -189,8 +195,9 @@ def _key(rng: Streams, client: int) -> int:
     return int(rng(f"data.keep.fanout.{client}").integers(2**63))
 
 
-def _held(graphs: Sequence[Graph] | None, device: str) -> list[Graph] | None:
-    return None if graphs is None else [to_device(graph, device) for graph in graphs]
+def _there(apart: Mapping[str, Sequence[Graph] | None], device: str) -> dict[str, list[Graph]]:
+    """Return those graphs that there are, on the device."""
+    return {split: [to_device(one, device) for one in graphs] for split, graphs in apart.items() if graphs is not None}
 
 
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
@@ -238,39 +245,6 @@ def _settle(threads: int) -> None:
 def _data_key(scenario: Scenario) -> str:
     assert scenario.data is not None
     return json.dumps(scenario.data.model_dump(mode="json"), sort_keys=True)
-
-
-def _known_metrics(task: Task, names: list[str]) -> None:
-    if unknown := [name for name in names if name not in task.metrics]:
-        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
-        raise ScenarioError([Problem("measure.metrics", told)])
-
-
-def _has_across(task: Task, world: World, splits: Sequence[str]) -> None:
-    if crossing.SPLIT in splits and (world.algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
-        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
-        raise ScenarioError([Problem("measure.splits", told)])
-    if splits[0] == crossing.SPLIT:
-        told = (
-            "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
-        )
-        raise ScenarioError([Problem("measure.splits", told)])
-
-
-def _has_held_out(task: Task, held: Sequence[Graph] | None, splits: Sequence[str]) -> None:
-    if setaside.SPLIT not in splits:
-        return
-    told = None
-    if held is None or type(task).rows is not Task.rows:
-        told = "it asks vertices, with task: node_classification under the streams 'static' and 'snapshots'"
-    elif set(splits) <= {setaside.SPLIT, crossing.SPLIT}:
-        told = "it stands beside a split of the clients' own; add 'test' or 'val'"
-    elif not any(bool(graph["test"].any()) for graph in held):
-        told = (
-            "every labelled vertex has an owner; take a partition that sets some aside: label_skew with held, buckets"
-        )
-    if told:
-        raise ScenarioError([Problem("measure.splits", f"'held_out' asks the vertices that nobody owns: {told}")])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

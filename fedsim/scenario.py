@@ -108,6 +108,9 @@ class Split(Section):
     train: Fraction = 0.2
     val: Fraction = 0.4
     test: Fraction = 0.4
+    by: Literal["class", "client"] = Field(
+        default="class", description="The shares are of each class at a client, or of all that it holds."
+    )
     numpy_seed: int | None = Field(default=None, ge=0, description="Divide as numpy's legacy generator does.")
 
     @model_validator(mode="after")
@@ -116,6 +119,8 @@ class Split(Section):
             raise ValueError("train is 0: nothing could be learned; give it a share")
         if abs(self.train + self.val + self.test - 1) > 1e-9:
             raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
+        if self.by == "client" and self.numpy_seed is not None:
+            raise ValueError("numpy_seed divides class by class; leave it out, or 'by: client'")
         return self
 
 
@@ -236,10 +241,10 @@ class Server(Section):
     cores: Count = 1
 
 
-Scored = Literal["train", "val", "test", "held_out", "across"]
+Scored = Literal["train", "val", "test", "held_out", "pooled", "across"]
 SPLITS = (
-    "What is scored; 'held_out': the vertices that no client owns; 'across': links between clients, where links are "
-    "predicted on snapshots."
+    "What is scored; 'held_out': the vertices that no client owns; 'pooled': all clients' test vertices as one graph; "
+    "'across': links between clients, where links are predicted on snapshots."
 )
 
 

@@ -94,6 +94,16 @@ class Stream(ABC):
         """
         return None
 
+    def pooled(
+        self, graph: Graph, owned: Sequence[np.ndarray], periods: Sequence[Sequence[Period]]
+    ) -> Sequence[Graph] | None:
+        """Return for each period the graph of all clients' test vertices, the edges between clients among them.
+
+        `owned` are each client's vertices of the whole graph, in its own order.  None where the stream has no such
+        test.
+        """
+        return None
+
     @abstractmethod
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.

@@ -1,4 +1,8 @@
-"""Scores on vertices that no client owns: the split `held_out`, the same test for the models of all clients.
+"""Scores on a graph that is the same test for the models of all clients.
+
+Split `held_out`: the vertices that no client owns.  Split `pooled`: the test vertices of all clients, with the edges
+among them; asked of the global model, which is the one that the server keeps for all, also where clients predict with
+models of their own.
 
 A client's row tells what its model reaches there: the mean over clients is the global score of FedDGL (ACML 2024) where
 models are local, and clients that share one model have equal rows.  A model that remembers vertices knows nothing of
@@ -15,9 +19,18 @@ import torch
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.task import Task
+from fedsim.world import World
 
-SPLIT = "held_out"
+HELD_OUT, POOLED = SPLITS = ("held_out", "pooled")
 Ints = npt.NDArray[np.int64]
+
+
+def common(world: World, params: Mapping[int, tree.Tree]) -> dict[int, tree.Tree]:
+    """Return for each client the one model that stands for all, or its own (`params`) where there is none."""
+    states = {client: world.state_of(client) for client in params}
+    made = {id(state): world.algorithm.common(state) for state in states.values()}
+    found = {client: made[id(state)] for client, state in states.items()}
+    return {client: params[client] if one is None else one for client, one in found.items()}
 
 
 @torch.no_grad()
