@@ -1,5 +1,6 @@
 """The client's half of DG-CoLearn: which layer's rows it sends, whose states wait for whom, what comes too late."""
 
+import numpy as np
 import pytest
 import torch
 from exchanging import LINEAR, Driven, adjacency
@@ -8,6 +9,7 @@ from algorithms.dg_colearn import DGCoLearn
 from fedsim.algorithm import Job
 from fedsim.learn import tree
 from fedsim.learn.models.roland import Roland
+from fedsim.learn.snapshots import forwarded
 
 
 def finished(driven, job):
@@ -85,3 +87,39 @@ def test_states_wait_at_the_server_for_an_owner_that_is_away_the_newest_of_each_
     vertices, rows = driven.memories[away]["states"]
     for vertex, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
         assert torch.equal(rows[vertices == vertex][0], row)
+
+
+def test_of_two_rows_that_wait_for_a_client_the_later_one_counts():
+    waiting = {1: {"ids": torch.tensor([3, 5], dtype=torch.int32), "states": torch.tensor([[1.0], [2.0]])}}
+    left = {"ids": torch.tensor([5, 6, 7], dtype=torch.int32), "states": torch.tensor([[7.0], [8.0], [9.0]])}
+    found = forwarded(waiting, left, np.array([0, 0, 0, 1, 0, 1, 2, -1]))
+    assert {client: (rows["ids"].tolist(), rows["states"].tolist()) for client, rows in found.items()} == {
+        1: ([3, 5], [[1.0], [7.0]]),
+        2: ([6], [[8.0]]),
+    }
+
+
+def test_states_left_before_the_first_epoch_go_with_the_training_and_once():
+    driven = Driven(DGCoLearn(schedule=1), Roland(hidden=3, norm="sum", **{**LINEAR, "keep": 0.5}))
+    driven.round(0)
+    for _ in range(2):
+        driven.round(1)
+    told = [(step, upload["left"]["ids"].tolist()) for t, step, _, _, upload in driven.messages if "left" in upload]
+    owners = driven.algorithm.overview.owners
+    gone = [v for v in range(60) if owners[0][v] not in (-1, owners[1][v])]
+    assert {step for step, _ in told} == {"train"}
+    assert sorted(vertex for _, ids in told for vertex in ids) == gone != []
+
+
+def test_what_was_sent_of_a_vertex_is_forgotten_with_it_so_that_it_is_sent_when_it_comes_back():
+    driven = Driven(DGCoLearn())
+    driven.round(0)
+    before = [memory["sent"][0] for memory in driven.memories]
+    lost = 0
+    for client, sent in enumerate(before):
+        driven._ask(1, client, "train")
+        own = driven.periods[client][1].graph["vertex"]
+        kept = sent[torch.isin(sent, own)]
+        assert torch.equal(driven.memories[client]["sent"][0], kept)
+        lost += len(sent) - len(kept)
+    assert lost > 0

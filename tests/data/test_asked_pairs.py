@@ -2,7 +2,7 @@
 
 import numpy as np
 from drawn_graphs import names_to_streams
-from fake_events import Stretch, entries, graph_of_stretches, listed
+from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +36,21 @@ def asked(snapshots: list[Graph], owned: Owned, steps: int) -> dict[tuple[int, i
                     told[1 - link].add((u, v))
                 found[client, period.number, ahead] = told
     return found
+
+
+@given(told=entries, client=st.integers(0, 2))
+@settings(max_examples=20, deadline=None)
+def test_no_link_that_is_asked_about_is_among_the_edges_trained_on_unless_it_is_there_already(
+    told: list[Stretch], client: int
+) -> None:
+    told = [*told, *[(a, (a + 1) % N, 0.0, 0.0) for a in range(N)]]
+    snapshots = list(stream(5).snapshots(graph_of_stretches(told, N)))
+    owned = [[np.arange(k, N, 3) for k in range(3)]] * 5
+    for period in stream(5).prepare_snapshots(snapshots, owned, SplitOptions(), names_to_streams(2))[client]:
+        mine = set(owned[0][client].tolist())
+        now = {(u, v) for u, v in listed(snapshots[period.number]) if {u, v} <= mine}
+        assert in_whole_numbers(period.graph) == now
+        assert not period.ahead
 
 
 def test_links_are_asked_of_who_owns_their_ends_now_though_both_move_away() -> None:
