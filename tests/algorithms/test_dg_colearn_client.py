@@ -7,7 +7,7 @@ from exchanging import LINEAR, Driven, adjacency
 
 from algorithms.dg_colearn import DGCoLearn
 from fedsim.algorithm import Job
-from fedsim.learn import tree
+from fedsim.learn import affected, tree
 from fedsim.learn.models.roland import Roland
 from fedsim.learn.snapshots import forwarded
 
@@ -123,3 +123,20 @@ def test_what_was_sent_of_a_vertex_is_forgotten_with_it_so_that_it_is_sent_when_
         assert torch.equal(driven.memories[client]["sent"][0], kept)
         lost += len(sent) - len(kept)
     assert lost > 0
+
+
+def test_on_a_later_graph_what_its_change_does_not_reach_keeps_the_states_it_has():
+    driven = Driven(DGCoLearn(exchange="none"), moving=False)
+    driven.round(0)
+    kept = reached = 0
+    for memory, periods in zip(driven.memories, driven.periods, strict=True):
+        now, later = memory["graph"], periods[1].graph
+        seen = driven.algorithm.sees(memory, later)
+        there = torch.isin(later["vertex"], now["vertex"])
+        stays = ~affected.near(later, 2) & there
+        assert torch.equal(seen["halo"], stays)
+        after = driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
+        assert torch.equal(after[stays], seen["state"][stays])
+        kept, reached = kept + int(stays.sum()), reached + int((~stays & there).sum())
+    assert kept > 0
+    assert reached > 0
