@@ -111,6 +111,10 @@ class FedPUB(FedAvg):
         """Return the weights made for this client under its own masks."""
         return joined(state["personal"].get(client, state["model"]), memory.get("local"))
 
+    def common(self, state):
+        """Return the mean of all weights, by samples, under masks of ones."""
+        return joined(state["model"], None)
+
     def update(self, state, replies, step):
         """Note what came, and make anew the models of all clients that are grouped."""
         last = heard(state, replies, self.note, self.absent)

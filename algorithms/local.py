@@ -40,6 +40,9 @@ class Local(FedAvg):
         own = memory.get("local")
         return state["model"] if own is None else own
 
+    def common(self, state):
+        """There is no model for all."""
+
     def server_flops(self, state, replies, step):
         """The server does nothing."""
         return 0.0

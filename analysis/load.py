@@ -24,7 +24,7 @@ TABLES = {
     "updates": "time version step asked folded lost late staleness",
     "spans": "client start end what",
     "arrivals": "time client period version",
-    "partitions": "time snapshot owners vertices edges cut largest moved scanned",
+    "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
     "scores": "time version client period seen model split metric value weight",
 }
 COUNTS = ["updates", "asked", "folded", "lost", "late"]
@@ -38,6 +38,8 @@ LATER = [
     "server_seconds",
     "arrivals",
     "partitions",
+    "unowned",
+    "majority",
 ]  # columns and tables that older runs lack
 NUMBERS = ["score", "am", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import along, charts, compute_time, ranked_section, robustness_section, sections, tables
+from analysis import along, budgets_section, charts, compute_time, ranked_section, robustness_section, sections, tables
 from analysis.axes import best_end
 from analysis.crosses import along as runs_along
 from analysis.forest import forest
@@ -39,6 +39,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Ranking": report.scored and report.ranking(),
         "Summary": sections.summary(report.means, report.axes),
         "Curves": report.scored and report.curves(),
+        "Equal budgets": report.scored and report.budgets(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
         "Transfer times": report.transfer_times(),
@@ -111,6 +112,10 @@ class _Report:
             "moved over the links by then. Points whose mean nobody beats are marked in tables/summary.csv."
         )
         return section("curves", "Curves", *parts, paragraph(note, "note"))
+
+    def budgets(self) -> str:
+        """Return the section on who leads for which budget; "" where a single method was run."""
+        return budgets_section.budgets(tables.curves(self.runs, self.points, self.by), self.axes, self)
 
     def bytes_moved(self) -> str:
         directions = tables.direction_bytes(self.runs, self.points, self.by)

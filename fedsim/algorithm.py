@@ -128,6 +128,10 @@ class Algorithm(ABC):
         """Return the parameters that the server would have this client predict with."""
         return state["model"]
 
+    def common(self, state: State) -> Tree | None:
+        """Return the one model that stands for all clients, which pooled tests ask, or None where there is none."""
+        return state["model"]
+
     def personal(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
         """Return the parameters that the client's last job left it with, or the predictor where there was none."""
         own = memory.get("local")

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ import torch
 
 from fedsim import check, find, partitions
 from fedsim.algorithm import Algorithm, bind
+from fedsim.data.fanout import fewer_each, fewer_neighbours
 from fedsim.data.graph import Graph, Period, to_device
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_edges, fewer_features
@@ -26,7 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import crossing, metrics
+from fedsim.learn import asked, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -53,6 +54,7 @@ class Lesson:
     stream: Stream
     periods: list[list[Period]]
     overview: Overview | None = None
+    apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
 
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
         """Set off the observer and then the stream.
@@ -60,11 +62,11 @@ class Lesson:
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        _known_metrics(self.task, measure.metrics)
-        _has_across(self.task, world, measure.splits)
+        asked.check(measure.metrics, measure.splits, self.task, world.algorithm, self.apart)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
+            apart=self.apart,
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
@@ -86,7 +88,8 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     assert scenario.model is not None
     _settle(scenario.threads)
     device = choose_device(scenario.device)
-    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device)
+    pool = setaside.POOLED in scenario.measure.splits
+    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, pool)
     if not made.classes and scenario.task.name == "node_classification":
         told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", told)])
@@ -102,7 +105,7 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview)
+    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart)
 
 
 def versions() -> Mapping[str, str]:
@@ -123,37 +126,61 @@ def choose_device(name: str) -> str:
 
 
 class Prepared(NamedTuple):
-    """Every client's periods, the width of the features, the number of classes, and what a server may overlook."""
+    """What there is to learn from; features and classes, what a server overlooks, what is tested apart."""
 
     periods: list[list[Period]]
     features: int
     classes: int
     overview: Overview | None
+    apart: dict[str, list[Graph]]
 
 
 @lru_cache(maxsize=PREPARED)
-def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str) -> Prepared:
-    """Return what there is to learn from, of one description of the data; everything on the device but the overview."""
+def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, pool: bool = False) -> Prepared:
+    """Return what there is to learn from, of one description of the data; everything on the device but the overview.
+
+    `pool`: with the graph of all clients' test vertices.
+    """
     data = json.loads(data_key)
     rng = Streams(seed)
     graph = find.build("dataset", Part.model_validate(data["dataset"])).load(root, seed)
     partition = find.build("partition", Part.model_validate(data["partition"]))
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
-    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"])
+    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"], own_split["by"])
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
         owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))
         periods = stream.prepare_snapshots(snapshots, owned, split, rng)
+        if keep["fanout"]:
+            periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
         overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
-        return Prepared(_placed(periods, device), width, classes, overview)
+        apart = _there({setaside.HELD_OUT: stream.held_out(snapshots, overview.owners)}, device)
+        return Prepared(_placed(periods, device), width, classes, overview, apart)
     if "since" in graph:
         graph = flattened(graph)
-    graphs = cut(graph, partition.assign(graph, clients, rng("data.partition")))
+    own = partition.assign(graph, clients, rng("data.partition"))
+    graphs = cut(graph, own)
     graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
+    if keep["fanout"]:
+        graphs = [fewer_neighbours(one, keep["fanout"], _key(rng, client)) for client, one in enumerate(graphs)]
     periods = stream.prepare(graphs, split, rng)
-    return Prepared(_placed(periods, device), int(graph["x"].shape[1]), stream.heads(graphs), None)
+    asked_apart: dict[str, Sequence[Graph] | None] = {
+        setaside.HELD_OUT: stream.held_out([graph], [owners_of(own, len(graph["y"]))]),
+        setaside.POOLED: stream.pooled(graph, own, periods) if pool else None,
+    }
+    width = int(graph["x"].shape[1])
+    return Prepared(_placed(periods, device), width, stream.heads(graphs), None, _there(asked_apart, device))
+
+
+def _key(rng: Streams, client: int) -> int:
+    return int(rng(f"data.keep.fanout.{client}").integers(2**63))
+
+
+def _there(apart: Mapping[str, Sequence[Graph] | None], device: str) -> dict[str, list[Graph]]:
+    """Return those graphs that there are, on the device."""
+    return {split: [to_device(one, device) for one in graphs] for split, graphs in apart.items() if graphs is not None}
 
 
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
@@ -201,23 +228,6 @@ def _settle(threads: int) -> None:
 def _data_key(scenario: Scenario) -> str:
     assert scenario.data is not None
     return json.dumps(scenario.data.model_dump(mode="json"), sort_keys=True)
-
-
-def _known_metrics(task: Task, names: list[str]) -> None:
-    if unknown := [name for name in names if name not in task.metrics]:
-        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
-        raise ScenarioError([Problem("measure.metrics", told)])
-
-
-def _has_across(task: Task, world: World, splits: Sequence[str]) -> None:
-    if crossing.SPLIT in splits and (world.algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
-        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
-        raise ScenarioError([Problem("measure.splits", told)])
-    if splits[0] == crossing.SPLIT:
-        told = (
-            "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
-        )
-        raise ScenarioError([Problem("measure.splits", told)])
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

@@ -11,8 +11,11 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedsim.record import UNCOUNTED, Partition
+
+MAJORS = 2  # labels that a client is told by, where labels are skewed
 
 if TYPE_CHECKING:
     from fedsim.data.temporal import Overview
@@ -44,4 +47,20 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
         edges=len(source) // 2, cut=len(source) // 2 - int(within.sum()), largest=int(within.max(initial=0)),
         moved=int(((owner != before) & (owner >= 0) & (before >= 0)).sum()),
         scanned=UNCOUNTED if overview.scanned is None else overview.scanned[t],
+        unowned=int((overview.snapshots[t]["arrived"].numpy() & (owner < 0)).sum()),
+        majority=majority(owner, overview.snapshots[t]["y"].numpy()),
     )  # fmt: skip
+
+
+def majority(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
+    """Return the share that the two most frequent labels have of a client's labelled vertices, mean over clients.
+
+    `owner` and `labels` are (N,), below 0 for none; where no client owns a labelled vertex, it is -1.
+    """
+    known = (owner >= 0) & (labels >= 0)
+    if not known.any():
+        return float(UNCOUNTED)
+    counts = np.zeros((owner.max() + 1, labels.max() + 1), dtype=np.int64)
+    np.add.at(counts, (owner[known], labels[known]), 1)
+    counts = counts[counts.any(axis=1)]
+    return float((np.sort(counts)[:, -MAJORS:].sum(axis=1) / counts.sum(axis=1)).mean())

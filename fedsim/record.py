@@ -94,7 +94,9 @@ class Partition(Row):
     `owners` is how many clients own a vertex.  Edges are undirected and those of the snapshot: all, those `cut` between
     clients (or with an end that nobody owns), and those within the client with the most.  `moved` vertices had another
     owner one snapshot before.  `scanned` is how many entries of adjacency rows were read to divide it, each direction
-    of an edge by itself, or -1 where the partition does not count them.
+    of an edge by itself, or -1 where the partition does not count them.  `unowned` vertices are there and are nobody's.
+    `majority` is the share of a client's labelled vertices that its two most frequent labels have, mean over clients
+    that own such vertices; -1 where there are none.
     """
 
     time: float
@@ -106,6 +108,8 @@ class Partition(Row):
     largest: int
     moved: int
     scanned: int
+    unowned: int
+    majority: float
 
 
 @dataclass(frozen=True, slots=True)

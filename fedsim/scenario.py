@@ -108,6 +108,9 @@ class Split(Section):
     train: Fraction = 0.2
     val: Fraction = 0.4
     test: Fraction = 0.4
+    by: Literal["class", "client"] = Field(
+        default="class", description="The shares are of each class at a client, or of all that it holds."
+    )
     numpy_seed: int | None = Field(default=None, ge=0, description="Divide as numpy's legacy generator does.")
 
     @model_validator(mode="after")
@@ -116,6 +119,8 @@ class Split(Section):
             raise ValueError("train is 0: nothing could be learned; give it a share")
         if abs(self.train + self.val + self.test - 1) > 1e-9:
             raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
+        if self.by == "client" and self.numpy_seed is not None:
+            raise ValueError("numpy_seed divides class by class; leave it out, or 'by: client'")
         return self
 
 
@@ -125,6 +130,7 @@ class Keep(Section):
     features: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Entries; the others are zero.")
     edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
     labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Labels to train on.")
+    fanout: Count | None = Field(default=None, description="Neighbours of a vertex at its client, at most.")
 
 
 class Data(Section):
@@ -235,8 +241,11 @@ class Server(Section):
     cores: Count = 1
 
 
-Scored = Literal["train", "val", "test", "across"]
-SPLITS = "What is scored; 'across': links between clients, where links are predicted on snapshots."
+Scored = Literal["train", "val", "test", "held_out", "pooled", "across"]
+SPLITS = (
+    "What is scored; 'held_out': the vertices that no client owns; 'pooled': all clients' test vertices as one graph; "
+    "'across': links between clients, where links are predicted on snapshots."
+)
 
 
 class Measure(Section):

@@ -16,7 +16,7 @@ ROWS = [
     Arrival(0.0, 3, 0, 0),
     Score(2.0, 1, 3, 0, 1, "global", "test", "accuracy", 0.25, 8),
     Transfer(1.0, 2.5, 3, SERVER, "train", 2, 2**40, 0, "lost"),
-    Partition(0.0, 0, 4, 20, 30, 5, 9, 0, 2**40),
+    Partition(0.0, 0, 4, 20, 30, 5, 9, 0, 2**40, 6, 0.8),
 ]
 
 

@@ -39,6 +39,7 @@ PROTOCOLS: list[dict[str, Any]] = [
     {"name": "buffered", "rounds": 6, "clients": 3, "buffer": 1, "most_stale": 1},
     {"name": "one_shot", "retry": True, "enough": 0.8},
     {"name": "one_shot", "clients": 3, "wait": "5 s"},
+    {"name": "one_shot", "enough": 0.4, "late": "fold"},
     {"name": "replay", "transfers": "replay.csv"},
     {"name": "hierarchical", "rounds": 3, "edge_rounds": 2, "participation": 0.8},
     {"name": "hierarchical", "rounds": 4, "clients": 2, "wait": "4 s"},

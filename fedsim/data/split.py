@@ -1,4 +1,4 @@
-"""Which vertices train, validate and test: drawn client by client and class by class.
+"""Which vertices train, validate and test: drawn client by client, and class by class unless told otherwise.
 
 Counts are rounded down, so a class of fewer than 1/train vertices at a client has none to train on there.  Besides
 the library's own named streams there is the recipe of the federated continual graph learning benchmark
@@ -7,6 +7,7 @@ the library's own named streams there is the recipe of the federated continual g
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ class SplitOptions:
     """Shares of the vertices that train and that validate; the others test.
 
     `numpy_seed`: draw from NumPy's legacy stream of that seed, as the benchmark did, and not from the run's seed.
+    `by`: the shares are of each class at a client, or of all its labelled vertices, whatever their classes.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
     """
 
@@ -27,6 +29,7 @@ class SplitOptions:
     val: float = 0.4
     numpy_seed: int | None = None
     labels: float = 1.0
+    by: Literal["class", "client"] = "class"
 
 
 def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.random.RandomState) -> Graph:
@@ -35,9 +38,26 @@ def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.
     The rest tests; the vertices are shuffled first.  A label below zero means unlabelled: in no mask.
     """
     y = graph["y"].numpy()
-    masks = torch.zeros(3, len(y), dtype=torch.bool)
-    for label in range(classes_of([graph])):
-        members = np.flatnonzero(y == label)
+    return _divided(graph, [np.flatnonzero(y == label) for label in range(classes_of([graph]))], train, val, rng)
+
+
+def split_whole(graph: Graph, train: float, val: float, rng: np.random.Generator) -> Graph:
+    """Return the graph with masks: shares of all its n labelled vertices, shuffled, with the same rounding.
+
+    Of five vertices or more one trains at a share of 0.2, of whatever class; rare classes may be in one mask alone.
+    """
+    return _divided(graph, [np.flatnonzero(graph["y"].numpy() >= 0)], train, val, rng)
+
+
+def _divided(
+    graph: Graph,
+    groups: Sequence[np.ndarray],
+    train: float,
+    val: float,
+    rng: np.random.Generator | np.random.RandomState,
+) -> Graph:
+    masks = torch.zeros(3, len(graph["y"]), dtype=torch.bool)
+    for members in groups:
         rng.shuffle(members)
         first, second = floor_share(train, len(members)), floor_share(train + val, len(members))
         for mask, part in zip(masks, np.split(members, [first, second]), strict=True):
@@ -58,9 +78,8 @@ def split_all(
     if options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
-        done = [
-            split(graph, options.train, options.val, rng(f"data.split.{client}")) for client, graph in enumerate(graphs)
-        ]
+        divide = split if options.by == "class" else split_whole
+        done = [divide(graph, options.train, options.val, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
     return fewer_labels(done, options.labels, rng)
 
 

@@ -80,6 +80,24 @@ class Stream(ABC):
         """
         raise TypeError(f"{type(self).__name__} has snapshots, but no way to make periods of them")
 
+    def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> Sequence[Graph] | None:
+        """Return for each period the graph of the vertices that nobody owns, on which models are tested.
+
+        `snapshots` are of the whole graph, which is the only one where the stream takes no account of time; `owners`
+        (N,) tell who owns what in each.  None where the stream has no such test.
+        """
+        return None
+
+    def pooled(
+        self, graph: Graph, owned: Sequence[np.ndarray], periods: Sequence[Sequence[Period]]
+    ) -> Sequence[Graph] | None:
+        """Return for each period the graph of all clients' test vertices, the edges between clients among them.
+
+        `owned` are each client's vertices of the whole graph, in its own order.  None where the stream has no such
+        test.
+        """
+        return None
+
     @abstractmethod
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.

@@ -13,7 +13,7 @@ are scored in one computation: with one set of parameters where all clients shar
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import crossing, layout, tree
+from fedsim.learn import crossing, layout, setaside, tree
 from fedsim.learn.metrics import LINKS
 from fedsim.learn.task import Task
 from fedsim.record import SERVER, Recorder, Score
@@ -63,12 +63,17 @@ class Evaluator:
         models: Sequence[str],
         splits: Sequence[str],
         every: Updates | float,
+        apart: Mapping[str, Sequence[Graph]] | None = None,
     ) -> None:
-        """Watch this world; `every` is a number of updates or of simulated seconds."""
+        """Watch this world; `every` is a number of updates or of simulated seconds.
+
+        `apart` are each period's graphs of those splits that ask a graph of their own (see `setaside`).
+        """
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._every = metrics, models, every
-        self._splits = [split for split in splits if split != crossing.SPLIT]
+        self._splits = [split for split in splits if split not in (crossing.SPLIT, *setaside.SPLITS)]
         self._across = crossing.SPLIT in splits
+        self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = type(world.algorithm).sees is not Algorithm.sees
@@ -149,7 +154,23 @@ class Evaluator:
                     headline = float(np.average(values, weights=columns["weight"]))
         if self._across:
             self._score_across(model, output, plan)
+        for split, graphs in self._apart.items():
+            one_for_all = (model, split) == ("global", setaside.POOLED)
+            self._score_apart(
+                model, setaside.common(self._world, params) if one_for_all else params, plan, split, graphs
+            )
         return headline
+
+    def _score_apart(
+        self, model: str, params: dict[int, tree.Tree], plan: Plan, split: str, graphs: Sequence[Graph]
+    ) -> None:
+        """Score each client's model on a graph that is the same for all, in each of its periods."""
+        clients, periods = plan.pairs["client"], plan.pairs["period"]
+        values, weights = setaside.scores(self._task, params, clients, periods, graphs, self._metrics)
+        there = weights > 0
+        columns = {name: column[there] for name, column in plan.pairs.items()} | {"weight": weights[there]}
+        for metric, value in values.items():
+            self._write(columns, model=model, split=split, metric=metric, value=value[there])
 
     def _score_across(self, model: str, output: Tensor, plan: Plan) -> None:
         """Score pairs between clients in the newest of these periods: rows of the server, not of a client."""

@@ -5,12 +5,18 @@ not.  It is over when `enough` of them have replied, when all have replied or ar
 still at work are late.  Where the algorithm has several steps, each is gone through in order with those who replied to
 the one before, by the same rules.  A client that never comes online holds it up for ever, unless `enough` or `wait`
 says otherwise.
+
+Late replies are dropped, or folded as they come: each, with those that arrive while the server folds, is one more
+update, until all who were asked have replied or are lost; nobody else is asked any more.  Such a reply weighs as one
+of all those folded so far: m late ones after n others have the weight m / (n + m), so that a straggler does not count
+as much as all who came in time together.  They are folded in the last step only: to those before it is too late once
+the next has begun without them.
 """
 
 import math
 from collections.abc import Collection, Generator
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 import simpy
@@ -22,6 +28,39 @@ from fedsim.units import Fraction, Seconds
 from fedsim.world import World
 
 
+@dataclass
+class _Asked:
+    """The asks of one step that are under way, by client, and those that have ended since somebody looked."""
+
+    world: World
+    step: str
+    under_way: dict[int, Ask] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ended = simpy.Store(self.world.env)
+        self.one = self._ended.get()  # the next that ends
+
+    def ask(self, client: int) -> None:
+        """Ask a client."""
+        self.under_way[client] = ask = self.world.server.ask(client, self.step)
+        ask.callbacks.append(self._put)
+
+    def take(self) -> Ask:
+        """Return the one that has ended."""
+        ask, self.one = cast("Ask", self.one.value), self._ended.get()
+        del self.under_way[ask.client]
+        return ask
+
+    def close(self) -> None:
+        """Wait for none of them any longer."""
+        for ask in self.under_way.values():
+            self.world.server.close(ask)
+        self.under_way = {}
+
+    def _put(self, ask: simpy.Event) -> None:
+        self._ended.put(ask)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OneShot(Cohorts):
     """All clients are wanted unless `participation` or `clients` says otherwise."""
@@ -29,6 +68,7 @@ class OneShot(Cohorts):
     enough: Fraction = 1.0  # the share of those wanted whose replies suffice
     wait: Seconds | None = None  # the longest that a step may take
     retry: bool = False  # ask again who was lost
+    late: Literal["drop", "fold"] = "drop"  # what becomes of replies that come when nobody waits for them
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""
@@ -49,49 +89,64 @@ class OneShot(Cohorts):
         return among if self.all_wanted else super().cohort_of(among)
 
     def share(self, world: World) -> float:
-        """Return the share of those wanted who have had their turn, or of the time."""
-        through = np.count_nonzero((world.clients.turns > 0) & ~world.clients.busy) / self.cohort_size(world)
-        return min(1.0, max(through, world.env.now / self.wait if self.wait else 0.0))
+        """Return the share of those wanted who have had their turn, or of the time; late ones that count are asked."""
+        asked = world.clients.turns > 0
+        through = np.count_nonzero(asked & ~world.clients.busy)
+        if self.late == "fold":
+            nobody_more = world.server.version > 0 or (self.wait is not None and world.env.now >= self.wait)
+            return through / (np.count_nonzero(asked) or 1 if nobody_more else self.cohort_size(world))
+        spent = world.env.now / self.wait if self.wait else 0.0
+        return min(1.0, max(through / self.cohort_size(world), spent))
 
     def run(self, world: World) -> Steps:
         """Ask everybody wanted, step by step."""
         everybody, rng = np.arange(len(world.clients)), world.rng("participation")
         cohort = world.sampler.choose(everybody, self.cohort_size(world), world.clients, rng).tolist()
         world.server.rounds += 1
-        for step in exchanges(world):
-            replies = yield from self._collect(world, cohort, step)
+        last, steps = [*world.algorithm.steps(world.server.state)][-1], exchanges(world)
+        step = next(steps, None)
+        while step is not None and cohort:
+            asked = _Asked(world, step)
+            replies = yield from self._collect(asked, cohort)
+            if self.late == "drop" or step != last:
+                asked.close()
             yield from world.server.update(replies, step)
-            cohort = sorted(reply.client for reply in replies)
-            if not cohort:
-                break
+            cohort, step = sorted(reply.client for reply in replies), next(steps, None)
+            if step is None:
+                yield from self._fold_late(asked, len(replies))
+            asked.close()
 
-    def _collect(self, world: World, cohort: Collection[int], step: str) -> Generator[simpy.Event, Any, list[Reply]]:
+    def _collect(self, asked: _Asked, cohort: Collection[int]) -> Generator[simpy.Event, Any, list[Reply]]:
         """Return the replies of those of the cohort that count, in order of arrival."""
-        env, server, ended = world.env, world.server, simpy.Store(world.env)
+        world, env = asked.world, asked.world.env
         unasked = np.zeros(len(world.clients), dtype=bool)
         unasked[list(cohort)] = True
         missing = len(cohort)
         want = min(missing, max(1, math.ceil(self.enough * missing - 1e-9)))
-        under_way: dict[int, Ask] = {}
         replies: list[Reply] = []
-
-        def end(ask: simpy.Event) -> None:
-            ended.put(ask)
-
-        up, one = env.timeout(self.wait) if self.wait else env.event(), ended.get()
-        while len(replies) < want and (missing or under_way) and not up.processed:
+        up = env.timeout(self.wait) if self.wait else env.event()
+        while len(replies) < want and (missing or asked.under_way) and not up.processed:
             for client in world.available(unasked) if missing else ():
                 unasked[client], missing = False, missing - 1
-                under_way[client] = ask = server.ask(client, step)
-                ask.callbacks.append(end)
-            yield env.any_of([one, world.clients.stirred, up])
-            while one.triggered and len(replies) < want and not up.processed:
-                ask, one = cast("Ask", one.value), ended.get()
-                del under_way[ask.client]
+                asked.ask(client)
+            yield env.any_of([asked.one, world.clients.stirred, up])
+            while asked.one.triggered and len(replies) < want and not up.processed:
+                ask = asked.take()
                 if ask.value is not None:
                     replies.append(ask.value)
                 elif self.retry:
                     unasked[ask.client], missing = True, missing + 1
-        for ask in under_way.values():
-            server.close(ask)
         return replies
+
+    def _fold_late(self, asked: _Asked, folded: int) -> Steps:
+        """Fold what still comes after so many replies, until no ask is under way; who is lost at the end is noted."""
+        while asked.under_way:
+            yield asked.one
+            came: list[Reply] = []
+            while asked.one.triggered:
+                reply = asked.take().value
+                came += [reply] if reply is not None else []
+            folded += len(came)
+            if came or not asked.under_way:
+                weight = len(came) / max(1, folded)
+                yield from asked.world.server.update([replace(reply, weight=weight) for reply in came], asked.step)

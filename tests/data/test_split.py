@@ -12,7 +12,7 @@ from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.graph import Graph, graph_of
 from fedsim.data.partition import cut
 from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain
-from fedsim.data.split import SplitOptions, classes_of, floor_share, official, split, split_all
+from fedsim.data.split import SplitOptions, classes_of, floor_share, official, split, split_all, split_whole
 
 percent = st.integers(0, 100)
 
@@ -41,6 +41,26 @@ def test_floors_are_the_benchmarks_at_its_own_shares(train: float, n: int) -> No
 def test_a_sum_of_shares_just_below_a_whole_number_counts_as_it() -> None:
     assert 0.7 + 0.1 < 0.8
     assert floor_share(0.7 + 0.1, 10) == 8
+
+
+@given(graph=graphs, seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=30)
+def test_a_client_can_be_divided_whatever_its_classes(graph: Graph, seed: int) -> None:
+    graph["y"][:2] = -1
+    (done,) = split_all([graph], SplitOptions(0.2, 0.4, by="client"), names_to_streams(seed))
+    n = int((graph["y"] >= 0).sum())
+    counts = [int(done[name].sum()) for name in ("train", "val", "test")]
+    assert counts == [n * 2 // 10, n * 6 // 10 - n * 2 // 10, n - n * 6 // 10]
+    assert not (done["train"] | done["val"] | done["test"])[:2].any()
+    assert (done["train"].int() + done["val"].int() + done["test"].int()).max() <= 1
+
+
+def test_a_rare_class_can_train_only_where_classes_do_not_matter() -> None:
+    graph = graph_of(torch.ones(10, 1), torch.zeros(2, 0), torch.arange(10) % 5)
+    assert split(graph, 0.2, 0.4, np.random.default_rng(0))["train"].sum() == 0
+    drawn_ones = [split_whole(graph, 0.2, 0.4, np.random.default_rng(seed))["train"] for seed in range(20)]
+    assert all(train.sum() == 2 for train in drawn_ones)
+    assert torch.stack(drawn_ones).any(0).all()
 
 
 def test_unlabelled_vertices_are_in_no_mask() -> None:

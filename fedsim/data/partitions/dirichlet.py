@@ -1,7 +1,11 @@
 """Label skew: each class is dealt to the clients in shares drawn from a symmetric Dirichlet distribution.
 
-After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  Edges play no part, so
-most of them are cut; the skew of structure that communities bring is not modelled.
+After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  Two ways to come by clients
+that all hold something: what is missing is taken from the largest, or, with `tries`, everything is drawn anew until
+nobody lacks any, as in the published partition of federated graph learning with label skew (FedTAD, IJCAI 2024; GHOST,
+ICML 2025), where with `capped` whoever holds N / K vertices gets none of further classes.  Where a class's shares all
+go to clients that are full, the draw counts as one that failed.
+Edges play no part, so most of them are cut; the skew of structure that communities bring is not modelled.
 """
 
 from dataclasses import dataclass
@@ -10,6 +14,7 @@ import numpy as np
 
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped, require, top_up
+from fedsim.errors import Problem, ScenarioError
 from fedsim.units import Count
 
 
@@ -18,17 +23,23 @@ class Dirichlet(Partition):
     """A small `alpha` gives clients of few classes, a large one the same mix everywhere."""
 
     alpha: float = 0.5
-    least: Count = 10  # vertices of every client; what is missing is taken from the largest
+    least: Count = 10  # vertices of every client
+    capped: bool = False  # no further class goes to a client that holds N / K vertices or more
+    tries: Count | None = None  # draws until all have `least`; none: one, and what is missing comes from the largest
 
     def __post_init__(self) -> None:
-        """Refuse a concentration that has no meaning."""
+        """Refuse options that have no meaning."""
         if not 0 < self.alpha < float("inf"):
             raise ValueError("alpha must be a finite number above 0")
+        if self.capped and self.tries is None:
+            raise ValueError("capped: a client may end up with nothing, so it needs tries (the published code: 10000)")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices, ascending.  Raises ScenarioError where not all can have `least`."""
         labels = graph["y"].numpy()
         require(len(labels), clients, self.least)
+        if self.tries is not None:
+            return self._redrawn(labels, clients, self.tries, rng)
         owner = np.empty(len(labels), dtype=np.int64)
         for label in np.unique(labels):
             members = rng.permutation(np.flatnonzero(labels == label))
@@ -36,3 +47,36 @@ class Dirichlet(Partition):
             ends = np.round(np.cumsum(shares) * len(members)).astype(np.int64)
             owner[members] = np.minimum(np.searchsorted(ends, np.arange(len(members)), side="right"), clients - 1)
         return grouped(top_up(owner, clients, self.least, rng), clients)
+
+    def _redrawn(self, labels: np.ndarray, clients: int, tries: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Draw how many of each class go to whom until all have enough; only then, which."""
+        classes, sizes = np.unique(labels, return_counts=True)
+        for _ in range(tries):
+            counts = self._counts(sizes, clients, rng)
+            if counts is not None and counts.sum(0).min() >= self.least:
+                break
+        else:
+            told = (
+                f"in {tries} tries no draw of alpha {self.alpha:g} gave each of {clients} clients {self.least} of "
+                f"{len(labels)} vertices in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
+                "tries and capped, and what is missing is taken from the largest"
+            )
+            raise ScenarioError([Problem("data.partition.tries", told)])
+        owner = np.empty(len(labels), dtype=np.int64)
+        for label, own in zip(classes, counts, strict=True):
+            owner[rng.permutation(np.flatnonzero(labels == label))] = np.repeat(np.arange(clients), own)
+        return grouped(owner, clients)
+
+    def _counts(self, sizes: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Return how many (C, K) of each class go to each client, or None where nobody who may take any has a share."""
+        counts = np.zeros((len(sizes), clients), dtype=np.int64)
+        for place, size in enumerate(sizes):
+            shares = rng.dirichlet(np.full(clients, self.alpha))
+            if self.capped:
+                shares = shares * (counts.sum(0) < sizes.sum() / clients)
+            if not shares.sum() > 0:
+                return None
+            ends = np.cumsum(shares)
+            ends = np.floor(ends / ends[-1] * size).astype(np.int64)  # by its own end: who has no share gets no rest
+            counts[place] = np.diff(ends, prepend=0)
+        return counts

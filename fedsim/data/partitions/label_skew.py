@@ -1,10 +1,11 @@
 """Label skew by major labels: each client in turn takes most of its vertices from a few labels.
 
 The rule of FedDGL (Xie et al., ACML 2024): `majors` labels drawn for each client, a share of its vertices from these,
-the rest from the others.  Clients are disjoint and have N // K vertices each, so up to K - 1 vertices go to nobody;
-where a label runs out, what is missing is taken from whatever is left, and the share reached is logged.
-The clients that share training vertices, as the published code has them, and the vertices set aside for a global test
-are not modelled.
+the rest from the others.  A share `held` of the vertices, drawn first, is set aside for a global test
+(`measure.splits: [held_out]`); of the M that remain each client has M // K, so up to K - 1 more go to nobody.
+Where a label runs out, what is missing is taken from whatever is left, and the share reached is logged.
+Clients are disjoint: those of the published code share vertices, which one client may train on while another tests on
+them; that is not modelled, for a vertex has one owner everywhere here.
 """
 
 import logging
@@ -33,12 +34,22 @@ class LabelSkew(Anew):
     share: Fraction = 0.8  # of a client's vertices, from its major labels
     by: Literal["class", "edge"] = "class"
     linked: bool = False  # leave out vertices without an edge to another of the same client
+    held: Fraction = 0.0  # set aside, of all vertices; the published code takes 0.3
+
+    def __post_init__(self) -> None:
+        """Refuse to set everything aside, or vertices that have been trained on before."""
+        if self.held == 1:
+            raise ValueError("held is 1: no vertex would be left to the clients; take less, such as 0.3")
+        if self.held and self.each_snapshot:
+            raise ValueError("held: what is set aside must stay so, which each_snapshot would draw anew; leave one out")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices, ascending.  Raises UserError where there are too few labels."""
-        vertices = len(graph["y"])
-        require(vertices, clients)
         label = self._labels(graph)
+        pool = np.arange(len(label))
+        if self.held:
+            pool = np.sort(rng.permutation(pool)[round(self.held * len(pool)) :])
+        require(len(pool), clients)
         count = 2 if self.by == "edge" else int(label.max(initial=-1)) + 1
         if count <= self.majors:
             raise UserError(
@@ -46,8 +57,8 @@ class LabelSkew(Anew):
                 "there must be at least one other label for the rest of a client's vertices "
                 "(a graph without classes takes by: edge and majors: 1)"
             )
-        left = [rng.permutation(np.flatnonzero(label == one)) for one in range(count)]
-        quota, own = vertices // clients, []
+        left = [rng.permutation(pool[label[pool] == one]) for one in range(count)]
+        quota, own = len(pool) // clients, []
         for client in range(clients):
             major = rng.choice(count, self.majors, replace=False)
             mine = _take(left, major, quota, round(self.share * quota), rng)

@@ -12,13 +12,10 @@ differs, see `openfgl_louvain`.
 from dataclasses import dataclass
 from typing import Literal
 
-import community
-import networkx as nx
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from fedsim.data.anew import Anew
+from fedsim.data.communities import communities, pieces
 from fedsim.data.graph import Graph
 from fedsim.data.partition import grouped, require, top_up
 
@@ -39,27 +36,13 @@ class Louvain(Anew):
         """Return each client's vertices, ascending."""
         vertices = len(graph["y"])
         require(vertices, clients)
-        web: nx.Graph[int] = nx.Graph()
-        web.add_nodes_from(range(vertices))
-        web.add_edges_from(graph["edges"].T.tolist())
-        found = community.best_partition(web, resolution=self.resolution, random_state=int(rng.integers(2**31)))
-        member = np.fromiter((found[vertex] for vertex in range(vertices)), dtype=np.int64, count=vertices)
+        member = communities(graph, self.resolution, rng)
         if self.deal == "round_robin":
             rank = np.argsort(np.argsort(-np.bincount(member), kind="stable"))
             return grouped(top_up(rank[member] % clients, clients, 1, rng), clients)
         owner, load = np.empty(vertices, dtype=np.int64), np.zeros(clients, dtype=np.int64)
-        for piece in self._pieces(graph, member, vertices // clients):
+        for piece in pieces(graph, member, vertices // clients):
             least = int(load.argmin())
             owner[piece] = least
             load[least] += len(piece)
         return grouped(owner, clients)
-
-    def _pieces(self, graph: Graph, member: np.ndarray, share: int) -> list[np.ndarray]:
-        source, target = graph["edges"].numpy()
-        within = member[source] == member[target]
-        shape = (len(member), len(member))
-        inner = coo_array((np.ones(within.sum(), dtype=np.int8), (source[within], target[within])), shape=shape).tocsr()
-        near = reverse_cuthill_mckee(inner, symmetric_mode=True).astype(np.int64)
-        whole = np.split(near[np.argsort(member[near], kind="stable")], np.cumsum(np.bincount(member))[:-1])
-        pieces = [group[at : at + share] for group in whole for at in range(0, len(group), share)]
-        return sorted(pieces, key=lambda piece: (-len(piece), int(piece.min())))

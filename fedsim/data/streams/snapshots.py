@@ -18,6 +18,7 @@ from torch import Tensor
 from fedsim.data import pairs
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, with_masks
+from fedsim.data.held_out import held_out
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_labels
 from fedsim.data.split import SplitOptions, split_all
@@ -36,7 +37,8 @@ class Snapshots(Clocked):
 
     Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
     beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
-    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "links" is for link
+    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them
+    too, and scores those that never train on the later snapshots; "links" is for link
     prediction: the pairs asked of a period are edges of the next snapshot (validation) and the one after (test) among
     the client's vertices of the period, and as many that are none.
     """
@@ -44,7 +46,9 @@ class Snapshots(Clocked):
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
     step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
     window: Count = field(default=1, kw_only=True)  # a snapshot has the edges of that many windows, its own the last
-    scored: Literal["ahead", "split", "links"] = field(default="ahead", kw_only=True)  # on which snapshots
+    scored: Literal["ahead", "ahead_split", "split", "links"] = field(
+        default="ahead", kw_only=True
+    )  # on which snapshots
 
     def __post_init__(self) -> None:
         """Hold that exactly one option says how long a window is."""
@@ -84,14 +88,20 @@ class Snapshots(Clocked):
             return [_asking(client, own, rng) for client, own in enumerate(clients)]
         return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
 
+    def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
+        """Return what nobody ever owns in the snapshots that the periods are tested on; None where links are asked."""
+        if self.scored == "links":
+            return None
+        return held_out(snapshots, owners)[0 if self.scored == "split" else AHEAD :]
+
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
         """Return who (N,) trains, validates and tests wherever it is there."""
-        if self.scored == "split":
+        if self.scored in ("split", "ahead_split"):
             (done,) = split_all([whole], split, rng)
             return [done["train"], done["val"], done["test"]]
-        known, none = whole["y"] >= 0, torch.zeros(len(whole["y"]), dtype=torch.bool)
-        (kept,) = fewer_labels([with_masks(whole, known, known, none)], split.labels, rng)
-        return [kept["train"], kept["val"], none]  # `val` lends its place to all labels, for what lies ahead
+        known = whole["y"] >= 0
+        (kept,) = fewer_labels([with_masks(whole, known, known, known)], split.labels, rng)
+        return [kept["train"], kept["val"], kept["test"]]
 
 
 def _cuts(
@@ -122,7 +132,7 @@ def _training(t: int, own: Sequence[Graph]) -> Period:
         with_masks(now, now["train"], none[0], none[0]),
         (
             with_masks(following, none[1], following["val"], none[1]),
-            with_masks(later, none[2], none[2], later["val"]),
+            with_masks(later, none[2], none[2], later["test"]),
         ),
     )
 

@@ -1,0 +1,89 @@
+"""Which method has the best score for a budget of bytes or of simulated seconds, and where another takes over.
+
+A method is an algorithm with its values of those axes that somebody chooses (protocol, algorithm, training, model,
+codec); all other axes are conditions, in each of which the methods are compared. A method's score at a budget is that
+of the model in force when so much has been spent, mean over its runs; before the first score of every run of a method
+it has none. The score is not the best one reached so far, which nobody could pick without looking at the test.
+
+Not modelled: whether a lead is more than chance; the ranking tells the spread.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from analysis.axes import short
+from analysis.frontier import on_grid
+
+CHOSEN = ("protocol", "algorithm", "training", "model", "network.codec")
+COLUMNS = ["cost", "from", "to", "method", "score", "n", "next", "next_score"]
+
+
+def is_chosen(axis: str) -> bool:
+    """Return whether an axis is the user's choice, and not the world's."""
+    return any(axis == part or axis.startswith(f"{part}.") for part in CHOSEN)
+
+
+def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
+    """Return one row a condition and stretch of budgets with one leader: the axes that are conditions, then COLUMNS.
+
+    `curves` are those of tables.curves. `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
+    last stretch has no end: inf). `score` (fraction) is the leader's when it takes the lead, n its runs, `next` the
+    best of the others at that budget ("" where no other has a score yet) and `next_score` its score. Of equals the
+    one that leads stays. Conditions with one method only are left out.
+    """
+    conditions = [axis for axis in axes if not is_chosen(axis)]
+    marked = curves.assign(method=_methods(curves, [axis for axis in axes if is_chosen(axis)]))
+    groups = marked.groupby(conditions, sort=False, dropna=False) if conditions else [((), marked)]
+    rows = []
+    for key, group in groups:
+        if group["method"].nunique() > 1:
+            place = dict(zip(conditions, key, strict=True))
+            rows += [{**place, "cost": cost, **row} for row in _stretches(_scores(group, cost))]
+    return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
+
+
+def _methods(curves: pd.DataFrame, chosen: list[str]) -> pd.Series:
+    """Return each row's method as a text: the algorithm, and what differs beside it."""
+    told = curves["algorithm"].astype(str)
+    for axis in chosen:
+        if axis != "algorithm" and curves[axis].nunique() > 1:
+            names = curves[axis].astype(str)
+            told = told + ", " + (names if axis in CHOSEN else short(axis) + " " + names)
+    return told
+
+
+def _scores(group: pd.DataFrame, cost: str) -> pd.DataFrame:
+    """Return the mean score (B, M) of each method at each budget at which any run's score changes, NaN before it has
+    one, with the number of runs under attrs."""
+    budgets = np.unique(group[cost].to_numpy(float))
+    columns, counts = {}, {}
+    for method, runs in group.groupby("method", sort=False):
+        held = [on_grid(run.sort_values(cost, kind="stable"), cost, budgets) for _, run in runs.groupby("point")]
+        columns[str(method)] = np.mean([one.to_numpy(float) for one in held], axis=0)
+        counts[str(method)] = len(held)
+    frame = pd.DataFrame(columns, index=budgets)
+    frame.attrs["runs"] = counts
+    return frame
+
+
+def _stretches(scores: pd.DataFrame) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    leader = None
+    for budget, at in scores.iterrows():
+        known = at.dropna()
+        if known.empty or (leader is not None and known.get(leader, -math.inf) >= known.max()):
+            continue
+        if rows:
+            rows[-1]["to"] = budget
+        leader = str(known.idxmax())
+        others = known.drop(leader)
+        after = str(others.idxmax()) if len(others) else ""
+        rows.append(
+            {
+                "from": budget, "to": math.inf, "method": leader, "score": float(known[leader]),
+                "n": scores.attrs["runs"][leader], "next": after, "next_score": others[after] if after else math.nan,
+            }
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,95 @@
+"""The report's section on equal budgets: a bar of leaders a condition, for seconds and for bytes, and the table."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.axes import number, ordered, short
+from analysis.budgets import COLUMNS, leads
+from analysis.charts import COSTS
+from analysis.page import Cell, paragraph, section, table, text
+from analysis.panels import PALETTE, finished
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
+from analysis.robustness_section import Files
+from analysis.verdict import condition_of
+
+MOST = 40  # conditions that are drawn
+UNITS = {"time": SECONDS, "moved": BYTES}
+NOTE = (
+    "Which method has the best mean score once so much has been spent: that of the model in force by then, not the "
+    "best so far. A row is a stretch of budgets under one leader; where the next row of the same condition begins, "
+    "another takes over. A lead may be chance: the ranking tells the spread. All of it: tables/budgets.csv."
+)
+
+
+def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
+    """Return the section, having written its figures and table; "" where nowhere two methods can be compared."""
+    found = {cost: leads(curves, axes, cost) for cost in COSTS}
+    if found["time"].empty:
+        return ""
+    frame = pd.concat(found.values(), ignore_index=True)
+    files.save("budgets", frame)
+    methods = list(dict.fromkeys(frame["method"]))
+    parts = [files.drawn(f"leaders_{cost}", leaders(rows, methods)) for cost, rows in found.items()]
+    return section("budgets", "Equal budgets", *parts, _table(frame), paragraph(NOTE, "note"))
+
+
+def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
+    """Chart which method leads over budgets (see budgets.leads, one cost): one bar a condition."""
+    cost = frame["cost"].iloc[0]
+    name, units = COSTS[cost]
+    conditions = list(dict.fromkeys(_conditions(frame)))
+    rows = frame.assign(condition=_conditions(frame))
+    rows = rows[rows["condition"].isin(_by_value(conditions)[:MOST])]
+    first, last = rows["from"].min(), rows["from"].max()
+    scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
+    end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
+    rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
+    wide = first > 0 and last / first > 30
+    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear", zero=False))
+    tint = alt.Color(
+        "method:N",
+        scale=alt.Scale(domain=methods, range=[PALETTE[i % len(PALETTE)] for i in range(len(methods))]),
+        legend=alt.Legend(title=None, columns=2, labelLimit=500),
+    )
+    down = alt.Y("condition:N", title=None, sort=_by_value(conditions))
+    bars = alt.Chart(alt.NamedData(name="rows")).mark_bar(height={"band": 0.75}, stroke="white")
+    chart = bars.encode(x=across, x2="ends:Q", y=down, color=tint)
+    chart = chart.properties(width=520, height=max(50, 24 * rows["condition"].nunique()))
+    note = "From the first score of any method on; the last stretch has no end"
+    if len(conditions) > MOST:
+        note += f"; the first {MOST} of {len(conditions)} conditions"
+    return finished(chart, rows, f"Best score for a budget of {name}", note)
+
+
+def _conditions(frame: pd.DataFrame) -> list[str]:
+    axes = [axis for axis in frame.columns if axis not in (*COLUMNS, "condition") and frame[axis].nunique() > 1]
+    return [condition_of({axis: str(row[axis]) for axis in axes}) or "all runs" for _, row in frame.iterrows()]
+
+
+def _by_value(conditions: list[str]) -> list[str]:
+    """Return conditions of one axis by its value, others as they come."""
+    values = {condition.split(" ", 1)[-1]: condition for condition in conditions}
+    if len(values) == len(conditions) and all(number(value) is not None for value in values):
+        return [values[value] for value in ordered(values)]
+    return conditions
+
+
+def _table(frame: pd.DataFrame) -> str:
+    axes = [axis for axis in frame.columns if axis not in COLUMNS]
+    rows = []
+    for _, row in frame.iterrows():
+        units = UNITS[row["cost"]]
+        end = text("on") if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
+        rows.append(
+            [
+                *(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes),
+                text(COSTS[row["cost"]][0]), Cell(show(row["from"], units), row["from"]), end, text(row["method"]),
+                Cell(show(row["score"], PERCENT), row["score"]), text(row["next"] or MISSING),
+                Cell(show(row["next_score"], PERCENT), "" if np.isnan(row["next_score"]) else row["next_score"]),
+            ]
+        )  # fmt: skip
+    heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]
+    return table(heads, rows)

@@ -1,0 +1,50 @@
+"""A static graph that arrives in snapshots: any other data set, its vertices in an order that is drawn.
+
+Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
+joins after the first snapshot, evenly, with its features and label; an edge is there as soon as both ends are, and
+stays.
+It does not model citations' own dates, which the files of Cora and PubMed do not tell, nor edges that come late or go.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedsim import find, seeds
+from fedsim.data.graph import Graph
+from fedsim.data.temporal import DynamicDataset, evolving
+from fedsim.errors import Problem, ScenarioError
+from fedsim.scenario import Part
+from fedsim.units import Count, Fraction
+
+
+@dataclass(frozen=True)
+class Arriving(DynamicDataset):
+    """Such as `{name: arriving, of: cora}`, or `of: {name: synthetic, vertices: 500}`."""
+
+    of: Part  # the data set whose graph arrives
+    snapshots: Count = 10
+    growth: Fraction = 0.9  # share of the vertices that join after the first snapshot
+
+    def load(self, root: Path, seed: int) -> Graph:
+        """Return the graph of that seed.  Raises ScenarioError where it changes already."""
+        graph: Graph = find.build("dataset", self.of, "data.dataset.of").load(root, seed)
+        if "since" in graph:
+            told = f"{self.of.name!r} changes by itself; name it as the data set, or one here that does not (cora)"
+            raise ScenarioError([Problem("data.dataset.of", told)])
+        vertices = len(graph["y"])
+        born = self._born(vertices, seeds.generator(seed, "data.arriving"))
+        low, high = graph["edges"].numpy()
+        since = np.maximum(born[low], born[high])
+        never = np.full(len(since), np.inf)
+        span = (0.0, float(self.snapshots))
+        whole = evolving(np.stack([low, high]), since, never, vertices, y=graph["y"].numpy(), span=span, born=born)
+        return Graph(**{**whole, "x": graph["x"]})
+
+    def _born(self, vertices: int, rng: np.random.Generator) -> np.ndarray:
+        """Return the second (N,) from which each vertex is there."""
+        late = round(vertices * self.growth) if self.snapshots > 1 else 0
+        first = np.zeros(vertices - late)
+        then = 1.0 + np.arange(late) * (self.snapshots - 1) // max(1, late)
+        return rng.permutation(np.concatenate([first, then]))

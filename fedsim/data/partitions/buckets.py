@@ -1,0 +1,70 @@
+"""Buckets of communities, one of which no client owns: the community split of FedDGL (Xie et al., ACML 2024).
+
+Louvain communities are dealt to K + 1 buckets of about s = N / (K + 1) vertices.  Those of more than s - slack vertices
+are cut into pieces of that size; the pieces go to the buckets in turn, the largest first, past a bucket that would have
+more than s + slack.  The first bucket is set aside for a global test (`measure.splits: [held_out]`), the others are the
+clients'.  The rule is silent on a piece that fits nowhere: here the emptiest bucket is filled up to s with it, and
+the rest goes on.  On a graph that changes this is done once, on the union of all snapshots, for a test set that was
+drawn anew would hold vertices that have been trained on.
+It does not model buckets that are equally hard: one community may make the whole test.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.data.communities import communities, pieces
+from fedsim.data.graph import Graph
+from fedsim.data.partition import Partition, require
+from fedsim.errors import UserError
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Buckets(Partition):
+    """Clients of whole communities where they fit, and vertices that nobody owns."""
+
+    slack: int = 20  # vertices that a bucket may deviate from its share by
+    resolution: float = 1.0  # of Louvain; above 1: more and smaller communities
+
+    def __post_init__(self) -> None:
+        """Refuse options that have no meaning."""
+        if not self.resolution > 0 or self.slack < 0:
+            raise ValueError("resolution must be more than 0 and slack 0 or more")
+
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return each client's vertices, ascending.  Raises UserError where a share is no more than the slack."""
+        vertices, count = len(graph["y"]), clients + 1
+        require(vertices, count)
+        share = vertices / count
+        if share < self.slack + 1:
+            raise UserError(
+                f"data.partition.slack: {clients} clients and a test set have {share:.4g} vertices each, which must be "
+                f"more than the slack ({self.slack}); take fewer clients or a smaller slack"
+            )
+        parts = pieces(graph, communities(graph, self.resolution, rng), math.floor(share - self.slack))
+        found = dealt(parts, count, math.ceil(share), math.floor(share + self.slack))
+        return [np.sort(np.concatenate(bucket)) for bucket in found[1:]]
+
+
+def dealt(parts: list[Ints], count: int, share: int, most: int) -> list[list[Ints]]:
+    """Return `count` buckets of these pieces, dealt in turn; none has more than `most` vertices.
+
+    `share` is how far a bucket is filled by what fits nowhere: the mean of all buckets, rounded up.
+    """
+    found: list[list[Ints]] = [[] for _ in range(count)]
+    load, turn = np.zeros(count, dtype=np.int64), 0
+    for part in parts:
+        rest = part
+        while len(rest):
+            in_turn = (turn + np.arange(count)) % count
+            fits = in_turn[load[in_turn] + len(rest) <= most]
+            to = int(fits[0] if len(fits) else load.argmin())
+            taken = len(rest) if len(fits) else share - int(load[to])
+            found[to].append(rest[:taken])
+            load[to] += taken
+            rest, turn = rest[taken:], to + 1
+    return found

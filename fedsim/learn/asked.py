@@ -1,0 +1,59 @@
+"""Whether what a scenario has measured can be told: metrics of the task, and splits that there are."""
+
+from collections.abc import Mapping, Sequence
+
+from fedsim.algorithm import Algorithm
+from fedsim.data.graph import Graph
+from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import crossing, metrics, setaside
+from fedsim.learn.task import Task
+
+
+def check(
+    names: Sequence[str], splits: Sequence[str], task: Task, algorithm: Algorithm, apart: Mapping[str, Sequence[Graph]]
+) -> None:
+    """Raise ScenarioError, with the mend, unless these metrics and splits can be scored.
+
+    `apart` are the graphs of those splits that ask a graph of their own.
+    """
+    _known_metrics(task, names)
+    _has_across(task, algorithm, splits)
+    _has_apart(task, apart, splits)
+
+
+def _known_metrics(task: Task, names: Sequence[str]) -> None:
+    if unknown := [name for name in names if name not in task.metrics]:
+        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
+        raise ScenarioError([Problem("measure.metrics", told)])
+
+
+def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
+    if crossing.SPLIT in splits and (algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
+        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
+        raise ScenarioError([Problem("measure.splits", told)])
+    if splits[0] == crossing.SPLIT:
+        told = (
+            "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
+        )
+        raise ScenarioError([Problem("measure.splits", told)])
+
+
+def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequence[str]) -> None:
+    """Hold that the splits which ask a graph of their own have one, and are not alone."""
+    streams = {setaside.HELD_OUT: "streams 'static' and 'snapshots'", setaside.POOLED: "stream 'static'"}
+    asks = {setaside.HELD_OUT: "the vertices that nobody owns", setaside.POOLED: "all clients' test vertices"}
+    none = {
+        setaside.HELD_OUT: "every labelled vertex has an owner; take a partition that sets some aside: label_skew with "
+        "held, buckets",
+        setaside.POOLED: "no client has any; give data.split.test a share",
+    }
+    for split in (split for split in splits if split in setaside.SPLITS):
+        told = None
+        if split not in apart or type(task).rows is not Task.rows:
+            told = f"it asks vertices, with task: node_classification under the {streams[split]}"
+        elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT}:
+            told = "it stands beside a split of the clients' own; add 'test' or 'val'"
+        elif not any(bool(graph["test"].any()) for graph in apart[split]):
+            told = none[split]
+        if told:
+            raise ScenarioError([Problem("measure.splits", f"{split!r} asks {asks[split]}: {told}")])

@@ -1,0 +1,117 @@
+"""Who leads at equal bytes and at equal simulated time."""
+
+import math
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_sweep import write_sweep
+
+from analysis.budgets import is_chosen, leads
+from analysis.budgets_section import budgets
+from analysis.frontier import on_grid
+from analysis.report import write
+
+
+def curves(*runs, cost="time"):
+    """Runs are (uplink, protocol, algorithm, [(cost, score), ...])."""
+    rows = [
+        {"network.uplink": uplink, "protocol": protocol, "algorithm": algorithm, "seed": str(place), "point": place,
+         cost: spent, "score": score}
+        for place, (uplink, protocol, algorithm, course) in enumerate(runs)
+        for spent, score in course
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+AXES = ["network.uplink", "protocol"]
+
+
+def test_one_shot_leads_until_rounds_overtake_it_and_longer_on_a_slow_uplink():
+    # one exchange takes 1 s or 10 s; once scores 0.5, and rounds have 0.2 after the first and 0.2 more after each other
+    frame = curves(*[
+        (uplink, *method, [(unit * at, score) for at, score in course])
+        for uplink, unit in (("10 Mbit/s", 1.0), ("1 Mbit/s", 10.0))
+        for method, course in (
+            (("one_shot", "ghost"), [(1.5, 0.5)]),
+            (("sync", "fedavg"), [(1, 0.2), (2, 0.4), (3, 0.6), (4, 0.8)]),
+        )
+    ])  # fmt: skip
+    found = leads(frame, AXES, "time")
+    told = found[["network.uplink", "from", "to", "method", "score", "next", "next_score"]].values.tolist()
+    ghost, rounds = "ghost, one_shot", "fedavg, sync"
+    assert told == [
+        [uplink, *row]
+        for uplink, unit in (("10 Mbit/s", 1.0), ("1 Mbit/s", 10.0))
+        for row in (
+            [1.0 * unit, 1.5 * unit, rounds, 0.2, "", pytest.approx(math.nan, nan_ok=True)],
+            [1.5 * unit, 3.0 * unit, ghost, 0.5, rounds, 0.2],
+            [3.0 * unit, math.inf, rounds, pytest.approx(0.6), ghost, 0.5],
+        )
+    ]
+
+
+def test_a_run_that_loses_its_lead_again_is_judged_by_what_is_in_force():
+    frame = curves(("1 Mbit/s", "sync", "fedavg", [(1, 0.9), (2, 0.3)]), ("1 Mbit/s", "sync", "power", [(1, 0.5)]))
+    assert leads(frame, AXES, "time")[["from", "method"]].values.tolist() == [[1, "fedavg"], [2, "power"]]
+
+
+def test_scores_are_means_of_runs_and_a_method_has_none_before_all_have():
+    frame = curves(
+        ("1", "sync", "fedavg", [(1, 0.9)]), ("1", "sync", "fedavg", [(3, 0.1)]), ("1", "sync", "power", [(2, 0.4)]),
+        cost="moved",
+    )  # fmt: skip
+    found = leads(frame, AXES, "moved")
+    assert found[["from", "to", "method", "n"]].values.tolist() == [[2, 3, "power", 1], [3, math.inf, "fedavg", 2]]
+    assert found["score"].tolist() == pytest.approx([0.4, 0.5])
+
+
+def test_what_somebody_chooses_makes_methods_and_the_world_makes_conditions():
+    chosen = ["protocol", "protocol.rounds", "algorithm.shift", "training.local_steps", "network.codec.up", "model"]
+    world = ["network.uplink", "data.partition.alpha", "clients.count", "server.speed", "protocols"]
+    assert [is_chosen(axis) for axis in chosen + world] == [True] * 6 + [False] * 5
+
+
+def test_a_condition_with_one_method_is_left_out():
+    frame = curves(("1", "sync", "fedavg", [(1, 0.9)]), ("2", "sync", "fedavg", [(1, 0.9)]))
+    assert leads(frame, AXES, "time").empty
+
+    class Files:
+        def save(self, name, frame):
+            raise AssertionError(name)
+
+        drawn = save
+
+    assert budgets(frame.assign(moved=1.0), AXES, Files()) == ""
+
+
+courses = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)), min_size=1, max_size=6, unique_by=lambda p: p[0])
+
+
+@given(st.lists(courses, min_size=2, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_at_every_budget_the_leader_is_one_that_nobody_beats(given_courses):
+    frame = curves(*[("1", "sync", str(k), sorted(course)) for k, course in enumerate(given_courses)])
+    found = leads(frame, AXES, "time")
+    assert found["from"].tolist()[1:] == found["to"].tolist()[:-1]
+    for budget in range(21):
+        scores = {
+            name: float(on_grid(rows, "time", pd.Series([float(budget)]).to_numpy())[0])
+            for name, rows in frame.groupby("algorithm")
+        }
+        known = {name: score for name, score in scores.items() if not math.isnan(score)}
+        leading = found[(found["from"] <= budget) & (budget < found["to"])]["method"].tolist()
+        assert len(leading) == bool(known)
+        assert not known or known[leading[0]] == max(known.values())
+
+
+def test_the_report_tells_it(tmp_path):
+    folder = write_sweep(tmp_path / "sweep", participations=("0.5",))
+    page = write([folder]).read_text()
+    assert "Equal budgets" in page
+    table = pd.read_csv(folder / "tables" / "budgets.csv")
+    assert set(table["cost"]) == {"time", "moved"}
+    assert set(table["network.latency"]) == {"10 ms", "100 ms", "1 s"}
+    assert (folder / "figures" / "leaders_time.svg").is_file()
+    assert (folder / "figures" / "leaders_moved.png").is_file()
