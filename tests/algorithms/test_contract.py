@@ -29,6 +29,8 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fedsage_plus": {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8},
     "fed_pub": {"proxy_blocks": 1},
     "ghost": {"repeats": 1, "server_steps": 2},
+    "fens": {"aggregator_rounds": 2, "width": 6},
+    "fed_sd2c": {"latent": 4, "width": 6, "latent_steps": 3, "server_epochs": 3},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
