@@ -16,7 +16,7 @@ Reconstructed, since the text was not at hand, from its description and OpenFGL'
 - The port computes the semantic contrast and then leaves it out of the loss; here it counts (`contrast: 0`: not).
 - λ_d = 0.1 is the port's; λ_c is set alike.  The port contrasts two views of the local model, and logits.
 - The port's structural term compares differences of logits feature by feature, edge by edge; here the distribution
-  over neighbours, which the paper's name for it says.  Its temperature is 1, for cosines.
+  over neighbours, which the paper's name for it says.  Its temperature, 0.1, is the port's.
 - Centres are training vertices only, so that no other vertex has a term of its own.
 
 The clock charges a client the second pass, the global model's, and both distances; fits run client by client.
@@ -46,7 +46,7 @@ class FGSSL(FedAvg):
     contrast: float = 0.1  # λ_c, weight of the semantic distance
     distil: float = 0.1  # λ_d, weight of the structural distance
     tau: float = 0.1  # temperature of the contrast
-    tau_structure: float = 1.0  # temperature of the neighbours' distribution
+    tau_structure: float = 0.1  # temperature of the neighbours' distribution
     weak_edges: Fraction = 0.3  # share of edges dropped for the global model
     weak_features: Fraction = 0.3  # share of features zeroed for it
     strong_edges: Fraction = 0.8  # the same for the model that is trained

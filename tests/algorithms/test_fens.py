@@ -135,7 +135,7 @@ def test_the_ensemble_knows_what_neither_a_member_nor_the_mean_of_models_knows(s
     untrained = {**state["model"], "aggregator": algorithm.fresh(4, 1)}
     assert reached > max(members) + 0.2
     assert reached > accuracy(algorithm, untrained, unseen) + 0.2
-    assert reached > averaged - 0.02
+    assert reached > averaged + 0.08
 
 
 def test_a_second_round_trains_the_models_further():
