@@ -24,6 +24,8 @@ What the formulas leave open, or what differs:
 - A client without a model of its own is sent `state["model"]`, the mean by samples over those of the last grouping.
   It is also what travels between peers and between edges and cloud, where all that is personal is moved by as much as
   mixing has moved that mean; similarities are taken within one server's clients.
+- In the only round of a one-shot run all is the first round: nothing pulls, every client trains from the same weights,
+  and what is scored for all (`pooled`) is the mean of all weights by samples, under masks of ones.
 - "The very first round" is told by the server: it lasts until it has folded a reply.
 - The optimiser is the scenario's, for masks as for weights; the code's is Adam, 1e-2, with weight decay 1e-6.
 - Adam makes a full step of a small gradient.  Where λ₁, or weight decay, outweighs CE, a mask's entry loses the

@@ -34,7 +34,11 @@ class Task(ABC):
 
     def init(self) -> Parameters:
         """Return the model's first parameters on the run's device, the same for one seed whatever the device."""
-        generator = Generator().manual_seed(integer(self.seed, "model"))
+        return self.drawn(integer(self.seed, "model"))
+
+    def drawn(self, seed: int) -> Parameters:
+        """Return first parameters of this seed, for who begins with a model of its own."""
+        generator = Generator().manual_seed(seed)
         params = self.model.init(self.features, self.outputs, generator)
         return tree.transform(lambda leaf: leaf.to(self.device), params)  # type: ignore[no-any-return]
 

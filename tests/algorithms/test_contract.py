@@ -30,6 +30,8 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fed_pub": {"proxy_blocks": 1},
     "feddgl": {"epochs": 4},  # longer training meets kinks of its rectifier, which blow rounding up
     "ghost": {"repeats": 1, "server_steps": 2},
+    "fens": {"aggregator_rounds": 2, "width": 6},
+    "fed_sd2c": {"latent": 4, "width": 6, "latent_steps": 3, "server_epochs": 3},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
     "fed_gcn": {"hops": 0},  # likewise
 }

@@ -265,6 +265,22 @@ def test_the_clock_is_charged_the_embedding_and_the_similarities(preset):
         assert steps * algorithm.task.flops(graph()) == pytest.approx(forward)
 
 
+def test_one_round_leaves_one_model_for_all_the_mean_by_samples_under_masks_of_ones():
+    algorithm = made(FedPUB())
+    graphs = {c: graph(c, share=0.2 + 0.3 * c, n=12 + 4 * c) for c in range(3)}
+    first = algorithm.start()
+    state, memories, (replies,) = rounds(algorithm, graphs, [[0, 1, 2]])
+    total = sum(r.upload["samples"] for r in replies)
+    mean = tree.mean([r.upload["update"] for r in replies], [r.upload["samples"] / total for r in replies])
+    weights, masks = apart(algorithm.common(state))
+    assert gap(weights, tree.add(first["model"], mean)) < 1e-6
+    assert gap(weights, state["model"]) == 0
+    assert all(bool((mask == 1).all()) for mask in tree.leaves(masks))
+    assert gap(weights, apart(algorithm.predictor(state, 0, memories[0]))[0]) > 1e-4
+    assert not any(bool(r.download["learned"]) for r in replies)
+    algorithm.task.forward(tree.stack([algorithm.common(state)]), graphs[0])
+
+
 # ---- what it is for
 
 

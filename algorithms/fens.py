@@ -1,0 +1,200 @@
+"""FENS: an ensemble of clients' models under an aggregator that they train together (Allouah et al., NeurIPS 2024).
+
+A round has 1 + R exchanges with one cohort:
+
+    models       every client trains a model of its own, from weights of its own, and sends it in 8 bits a number
+    weigh, …     R − 1 times: clients train the aggregator, a network over all models' logits, whose weights the
+    train        server averages; the R-th time, which is a round's one update of the model
+
+The models are frozen meanwhile, so that a client passes its graph through all of them once.  The ensemble is the
+model: it is what is scored as the global one (fedsim/learn/ensemble.py), and a client's own model is the local one.
+
+Bytes, with P numbers in T tensors of a model, M models, and A = M C h + h + h C + C numbers in the aggregator:
+
+    models       up    P + 8 T               down  nothing
+    weigh, train up    4 A + 8               down  4 A, and M (P + 8 T) more until a reply has shown that they arrived
+
+so that a client with no loss moves (M + 1)(P + 8 T) + R (8 A + 8) bytes a round.  A client without a training vertex
+sends nothing.  A deployed ensemble is M models large: what vertices outside the federation cost is not counted.
+
+Only training vertices have terms in the losses, of models and aggregator; others lend their features to neighbours.
+What travels of the aggregator is a difference, weighted by training vertices.
+
+Reconstructed, since the text was not at hand: the aggregator's width, R, and that it is trained by the scenario's
+optimiser and steps, with fresh moments in each exchange.  Strictly one-shot variants, which train it on data that the
+server has generated, are left out.  A further round trains every model further and the aggregator from new weights,
+since it fits one set of models; a client that takes no part in it has no model in the ensemble.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from fedsim.algorithm import Algorithm, Fit
+from fedsim.data.graph import graph_of
+from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import ops, quantised, tree
+from fedsim.learn.ensemble import Ensemble, aggregator_flops, combined
+from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.seeds import integer
+from fedsim.span import Span
+from fedsim.units import Count
+
+
+@dataclass(frozen=True)
+class FENS(Algorithm):
+    """All models count as one model with members."""
+
+    prepares = frozenset({"models", "weigh"})
+
+    aggregator_rounds: Count = 10  # R, exchanges in which the aggregator is trained
+    width: Count = 64  # of its hidden layer
+
+    tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(1, 50, log=True)}
+
+    def backbone(self, model):
+        """Return ensembles of the scenario's model."""
+        return Ensemble(one=model, hidden=model.hidden, layers=model.layers, dropout=model.dropout, width=self.width)
+
+    # ---- server
+
+    def start(self):
+        """Return an ensemble of one model that nobody has trained.  Raises ScenarioError for a task without classes."""
+        if not isinstance(self.task, NodeClassification):
+            raise ScenarioError([Problem("algorithm", "'fens' weighs logits: take task: node_classification")])
+        first, aggregator = self.task.init(), self.fresh(1, 0)
+        model = {"members": {"0": first}, "aggregator": aggregator}
+        return {"model": model, "first": first, "members": {}, "aggregator": aggregator, "reached": frozenset(),
+                "idle": frozenset(), "rounds": 0}  # fmt: skip
+
+    def fresh(self, members, number):
+        """Return the first weights of a round's aggregator."""
+        drawn = torch.Generator().manual_seed(integer(self.task.seed, "fens", number))
+        params = self.task.model.aggregator(members, self.task.classes, drawn)
+        return tree.transform(lambda leaf: leaf.to(self.task.device), params)
+
+    def steps(self, state):
+        """Return the exchange of models, and those of the aggregator."""
+        return ("models", *["weigh"] * (self.aggregator_rounds - 1), "train")
+
+    def download(self, state, client, step):
+        """Send the aggregator, and all models until a reply shows that they are there; to idle clients nothing."""
+        if step == "models" or client in state["idle"] or not state["members"]:
+            return {}
+        first = {} if client in state["reached"] else {"members": state["members"]}
+        return {"aggregator": state["aggregator"], **first}
+
+    def update(self, state, replies, step):
+        """Note the models, or move the aggregator; the round's last exchange makes both the model."""
+        if step == "models":
+            return self.gathered(state, replies)
+        useful = [reply for reply in replies if "update" in reply.upload]
+        if not useful:
+            return {**state}
+        mean = tree.mean(
+            [reply.upload["update"] for reply in useful],
+            [reply.upload["samples"] for reply in useful],
+            [reply.weight for reply in useful],
+        )
+        aggregator = tree.add(state["aggregator"], mean)
+        reached = state["reached"] | {reply.client for reply in useful}
+        new = {**state, "aggregator": aggregator, "reached": reached}
+        if step == "train":
+            new["model"] = {"members": quantised.whole(state["members"]), "aggregator": aggregator}
+        return new
+
+    def gathered(self, state, replies):
+        """Return the state with the models that came, by client, and an aggregator for so many."""
+        sent = [r.upload["model"] for r in sorted(replies, key=lambda r: r.client) if "model" in r.upload]
+        idle = frozenset(reply.client for reply in replies if "model" not in reply.upload)
+        members, number = {str(place): model for place, model in enumerate(sent)}, state["rounds"] + 1
+        aggregator = self.fresh(len(sent), number) if sent else state["aggregator"]
+        return {**state, "members": members, "aggregator": aggregator, "reached": frozenset(), "idle": idle,
+                "rounds": number}  # fmt: skip
+
+    def personal(self, state, client, memory):
+        """Return the client's own model, or one that nobody has trained."""
+        return memory.get("local", state["first"])
+
+    # ---- client
+
+    def work(self, job):
+        """Train the client's own model, or the aggregator."""
+        return self.model_work(job) if job.step == "models" else self.aggregator_work(job)
+
+    def model_work(self, job):
+        """Train the client's own model and send it in 8 bits."""
+        if not self.task.examples(job.data, "train"):
+            return {}
+        start = job.memory.get("local")
+        start = self.task.drawn(integer(job.seed, "fens")) if start is None else start
+        model = yield Fit(start=start, loss=self.loss)
+        job.memory["local"] = model
+        return {"model": quantised.small(model)}
+
+    def loss(self, params, data, given):
+        """Return the task's loss of a single model."""
+        return self.task.loss(params, data)
+
+    def aggregator_work(self, job):
+        """Train the aggregator on what the models make of the training vertices; send the difference."""
+        if "members" in job.download:
+            job.memory["members"] = quantised.whole(job.download["members"])
+        if not self.weighs(job):
+            return {}
+        start = job.download["aggregator"]
+        trained = yield Fit(start=start, loss=self.weighing, data=self.outputs(job), slot=None)
+        return {"update": tree.sub(trained, start), "samples": self.task.examples(job.data, "train")}
+
+    def weighs(self, job):
+        """Return whether the client has something to train the aggregator on."""
+        return bool(job.download) and bool(self.task.examples(job.data, "train"))
+
+    @torch.no_grad()
+    def outputs(self, job):
+        """Return the training vertices as a graph without edges whose features are all models' logits (n, M C)."""
+        known = job.memory.get("outputs")
+        if known is None or "members" in job.download or known["period"] != job.period:
+            rows = job.data["train"]
+            z = self.task.embed(tree.stack([{"members": job.memory["members"]}]), job.data)[rows]
+            y = job.data["y"][rows]
+            nothing = torch.zeros(2, 0, dtype=torch.long, device=y.device)
+            known = {"period": job.period, "graph": graph_of(z, nothing, y, torch.ones_like(y, dtype=torch.bool))}
+            job.memory["outputs"] = known
+        return known["graph"]
+
+    def weighing(self, params, data, given):
+        """Return the aggregator's cross-entropy on each client's training vertices (K,)."""
+        each = F.cross_entropy(combined(params, data["x"], data), data["y"], reduction="none")
+        return ops.mean_by_client(each, data, data["train"])
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        if job.step == "models":
+            return {"model": quantised.like(self.task.init())} if self.task.examples(job.data, "train") else {}
+        return {"update": job.download["aggregator"], "samples": 0} if self.weighs(job) else {}
+
+    def effort(self, job):
+        """Count the aggregator's steps against the model's."""
+        labelled = self.task.examples(job.data, "train")
+        if job.step == "models":
+            return 1.0 if labelled else 0.0
+        if not self.weighs(job):
+            return 0.0
+        return (
+            3 * aggregator_flops(labelled, self.members(job), self.task.classes, self.width) / self.task.flops(job.data)
+        )
+
+    def extra_steps(self, job):
+        """Count a pass through all models, a third of a step each, where they are new or the graph is."""
+        known = job.memory.get("outputs")
+        if not self.weighs(job) or ("members" not in job.download and known and known["period"] == job.period):
+            return 0.0
+        return self.members(job) / 3
+
+    def members(self, job):
+        """Return how many models there are."""
+        return len(job.download["members"] if "members" in job.download else job.memory["members"])
