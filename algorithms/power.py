@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, ops, prototypes, replay, tree
+from fedsim.learn import layout, ops, prototypes, replay, server_training, tree
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.replay import BETA
 from fedsim.seeds import integer
@@ -133,16 +133,14 @@ class Power(FedAvg):
             wisdom = self.task.forward(stacked, layout.union([buffer] * len(clients)))
         wisdom = wisdom.view(len(clients), len(y), -1)
         weight = self.trust(state, clients)[:, y]
-        model = tree.transform(lambda leaf: leaf.unsqueeze(0).clone(), state["model"])
-        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(model)]
-        optimiser = Adam(self.server_lr, self.server_decay)
-        moments = optimiser.start(tree.transform(torch.detach, model), 1)
-        seed = torch.tensor([integer(self.task.seed, "power", "teach", state["updates"])], device=self.task.device)
-        for epoch in range(self.server_epochs):
-            graph = {**buffer, "seed": ops.seed_steps(seed, epoch, 0)} if self.server_dropout else buffer
-            loss = self.divergence(self.task.forward(model, graph), wisdom, weight, y)
-            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
-        return tree.at(tree.transform(torch.detach, model), 0)
+        seed = integer(self.task.seed, "power", "teach", state["updates"])
+
+        def loss(model, epoch):
+            graph = server_training.in_training(buffer, seed, epoch) if self.server_dropout else buffer
+            return self.divergence(self.task.forward(model, graph), wisdom, weight, y)
+
+        adam = Adam(self.server_lr, self.server_decay)
+        return server_training.descend(state["model"], loss, adam, self.server_epochs)[0]
 
     def divergence(self, own, wisdom, weight, y):
         """Return Σ w KL(global ‖ client) as printed, or the code's weighted L1 distance of logits, by class means."""

@@ -28,10 +28,11 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fed_dslr": {"structure_steps": 6},
     "fedsage_plus": {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8},
     "fed_pub": {"proxy_blocks": 1},
+    "ghost": {"repeats": 1, "server_steps": 2},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
-FASTER = {"power"}
+FASTER = {"power", "ghost"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sync": SYNC,
     "deadline": {"name": "deadline", "rounds": 5, "clients": 3, "wait": "2 s", "over": 1.4},
