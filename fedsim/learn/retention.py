@@ -43,4 +43,5 @@ def penalty(retained: Retained, params: tree.Tree) -> Tensor:
     """Return P (K,) of parameters with a client axis."""
     pairs = zip(tree.leaves(params), tree.leaves(retained["weight"]), tree.leaves(retained["mean"]), strict=True)
     parts = [(weight * (own - mean).square()).flatten(1).sum(1) for own, weight, mean in pairs]
-    return torch.stack(parts).sum(0) + retained["spread"]
+    spread: Tensor = retained["spread"]
+    return torch.stack(parts).sum(0) + spread
