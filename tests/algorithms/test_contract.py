@@ -29,10 +29,13 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fedsage_plus": {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8},
     "fed_pub": {"proxy_blocks": 1},
     "ghost": {"repeats": 1, "server_steps": 2},
+    "fed_nova": {"least": 1},
+    "fed_tad": {"vertices": 12, "iterations": 1, "model_steps": 2, "walk": 2},
+    "fed_cvae": {"hidden": 8, "latent": 4, "server_steps": 3},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
-FASTER = {"power", "ghost"}
+FASTER = {"power", "ghost", "fed_tad", "fed_cvae"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sync": SYNC,
     "deadline": {"name": "deadline", "rounds": 5, "clients": 3, "wait": "2 s", "over": 1.4},
