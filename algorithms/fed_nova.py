@@ -77,9 +77,7 @@ class FedNova(FedAvg):
         """Add the weighted mean of the differences, each first times τ / aₖ and the protocol's discount."""
         masses = [float(reply.upload["samples"]) for reply in replies]
         lengths = [float(reply.upload["length"]) for reply in replies]
-        factors = [
-            reply.weight * effective(masses, lengths, own) for reply, own in zip(replies, lengths, strict=True)
-        ]
+        factors = [reply.weight * effective(masses, lengths, own) for reply, own in zip(replies, lengths, strict=True)]
         mean = tree.mean([reply.upload["update"] for reply in replies], masses, factors)
         return {**state, "model": tree.add(state["model"], mean)}
 
