@@ -4,7 +4,7 @@ In turn, a graph takes a number of full-batch steps of one optimiser for the who
 
     L = L_task + λ_r Σ_τ Σ_p I_p^τ (θ_p − θ_p^τ)²,   θ^τ the parameters after an earlier graph τ, I^τ their importance
 
-(`consistency`, `retention`; GHOST, ICML 2025, Section 4.2 as the public code has it).  Adam makes a full step of
+(`consistency`, `retention`; GHOST, ICML 2025, reconstructed from the public code).  Adam makes a full step of
 whatever gradient remains, so that a large λ_r holds parameters within a few learning rates, not exactly.  All at once
 is the same number of steps on the mean of the graphs' losses; nothing is retained then.
 """
