@@ -86,11 +86,13 @@ class Algorithm(ABC):
     """A federated algorithm; `task` is bound once, before the run starts, by `bind`.
 
     So is `overview`: the whole graph at all times and who owns which vertex, for servers that are taken to know it;
-    None where the graph does not change.
+    None where the graph does not change.  And so are the local steps of a job and their optimiser's momentum.
     """
 
     task: Task
     overview: Overview | None = None
+    local_steps: int = 1
+    momentum: float = 0.0
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
@@ -188,8 +190,19 @@ def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     return sum(leaf * (weight / total) for leaf, weight in zip(trees, weights, strict=True))
 
 
-def bind(algorithm: Algorithm, task: Task, overview: Overview | None = None) -> Algorithm:
-    """Give the algorithm its task and what the server overlooks; the one time that a frozen algorithm is written to."""
-    object.__setattr__(algorithm, "task", task)
-    object.__setattr__(algorithm, "overview", overview)
+def bind(
+    algorithm: Algorithm,
+    task: Task,
+    overview: Overview | None = None,
+    *,
+    local_steps: int = 1,
+    momentum: float = 0.0,
+) -> Algorithm:
+    """Give the algorithm its task, what the server overlooks, and how long and with which momentum clients train.
+
+    The one time that a frozen algorithm is written to.
+    """
+    given = {"task": task, "overview": overview, "local_steps": local_steps, "momentum": momentum}
+    for name, value in given.items():
+        object.__setattr__(algorithm, name, value)
     return algorithm

@@ -97,8 +97,9 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         _log_orders(made.periods)
     model = algorithm.backbone(find.build("model", scenario.model))
     task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
-    bind(algorithm, task, made.overview)
     training = scenario.training
+    momentum = training.momentum if training.optimiser == "sgd" else 0.0
+    bind(algorithm, task, made.overview, local_steps=training.local_steps, momentum=momentum)
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,

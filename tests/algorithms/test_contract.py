@@ -32,11 +32,14 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "ghost": {"repeats": 1, "server_steps": 2},
     "fens": {"aggregator_rounds": 2, "width": 6},
     "fed_sd2c": {"latent": 4, "width": 6, "latent_steps": 3, "server_epochs": 3},
+    "fed_nova": {"least": 1},
+    "fed_tad": {"vertices": 12, "iterations": 1, "model_steps": 2, "walk": 2},
+    "fed_cvae": {"hidden": 8, "latent": 4, "server_steps": 3},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
     "fed_gcn": {"hops": 0},  # likewise
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
-FASTER = {"power", "ghost"}
+FASTER = {"power", "ghost", "fed_tad", "fed_cvae"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sync": SYNC,
     "deadline": {"name": "deadline", "rounds": 5, "clients": 3, "wait": "2 s", "over": 1.4},

@@ -1,0 +1,190 @@
+"""FedTAD: averaging, then distillation of clients by what each knows of a class (Zhu et al., IJCAI 2024).
+
+A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (fedsim/learn/reliability.py): 4 C bytes.
+After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels
+uniform over the classes and edges to the k most alike; φ is divided by its sum over the clients that replied:
+
+    L_gen = λ₁ Σₖ Σ_c φₖ_c CE_c(fₖ(Ĝ)) − Σₖ Σ_c φₖ_c |f(Ĝ) − fₖ(Ĝ)|_c + λ₂ K exp(−mean d(z, z') d(x̂, x̂'))
+    L     = Σₖ Σ_c φₖ_c |f(Ĝ) − fₖ(Ĝ)|_c
+
+CE_c and |·|_c are means over the vertices of class c, the latter of logits and over these too; d are mean squares of
+noise and mean absolute differences of features.  In turn the generator takes its steps on L_gen, all models held, in
+evaluation mode, and the global model its own on L, on the same noise and in training mode.  Of the gradient of
+L_gen's second term that through fₖ is left out, as in the published code.  Both optimisers are Adam and go on from
+round to round; so does the generator.  In one shot all this happens once.
+
+With P numbers in the model a message holds 4 P bytes down and 4 P + 8 + 4 C up.  No held-out label is in it; features
+of held-out vertices are, as in all training on whole graphs.
+
+What differs from the code: λ₂ counts once for each client, as there; but the share of a class that nobody trains on is
+0, where the code would divide by zero, and a negative φ counts as 0.  What is not modelled: the variant that distils
+hidden layers.  More of it need not help, since the teachers are asked about features that nobody has: of two synthetic
+clients with two classes each, five seeds, FedAvg's mean accuracy was 0.785, that of the defaults 0.783, and that of
+twenty turns at a `model_lr` of 1e-2 0.51.
+
+The clock charges φ to the client once in a period, and the distillation to the server, from sizes alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from algorithms.fedavg import FedAvg
+from fedsim.data.graph import with_keys
+from fedsim.errors import Problem, ScenarioError
+from fedsim.learn import layout, reliability, tree
+from fedsim.learn.generators import FeatureGenerator
+from fedsim.learn.optimiser import Adam
+from fedsim.learn.personal import model_of
+from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
+from fedsim.learn.server_training import descend, in_training
+from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.net.wire import Spec
+from fedsim.seeds import integer
+from fedsim.units import Count
+
+
+@dataclass(frozen=True)
+class FedTAD(FedAvg):
+    """Without server iterations this is FedAvg, but for what is sent."""
+
+    walk: Count = 5  # steps of the random walks in φ
+    noise: Count = 32  # numbers in z
+    vertices: Count = 100  # of a pseudo graph
+    neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
+    iterations: int = 5  # turns of generator and global model after each aggregation
+    generator_steps: Count = 1  # in each turn
+    generator_lr: float = 1e-3
+    model_steps: Count = 5  # of the global model in each turn
+    model_lr: float = 1e-3
+    server_decay: float = 5e-4  # weight decay of both
+    lambda1: float = 1.0  # weight of the cross-entropy
+    lambda2: float = 1.0  # weight of the diversity
+
+    @property
+    def generator(self):
+        """The generator's sizes."""
+        return FeatureGenerator(self.task.features, self.task.classes, noise=self.noise, dropout=0.0)
+
+    # ---- server
+
+    def start(self):
+        """Return the first model and generator.  Raises ScenarioError for a task without classes."""
+        if not isinstance(self.task, NodeClassification):
+            raise ScenarioError(
+                [Problem("algorithm", "'fed_tad' generates vertices of classes: task node_classification")]
+            )
+        first = tree.transform(lambda leaf: leaf.to(self.task.device), self.generator.init(self.random("first")))
+        return {**super().start(), "generator": first, "adam": {"generator": None, "model": None}, "updates": 0}
+
+    def random(self, *name):
+        """Return the server's random stream of that name."""
+        return torch.Generator().manual_seed(integer(self.task.seed, "fed_tad", *name))
+
+    def update(self, state, replies, step):
+        """Average, then teach the average what the clients know."""
+        new = {**super().update(state, replies, step), "updates": state["updates"] + 1}
+        replies = sorted(replies, key=lambda reply: reply.client)
+        shares = shared([reply.upload["reliability"] for reply in replies])
+        if not bool(shares.any()):
+            return new
+        return self.distil(new, tree.stack([model_of(reply) for reply in replies]), shares)
+
+    def distil(self, state, locals_, shares):
+        """Return the state after all turns; `locals_` are the clients' models, stacked, and shares their φ (K, C)."""
+        drawn, device = self.random("noise", state["updates"]), self.task.device
+        y = uniform_labels(self.vertices, self.task.classes, drawn).to(device)
+        weight = shares[:, y] / torch.bincount(y, minlength=self.task.classes)[y]
+        adams = Adam(self.generator_lr, self.server_decay), Adam(self.model_lr, self.server_decay)
+        model, generator, moments = state["model"], state["generator"], dict(state["adam"])
+        for turn in range(self.iterations):
+            z = self.generator.draw(self.vertices, drawn).to(device)
+            loss = self.generation(model, locals_, weight, z, y)
+            generator, moments["generator"] = descend(
+                generator, loss, adams[0], self.generator_steps, moments["generator"]
+            )
+            with torch.no_grad():
+                graph = pseudo_graph(self.generator.forward(generator, z, y), y, self.neighbours)
+            seed = integer(self.task.seed, "fed_tad", "drop", state["updates"], turn)
+            loss = self.distillation(locals_, weight, graph, seed)
+            model, moments["model"] = descend(model, loss, adams[1], self.model_steps, moments["model"])
+        return {**state, "model": model, "generator": generator, "adam": moments}
+
+    def generation(self, model, locals_, weight, z, y):
+        """Return the generator's loss L_gen, given the global model and the clients'."""
+        own = tree.stack([model])
+
+        def loss(params, step):
+            x = self.generator.forward(tree.at(params, 0), z, y)
+            graph = with_keys(pseudo_graph(x, y, self.neighbours), {"x": x})
+            theirs = self.opinions(locals_, graph, len(weight))
+            known = F.cross_entropy(theirs.flatten(0, 1), y.repeat(len(weight)), reduction="none").view_as(weight)
+            apart = (self.task.forward(own, graph) - theirs.detach()).abs().mean(2)
+            return (weight * (self.lambda1 * known - apart)).sum() + self.lambda2 * len(weight) * sameness(z, x)
+
+        return loss
+
+    def distillation(self, locals_, weight, graph, seed):
+        """Return the global model's loss on one pseudo graph."""
+        with torch.no_grad():
+            theirs = self.opinions(locals_, graph, len(weight))
+
+        def loss(params, step):
+            own = self.task.forward(params, in_training(graph, seed, step))
+            return (weight * (own - theirs).abs().mean(2)).sum()
+
+        return loss
+
+    def opinions(self, locals_, graph, clients):
+        """Return the logits of all clients' models on the same graph (K, N, C)."""
+        output = self.task.forward(locals_, layout.union([graph] * clients))
+        return output.view(clients, -1, output.shape[1])
+
+    def server_flops(self, state, replies, step):
+        """Return the averaging, and in each turn the generator's and the model's steps and the clients' opinions."""
+        n, features, clients = self.vertices, self.task.features, len(replies)
+        once, edges = self.task.flops(stand_in(n, features, self.neighbours)), knn_flops(n, features)
+        pairs = 9.0 * n * n * (features + self.noise)
+        generating = 3 * self.generator.flops(n) + edges + (clients + 1) * once + pairs
+        drawing = self.generator.flops(n) + edges + clients * once / 3
+        turn = self.generator_steps * generating + drawing + self.model_steps * once
+        return super().server_flops(state, replies, step) + self.iterations * turn
+
+    # ---- client
+
+    def work(self, job):
+        """Train as FedAvg does; send also how reliable the client is on each class."""
+        sent = yield from super().work(job)
+        if self.unknown(job):
+            found = reliability.of_classes(job.data, self.task.classes, self.walk)
+            job.memory["reliability"] = {"period": job.period, "values": found}
+        return {**sent, "reliability": job.memory["reliability"]["values"]}
+
+    def unknown(self, job):
+        """Return whether the client has not looked at this period's graph yet."""
+        return job.memory.get("reliability", {}).get("period") != job.period
+
+    def extra_steps(self, job):
+        """Count φ where it is looked at."""
+        return reliability.flops(job.data, self.walk) / self.task.flops(job.data) if self.unknown(job) else 0.0
+
+    def upload_like(self, job):
+        """Return a tree as large as the upload."""
+        return {**super().upload_like(job), "reliability": Spec((self.task.classes,), "float32")}
+
+
+def shared(sent):
+    """Return each client's share of a class's reliability (K, C); zero where nobody is reliable on it.
+
+    One below zero counts as none: where a client is unlike its neighbours, the others should not learn its opposite.
+    """
+    stacked = torch.stack(list(sent)).clamp(min=0)
+    total = stacked.sum(0)
+    return torch.where(total > 0, stacked / torch.where(total > 0, total, 1.0), 0.0)
+
+
+def sameness(z, x):
+    """Return exp(−mean d(z, z') d(x, x')) over all pairs of rows: 1 where all features are the same."""
+    noises = (z.unsqueeze(0) - z.unsqueeze(1)).square().mean(2)
+    return torch.exp(-(noises * torch.cdist(x, x, p=1) / x.shape[1]).mean())
