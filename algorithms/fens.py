@@ -20,8 +20,8 @@ sends nothing.  A deployed ensemble is M models large: what vertices outside the
 Only training vertices have terms in the losses, of models and aggregator; others lend their features to neighbours.
 What travels of the aggregator is a difference, weighted by training vertices.
 
-Reconstructed, since the text was not at hand: the aggregator's width, R, and that it is trained by the scenario's
-optimiser and steps, with fresh moments in each exchange.  Strictly one-shot variants, which train it on data that the
+Reconstructed, since the text was not at hand: the aggregator's width, R, its steps, and that it is trained by the
+scenario's optimiser, with fresh moments in each exchange.  Strictly one-shot variants, which train it on data that the
 server has generated, are left out.  A further round trains every model further and the aggregator from new weights,
 since it fits one set of models; a client that takes no part in it has no model in the ensemble.
 """
@@ -51,6 +51,9 @@ class FENS(Algorithm):
     prepares = frozenset({"models", "weigh"})
 
     aggregator_rounds: Count = 10  # R, exchanges in which the aggregator is trained
+    aggregator_steps: Count = (
+        5  # in each of them, at most the scenario's local steps: clients of few classes drift apart
+    )
     width: Count = 64  # of its hidden layer
 
     tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(1, 50, log=True)}
@@ -146,8 +149,13 @@ class FENS(Algorithm):
         if not self.weighs(job):
             return {}
         start = job.download["aggregator"]
-        trained = yield Fit(start=start, loss=self.weighing, data=self.outputs(job), slot=None)
+        trained = yield Fit(start=start, loss=self.weighing, data=self.outputs(job), slot=None, steps=(0, self.taken))
         return {"update": tree.sub(trained, start), "samples": self.task.examples(job.data, "train")}
+
+    @property
+    def taken(self):
+        """How many steps a client trains the aggregator in an exchange."""
+        return min(self.aggregator_steps, self.local_steps)
 
     def weighs(self, job):
         """Return whether the client has something to train the aggregator on."""
@@ -184,9 +192,8 @@ class FENS(Algorithm):
             return 1.0 if labelled else 0.0
         if not self.weighs(job):
             return 0.0
-        return (
-            3 * aggregator_flops(labelled, self.members(job), self.task.classes, self.width) / self.task.flops(job.data)
-        )
+        once = 3 * aggregator_flops(labelled, self.members(job), self.task.classes, self.width)
+        return once * self.taken / self.local_steps / self.task.flops(job.data)
 
     def extra_steps(self, job):
         """Count a pass through all models, a third of a step each, where they are new or the graph is."""

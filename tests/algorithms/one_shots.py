@@ -19,7 +19,7 @@ NUMBERS = FEATURES * 8 + 8 + 8 * CLASSES + CLASSES  # of GCN(hidden=8)
 
 def made(algorithm, seed=0, task=None, model=None):
     own = algorithm.backbone(model or GCN(hidden=8, dropout=0.0))
-    return bind(algorithm, bind_task(task or NodeClassification(), own, FEATURES, CLASSES, seed, "cpu"))
+    return bind(algorithm, bind_task(task or NodeClassification(), own, FEATURES, CLASSES, seed, "cpu"), local_steps=30)
 
 
 def of_classes(labels, seed, n=40, noise=1.0, train=0.5):

@@ -125,7 +125,7 @@ def test_no_label_but_of_training_vertices_enters_what_is_sent():
 @pytest.mark.parametrize("seed", range(3))
 def test_the_ensemble_knows_what_neither_a_member_nor_the_mean_of_models_knows(seed):
     graphs, unseen = skewed(seed)
-    algorithm = made(FENS(aggregator_rounds=10, width=16), seed)
+    algorithm = made(FENS(aggregator_rounds=10, aggregator_steps=30, width=16), seed)
     memories = {}
     state, _ = one_round(algorithm, graphs, memories, seed=seed, steps=30)
     reached = accuracy(algorithm, state["model"], unseen)
@@ -136,6 +136,15 @@ def test_the_ensemble_knows_what_neither_a_member_nor_the_mean_of_models_knows(s
     assert reached > max(members) + 0.2
     assert reached > accuracy(algorithm, untrained, unseen) + 0.2
     assert reached > averaged + 0.08
+
+
+def test_the_aggregator_takes_its_own_number_of_steps_and_never_more_than_a_model():
+    algorithm, graphs = made(FENS(aggregator_rounds=2, aggregator_steps=7)), skewed(0)[0]
+    state, memories = algorithm.start(), {}
+    state, _ = exchanged(algorithm, state, graphs, memories, "models")
+    job = Job(0, "weigh", 0, algorithm.download(state, 0, "weigh"), graphs[0], dict(memories[0]), 0)
+    assert next(algorithm.work(job)).steps == (0, 7)
+    assert made(FENS(aggregator_steps=100)).taken == 30
 
 
 def test_a_second_round_trains_the_models_further():
@@ -166,7 +175,7 @@ def test_the_clock_is_charged_the_aggregator_and_one_pass_through_all_models():
     state, _ = exchanged(algorithm, algorithm.start(), graphs, memories, "models")
     data, n = graphs[0], int(graphs[0]["train"].sum())
     job = Job(0, "weigh", 0, algorithm.download(state, 0, "weigh"), data, dict(memories[0]), 0)
-    assert algorithm.effort(job) * algorithm.task.flops(data) == pytest.approx(3 * 2 * n * (4 * 4 * 5 + 5 * 4))
+    assert algorithm.effort(job) * algorithm.task.flops(data) == pytest.approx(3 * 2 * n * (4 * 4 * 5 + 5 * 4) * 5 / 30)
     assert algorithm.extra_steps(job) == pytest.approx(4 / 3)
     state, _ = exchanged(algorithm, state, graphs, memories, "weigh")
     later = replace(job, download=algorithm.download(state, 0, "weigh"), memory=dict(memories[0]))
