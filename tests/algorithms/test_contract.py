@@ -276,11 +276,10 @@ def assert_close(first, second):
             torch.testing.assert_close(value, second[key], rtol=1e-4, atol=1e-4)
 
 
-@each_network
 @each_protocol
 @each_algorithm
-def test_the_seed_decides_every_byte_of_the_tables(algorithm, protocol, network, tmp_path):
-    options = changes(algorithm, protocol, network)
+def test_the_seed_decides_every_byte_of_the_tables(algorithm, protocol, tmp_path):
+    options = changes(algorithm, protocol, "stormy")  # which draws whatever a calm one does, and more
     for folder, seed in (("one", 3), ("two", 3), ("other", 4)):
         small_points.run_in(tmp_path / folder, **options, seed=seed)
     one, two, other = (small_points.files(tmp_path / folder) for folder in ("one", "two", "other"))
