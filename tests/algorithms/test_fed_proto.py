@@ -50,7 +50,7 @@ def test_the_loss_adds_squared_distances_over_the_classes_that_both_have():
     known = torch.tensor([[1.0, 1.0, 0.0]])
     more = algorithm.loss(params, graph, {"prototypes": table, "known": known}) - algorithm.task.loss(params, graph)
     own = algorithm.task.embed(params, graph)[graph["train"] & (graph["y"] == 0)].mean(0)
-    torch.testing.assert_close(more, 0.7 * (own - table[0, 0]).square().sum().reshape(1), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(more, 0.7 * (own - table[0, 0]).square().mean().reshape(1), rtol=1e-4, atol=1e-6)
     params = tree.transform(lambda leaf: leaf.requires_grad_(True), params)
     pull = algorithm.loss(params, graph, {"prototypes": table, "known": known}) - algorithm.task.loss(params, graph)
     grad = torch.autograd.grad(pull.sum(), params["layer1"]["weight"])[0]
