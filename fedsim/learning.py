@@ -189,7 +189,8 @@ def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
         told = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
         raise ScenarioError([Problem(f"data.keep.{wrong[0]}", told)])
     n = len(graph["y"])
-    return with_keys(graph, {"vertex": torch.arange(n), "changed": torch.ones(n, dtype=torch.bool)})
+    there = torch.ones(n, dtype=torch.bool)
+    return with_keys(graph, {"vertex": torch.arange(n), "changed": there, "arrived": there})
 
 
 def _key(rng: Streams, client: int) -> int:

@@ -41,7 +41,7 @@ def test_nobody_owns_in_any_snapshot_what_is_held_out(scored, partition):
     stream = {**DYNAMIC["data__stream"], "scored": scored}
     prepared = made(**{**DYNAMIC, "data__stream": stream, "data__partition": partition})
     ahead = 0 if scored == "split" else 2
-    assert len(prepared.held) == len(prepared.periods[0]) == 5 - ahead
+    assert len(prepared.apart["held_out"]) == len(prepared.periods[0]) == 5 - ahead
     owned = {
         int(vertex)
         for own in prepared.periods
@@ -50,7 +50,7 @@ def test_nobody_owns_in_any_snapshot_what_is_held_out(scored, partition):
         for vertex in graph["vertex"]
     }
     assert len(owned) > 100
-    for t, graph in enumerate(prepared.held):
+    for t, graph in enumerate(prepared.apart["held_out"]):
         snapshot = prepared.overview.snapshots[t + ahead]
         vertices = graph["vertex"]
         assert graph["test"].all()
@@ -64,7 +64,7 @@ def test_nobody_owns_in_any_snapshot_what_is_held_out(scored, partition):
 
 def test_a_static_graph_has_one_test_set_without_edges_to_clients():
     prepared = made(**STATIC)
-    (graph,) = prepared.held
+    (graph,) = prepared.apart["held_out"]
     assert len(graph["y"]) == 160 - 5 * (112 // 5)
     assert sum(len(own[0].graph["y"]) for own in prepared.periods) == 160 - len(graph["y"])
 
@@ -74,7 +74,7 @@ def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
     world, evaluator, done = build(small_points.scenario(**changes), tmp_path, recorder := Recorder())
     world.env.run(until=done)
     evaluator.score()
-    held = made(**changes).held
+    held = made(**changes).apart["held_out"]
     seen = len(world.clients[0].seen)
     rows = [
         row
@@ -108,7 +108,7 @@ def test_a_model_that_many_clients_share_is_computed_once(monkeypatch):
     first, second = {"w": torch.ones(1)}, {"w": torch.ones(1)}
     params = {0: first, 1: second, 2: first}
     clients, periods = np.array([0, 1, 2]), np.zeros(3, dtype=np.int64)
-    values, weights = setaside.scores(None, params, clients, periods, prepared.held, ["accuracy"])
+    values, weights = setaside.scores(None, params, clients, periods, prepared.apart["held_out"], ["accuracy"])
     assert len(calls) == 2
     assert values["accuracy"].tolist() == [0.5] * 3
     assert weights.tolist() == [7] * 3
@@ -177,5 +177,5 @@ def test_a_partition_tells_how_labels_are_skewed():
         mine = prepared.overview.snapshots[4]["y"].numpy()[prepared.overview.owners[4] == client]
         shares.append(np.sort(np.bincount(mine))[-2:].sum() / len(mine))
     assert row.majority == pytest.approx(np.mean(shares))
-    assert row.unowned == 200 - row.vertices == len(prepared.held[-1]["y"])
+    assert row.unowned == 200 - row.vertices == len(prepared.apart["held_out"][-1]["y"])
     assert isinstance(prepared.overview, Overview)
