@@ -74,7 +74,7 @@ class FedCVAE(Algorithm):
         if self.variant == "ensemble":
             return state
         first = self.cvae.decoder.init(self.random("decoder"))
-        return {**state, "decoder": tree.transform(lambda leaf: leaf.to(self.task.device), first)}
+        return {**state, "decoder": tree.to(first, self.task.device)}
 
     def random(self, *name):
         """Return the server's random stream of that name."""
@@ -163,7 +163,7 @@ class FedCVAE(Algorithm):
         start = job.memory.get("cvae")
         if start is None:
             drawn = self.cvae.init(torch.Generator().manual_seed(integer(job.seed, "cvae")))
-            start = tree.transform(lambda leaf: leaf.to(self.task.device), drawn)
+            start = tree.to(drawn, self.task.device)
         own = alignment.labelled(job.data)
         trained = yield Fit(start=start, loss=self.cvae.loss, data=own, slot="cvae", each=True)
         job.memory["cvae"] = trained

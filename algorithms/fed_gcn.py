@@ -34,7 +34,6 @@ from typing import ClassVar, Literal
 import torch
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph, as_dense
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
@@ -199,14 +198,8 @@ class FedGCN(FedAvg):
         return self.dressed(memory.get("told"), graph)
 
     def fit(self, job, given):
-        """Train the downloaded model on the sums and keep the result as the client's own."""
-        if not self.hops:
-            return (yield from super().fit(job, given))
-        model = job.download["model"]
-        if self.task.examples(job.data, "train"):
-            model = yield Fit(start=model, loss=self.loss, given=given, data=self.looked_at(job.memory, job.data))
-        job.memory["local"] = model
-        return model
+        """Train on the sums."""
+        return super().fit(job, given, **({"data": self.looked_at(job.memory, job.data)} if self.hops else {}))
 
     def sees(self, memory, graph):
         """Return the graph with the sums that the client has of it."""

@@ -21,7 +21,6 @@ import math
 from dataclasses import dataclass
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import tree
 from fedsim.seeds import integer
@@ -47,12 +46,8 @@ class FedNova(FedAvg):
         return {**sent, "length": self.length(self.taken(job))}
 
     def fit(self, job, given):
-        """Train the downloaded model for the job's steps and keep the result as the client's own."""
-        model = job.download["model"]
-        if self.task.examples(job.data, "train"):
-            model = yield Fit(start=model, loss=self.loss, given=given, steps=(0, self.taken(job)))
-        job.memory["local"] = model
-        return model
+        """Train for the job's steps."""
+        return super().fit(job, given, steps=(0, self.taken(job)))
 
     def taken(self, job):
         """Return τ, how many steps this job takes."""

@@ -42,7 +42,7 @@ import torch.nn.functional as F
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import as_dense, take_rows
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import alignment, distillates, layout, tree
+from fedsim.learn import alignment, dense, distillates, layout, tree
 from fedsim.learn.distillates import Autoencoder
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
@@ -100,7 +100,7 @@ class FedSD2C(Algorithm):
     @torch.no_grad()
     def decoded(self, upload):
         """Return a client's decoded vertices as a graph, and the soft labels (M, C) of its model."""
-        x = distillates.through(upload["decoder"], upload["codes"])
+        x = dense.through(upload["decoder"], upload["codes"])
         graph = pseudo_graph(x, torch.zeros(len(x), dtype=torch.long, device=x.device), self.neighbours)
         return graph, torch.softmax(self.task.forward(tree.stack([upload["model"]]), graph), 1)
 
@@ -158,7 +158,7 @@ class FedSD2C(Algorithm):
         if name == "local":
             return self.task.drawn(seed)
         drawn = self.coder.init(torch.Generator().manual_seed(seed))
-        return tree.transform(lambda leaf: leaf.to(self.task.device), drawn)
+        return tree.to(drawn, self.task.device)
 
     def loss(self, params, data, given):
         """Return the task's loss."""
@@ -176,7 +176,7 @@ class FedSD2C(Algorithm):
             losses = F.cross_entropy(logits, torch.where(data["train"], data["y"], 0), reduction="none")
             rows = data["train"].nonzero().squeeze(1)
             core = distillates.core_set(losses, data["y"], rows, self.task.classes, self.each)
-            first = distillates.through(coder["encoder"], as_dense(take_rows(data["x"], core)))
+            first = dense.through(coder["encoder"], as_dense(take_rows(data["x"], core)))
         return distillates.distilled(
             first, coder["decoder"], lambda graph: self.task.forward(stacked, graph), torch.softmax(logits[core], 1),
             self.neighbours, steps=self.latent_steps, lr=self.latent_lr,

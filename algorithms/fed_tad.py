@@ -75,7 +75,7 @@ class FedTAD(FedAvg):
             raise ScenarioError(
                 [Problem("algorithm", "'fed_tad' generates vertices of classes: task node_classification")]
             )
-        first = tree.transform(lambda leaf: leaf.to(self.task.device), self.generator.init(self.random("first")))
+        first = tree.to(self.generator.init(self.random("first")), self.task.device)
         return {**super().start(), "generator": first, "adam": {"generator": None, "model": None}, "updates": 0}
 
     def random(self, *name):

@@ -29,11 +29,11 @@ class FedAvg(Algorithm):
         trained = yield from self.fit(job, {"received": job.download["model"]})
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
-    def fit(self, job, given):
-        """Train the downloaded model and keep the result as the client's own."""
+    def fit(self, job, given, **how):
+        """Train the downloaded model and keep the result as the client's own; `how` is for the `Fit`."""
         model = job.download["model"]
         if self.task.examples(job.data, "train"):
-            model = yield Fit(start=model, loss=self.loss, given=given)
+            model = yield Fit(start=model, loss=self.loss, given=given, **how)
         job.memory["local"] = model
         return model
 

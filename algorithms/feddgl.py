@@ -69,7 +69,7 @@ class FedDGL(Algorithm):
     def start(self):
         """Return the first model, and prototypes that are not trained yet."""
         net = global_prototypes.drawn(self.task.classes, class_means.width(self.task), self.generator("prototypes"))
-        net = tree.transform(lambda leaf: leaf.to(self.task.device), net)
+        net = tree.to(net, self.task.device)
         known = {"table": None, "met": torch.zeros(self.task.classes, 1, device=self.task.device)}
         return {"model": self.task.init(), "net": net, **known, "updates": 0, "votes": {}, "total": 0.0, "last": {}}
 

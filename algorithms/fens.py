@@ -77,7 +77,7 @@ class FENS(Algorithm):
         """Return the first weights of a round's aggregator."""
         drawn = torch.Generator().manual_seed(integer(self.task.seed, "fens", number))
         params = self.task.model.aggregator(members, self.task.classes, drawn)
-        return tree.transform(lambda leaf: leaf.to(self.task.device), params)
+        return tree.to(params, self.task.device)
 
     def steps(self, state):
         """Return the exchange of models, and those of the aggregator."""

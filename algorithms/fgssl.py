@@ -29,7 +29,6 @@ from typing import ClassVar
 import torch
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import views
@@ -69,12 +68,8 @@ class FGSSL(FedAvg):
         return super().start()
 
     def fit(self, job, given):
-        """Train the downloaded model, client by client: the distances are of all pairs of a client's vertices."""
-        model = job.download["model"]
-        if self.task.examples(job.data, "train"):
-            model = yield Fit(start=model, loss=self.loss, given=given, each=self.compares)
-        job.memory["local"] = model
-        return model
+        """Train client by client: the distances are of all pairs of a client's vertices."""
+        return super().fit(job, given, each=self.compares)
 
     def loss(self, params, data, given):
         """Return the cross-entropy and both distances (1,)."""

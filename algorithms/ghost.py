@@ -200,7 +200,7 @@ class Ghost(Algorithm):
         start = job.memory.get("generator")
         if start is None:
             drawn = torch.Generator().manual_seed(integer(job.seed, "generator"))
-            start = tree.transform(lambda leaf: leaf.to(self.task.device), self.proxy.generator.init(drawn))
+            start = tree.to(self.proxy.generator.init(drawn), self.task.device)
         given = self.proxy.given(own, sent["centre"])
         trained = yield Fit(start=start, loss=self.proxy.loss, given=given, data=own, slot="generator", each=True)
         job.memory["generator"] = trained

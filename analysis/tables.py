@@ -43,9 +43,7 @@ def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def curves(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return every point's curve (see frontier.curve), with `by`, replicates and point."""
     scores, transfers = runs.split("scores"), runs.split("transfers")
-    heads = {
-        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
-    }
+    heads = _headlines(points)
     return _each(points, by, lambda point: curve(scores[point], transfers[point], *heads[point]))
 
 
@@ -102,9 +100,7 @@ def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     `updates` is the mean number of the server's updates from a client's arrival to its next; see arrivals.updates_had.
     """
     arrivals, updates, scores = runs.split("arrivals"), runs.split("updates"), runs.split("scores")
-    heads = {
-        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
-    }
+    heads = _headlines(points)
 
     def of(point: str) -> pd.DataFrame:
         had = updates_had(arrivals[point], updates[point]).groupby("period", as_index=False)[["updates"]].mean()
@@ -125,9 +121,7 @@ def client_bytes(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFram
 def forgetting_matrices(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return mean A[i][j] over runs: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
     scores = runs.split("scores")
-    heads = {
-        str(row["point"]): (row["scored_model"], row["metric"], row["scored_split"]) for _, row in points.iterrows()
-    }
+    heads = _headlines(points)
 
     def of(point: str) -> pd.DataFrame:
         A = matrix(scores[point], *heads[point])
@@ -160,3 +154,9 @@ def _mean_parts(rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: s
     sums = rows.groupby([*by, part], sort=False)["bytes"].sum().reset_index()
     sums = sums.join(runs, on=by).join(totals, on=by)
     return sums.assign(bytes=sums["bytes"] / sums["n"])
+
+
+def _headlines(points: pd.DataFrame) -> dict[str, tuple[str, str, str]]:
+    """Return each point's headline: model, metric and split."""
+    columns = points[["point", "scored_model", "metric", "scored_split"]]
+    return {str(point): (model, metric, split) for point, model, metric, split in columns.itertuples(index=False)}

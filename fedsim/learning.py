@@ -88,8 +88,8 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     assert scenario.model is not None
     _settle(scenario.threads)
     device = choose_device(scenario.device)
-    pool = setaside.POOLED in scenario.measure.splits
-    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, pool)
+    apart = tuple(split for split in setaside.SPLITS if split in scenario.measure.splits)
+    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, apart)
     if not made.classes and scenario.task.name == "node_classification":
         told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", told)])
@@ -137,10 +137,10 @@ class Prepared(NamedTuple):
 
 
 @lru_cache(maxsize=PREPARED)
-def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, pool: bool = False) -> Prepared:
+def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, apart: Sequence[str] = ()) -> Prepared:
     """Return what there is to learn from, of one description of the data; everything on the device but the overview.
 
-    `pool`: with the graph of all clients' test vertices.
+    `apart`: the splits that ask a graph of their own, of which those that the stream has are made.
     """
     data = json.loads(data_key)
     rng = Streams(seed)
@@ -157,8 +157,8 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, 
             periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
         overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
-        apart = _there({setaside.HELD_OUT: stream.held_out(snapshots, overview.owners)}, device)
-        return Prepared(_placed(periods, device), width, classes, overview, apart)
+        makers = {setaside.HELD_OUT: lambda: stream.held_out(snapshots, overview.owners)}
+        return Prepared(_placed(periods, device), width, classes, overview, _made(makers, apart, device))
     if "since" in graph:
         graph = flattened(graph)
     known: Overview | None = None
@@ -171,12 +171,12 @@ def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, 
     if keep["fanout"]:
         graphs = [fewer_neighbours(one, keep["fanout"], _key(rng, client)) for client, one in enumerate(graphs)]
     periods = stream.prepare(graphs, split, rng)
-    asked_apart: dict[str, Sequence[Graph] | None] = {
-        setaside.HELD_OUT: stream.held_out([graph], [owners_of(owned, len(graph["y"]))]),
-        setaside.POOLED: stream.pooled(graph, owned, periods) if pool else None,
+    makers = {
+        setaside.HELD_OUT: lambda: stream.held_out([graph], [owners_of(owned, len(graph["y"]))]),
+        setaside.POOLED: lambda: stream.pooled(graph, owned, periods),
     }
     width = int(graph["x"].shape[1])
-    return Prepared(_placed(periods, device), width, stream.heads(graphs), known, _there(asked_apart, device))
+    return Prepared(_placed(periods, device), width, stream.heads(graphs), known, _made(makers, apart, device))
 
 
 def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
@@ -197,9 +197,12 @@ def _key(rng: Streams, client: int) -> int:
     return int(rng(f"data.keep.fanout.{client}").integers(2**63))
 
 
-def _there(apart: Mapping[str, Sequence[Graph] | None], device: str) -> dict[str, list[Graph]]:
-    """Return those graphs that there are, on the device."""
-    return {split: [to_device(one, device) for one in graphs] for split, graphs in apart.items() if graphs is not None}
+def _made(
+    makers: Mapping[str, Callable[[], Sequence[Graph] | None]], wanted: Sequence[str], device: str
+) -> dict[str, list[Graph]]:
+    """Return the wanted splits' graphs, those that there are, on the device."""
+    found = {split: makers[split]() for split in wanted if split in makers}
+    return {split: [to_device(one, device) for one in graphs] for split, graphs in found.items() if graphs is not None}
 
 
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:

@@ -16,9 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import tree
+from fedsim.learn import dense, tree
 from fedsim.learn.generators import FeatureGenerator
-from fedsim.learn.model import fan_in
 from fedsim.seeds import integer
 
 Parameters = dict[str, Any]
@@ -44,21 +43,12 @@ class CVAE:
     def init(self, generator: torch.Generator) -> Parameters:
         """Return first parameters on the CPU, as `torch.nn.Linear` draws them: encoder and decoder."""
         widths = (self.features + self.classes, self.hidden, 2 * self.latent)
-        encoder = {
-            f"layer{i}": {
-                "weight": fan_in(widths[i - 1], generator, widths[i - 1 : i + 1]),
-                "bias": fan_in(widths[i - 1], generator, (widths[i],)),
-            }
-            for i in (1, 2)
-        }
-        return {"encoder": encoder, "decoder": self.decoder.init(generator)}
+        return {"encoder": dense.layers(widths, generator), "decoder": self.decoder.init(generator)}
 
     def encode(self, params: Parameters, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return μ and log σ² (n, latent) of features x (n, F) with labels y (n,)."""
-        first, second = params["layer1"], params["layer2"]
-        h = torch.cat([x, F.one_hot(y, self.classes).to(x.dtype)], 1)
-        h = torch.relu(torch.addmm(first["bias"], h, first["weight"]))
-        mean, spread = torch.addmm(second["bias"], h, second["weight"]).chunk(2, dim=1)
+        told = torch.cat([x, F.one_hot(y, self.classes).to(x.dtype)], 1)
+        mean, spread = dense.through(params, told).chunk(2, dim=1)
         return mean, spread
 
     def loss(self, params: Any, data: Graph, given: Any) -> Tensor:

@@ -10,14 +10,14 @@ decoded vertices, joined by their neighbour lists, what it says of the real ones
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn.model import Parameters, fan_in
+from fedsim.learn import dense
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_graph
 from fedsim.learn.server_training import descend
@@ -41,38 +41,19 @@ class Autoencoder:
 
     def init(self, generator: Generator) -> Coder:
         """Return first parameters on the CPU, layers as `torch.nn.Linear` draws them."""
-        return {half: self._half(self.widths(half), generator) for half in ("encoder", "decoder")}
-
-    def _half(self, widths: list[int], generator: Generator) -> Parameters:
-        return {
-            f"layer{i}": {
-                "weight": fan_in(inputs, generator, (inputs, outputs)),
-                "bias": fan_in(inputs, generator, (outputs,)),
-            }
-            for i, (inputs, outputs) in enumerate(pairwise(widths), 1)
-        }
+        return {half: dense.layers(self.widths(half), generator) for half in ("encoder", "decoder")}
 
     def like(self) -> dict[str, dict[str, Spec]]:
         """Return the shapes of the decoder, as it travels."""
-        return {
-            f"layer{i}": {"weight": Spec((inputs, outputs), "float32"), "bias": Spec((outputs,), "float32")}
-            for i, (inputs, outputs) in enumerate(pairwise(self.widths("decoder")), 1)
-        }
+        return dense.like(self.widths("decoder"))
 
     def error(self, params: Coder, x: Tensor) -> Tensor:
         """Return the mean squared error () of features x (n, F) and what becomes of them."""
-        return (through(params["decoder"], through(params["encoder"], x)) - x).square().mean()
+        return (dense.through(params["decoder"], dense.through(params["encoder"], x)) - x).square().mean()
 
     def flops(self, n: int) -> float:
         """Return the operations of one half's forward pass of n rows."""
         return 2.0 * n * self.width * (self.features + self.latent)
-
-
-def through(half: Parameters, h: Tensor) -> Tensor:
-    """Return the output (n, ·) of an encoder or a decoder for h (n, ·)."""
-    first, second = half["layer1"], half["layer2"]
-    hidden = torch.relu(torch.addmm(first["bias"], h, first["weight"]))
-    return torch.addmm(second["bias"], hidden, second["weight"])
 
 
 def core_set(losses: Tensor, y: Tensor, rows: Tensor, classes: int, each: int) -> Tensor:
@@ -108,7 +89,7 @@ def distilled(
     y = wanted.argmax(1)
 
     def loss(params: dict[str, Tensor], step: int) -> Tensor:
-        x = through(decoder, params["codes"][0])
+        x = dense.through(decoder, params["codes"][0])
         graph = graph_of(x, knn_graph(x, neighbours), y)
         return F.kl_div(F.log_softmax(answer(graph), 1), wanted, reduction="batchmean")
 

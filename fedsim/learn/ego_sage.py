@@ -11,8 +11,8 @@ import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops
-from fedsim.learn.model import Parameters, fan_in
+from fedsim.learn import dense, layout, ops
+from fedsim.learn.model import Parameters
 from fedsim.learn.models.sage import SAGE
 
 
@@ -26,13 +26,9 @@ class EgoSAGE(SAGE):
 
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
         """Return the model's first parameters, linear layers as `torch.nn.Linear` draws them."""
-
-        def linear(inputs: int, outputs: int) -> dict[str, Tensor]:
-            weight = fan_in(inputs, generator, (inputs, outputs))
-            return {"weight": weight, "bias": fan_in(inputs, generator, (outputs,))}
-
         inner = super().init(features, classes, generator)
-        return {"reduction": linear(features, self.hidden), **inner, "classifier": linear(self.hidden, classes)}
+        reduction = dense.layer(features, self.hidden, generator)
+        return {"reduction": reduction, **inner, "classifier": dense.layer(self.hidden, classes, generator)}
 
     def reduced(self, reduction: dict[str, Tensor], graph: Graph) -> Tensor:
         """Return the reduced features (N, hidden)."""

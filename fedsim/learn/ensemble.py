@@ -8,15 +8,14 @@ aggregator looks at one vertex at a time (FENS, NeurIPS 2024).  It models no mem
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import ops
-from fedsim.learn.model import Model, Parameters, fan_in
+from fedsim.learn import dense, ops
+from fedsim.learn.model import Model, Parameters
 from fedsim.units import Count
 
 
@@ -33,14 +32,7 @@ class Ensemble(Model):
 
     def aggregator(self, members: int, classes: int, generator: Generator) -> Parameters:
         """Return an aggregator's first parameters, layers as `torch.nn.Linear` draws them."""
-        widths = [members * classes, self.width, classes]
-        return {
-            f"layer{i}": {
-                "weight": fan_in(inputs, generator, (inputs, outputs)),
-                "bias": fan_in(inputs, generator, (outputs,)),
-            }
-            for i, (inputs, outputs) in enumerate(pairwise(widths), 1)
-        }
+        return dense.layers([members * classes, self.width, classes], generator)
 
     def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return a member's layer."""

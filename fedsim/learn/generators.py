@@ -14,7 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedsim.learn.model import Parameters, fan_in
+from fedsim.learn import dense
+from fedsim.learn.model import Parameters
 from fedsim.net.wire import Spec
 
 
@@ -39,19 +40,12 @@ class FeatureGenerator:
         drawn: Parameters = {}
         if self.labels == "table":
             drawn["labels"] = {"weight": torch.randn(self.classes, self.classes, generator=generator)}
-        for i, (inputs, outputs) in enumerate(pairwise(self.widths), 1):
-            weight, bias = fan_in(inputs, generator, (inputs, outputs)), fan_in(inputs, generator, (outputs,))
-            drawn[f"layer{i}"] = {"weight": weight, "bias": bias}
-        return drawn
+        return drawn | dense.layers(self.widths, generator)
 
     def like(self) -> dict[str, dict[str, Spec]]:
         """Return the shapes of the parameters, as they travel."""
         table = {"labels": {"weight": Spec((self.classes, self.classes), "float32")}} if self.labels == "table" else {}
-        layers = {
-            f"layer{i}": {"weight": Spec((inputs, outputs), "float32"), "bias": Spec((outputs,), "float32")}
-            for i, (inputs, outputs) in enumerate(pairwise(self.widths), 1)
-        }
-        return {**table, **layers}
+        return {**table, **dense.like(self.widths)}
 
     def draw(self, n: int, generator: torch.Generator, centre: float = 0.0) -> Tensor:
         """Return noise z (n, noise) from N(centre, I) on the CPU."""

@@ -57,7 +57,7 @@ class NeighGen:
             },
             "classifier": self.task.model.init(self.task.features, self.task.outputs, generator),
         }
-        return tree.transform(lambda leaf: leaf.to(self.task.device), drawn)  # type: ignore[no-any-return]
+        return tree.to(drawn, self.task.device)  # type: ignore[no-any-return]
 
     @property
     def encoder(self) -> SAGE:

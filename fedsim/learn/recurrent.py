@@ -20,8 +20,8 @@ import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, vertex_keys, with_keys
-from fedsim.learn import layout, ops, tree
-from fedsim.learn.model import Model, Parameters, fan_in
+from fedsim.learn import dense, layout, ops, tree
+from fedsim.learn.model import Model, Parameters
 from fedsim.units import Count, Fraction
 
 Activation = Literal["selu", "relu", "elu", "tanh", "none"]
@@ -59,10 +59,7 @@ class Recurrent(Model):
         """Return the first parameters, without a client axis; with 0 classes there is no classifier."""
         params = super().init(features, classes, generator)
         if classes:
-            params["classifier"] = {
-                "weight": fan_in(self.hidden, generator, (self.hidden, classes)),
-                "bias": fan_in(self.hidden, generator, (classes,)),
-            }
+            params["classifier"] = dense.layer(self.hidden, classes, generator)
         return params
 
     def advance(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,7 @@ class Task(ABC):
         """Return first parameters of this seed, for who begins with a model of its own."""
         generator = Generator().manual_seed(seed)
         params = self.model.init(self.features, self.outputs, generator)
-        return tree.transform(lambda leaf: leaf.to(self.device), params)  # type: ignore[no-any-return]
+        return tree.to(params, self.device)  # type: ignore[no-any-return]
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the model's output (N, outputs)."""

@@ -58,6 +58,11 @@ def scale(tree: Tree, factor: float) -> Tree:
     return transform(lambda leaf: leaf * factor, tree)
 
 
+def to(tree: Tree, device: str | torch.device) -> Tree:
+    """Return a tree with its leaves on a device."""
+    return transform(lambda leaf: leaf.to(device), tree)
+
+
 def zeros_like(tree: Tree) -> Tree:
     """Return a tree of zeros of the same shapes."""
     return transform(torch.zeros_like, tree)

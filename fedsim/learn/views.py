@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, csr, with_keys
+from fedsim.learn.snapshots import bare
 
 
 def view(graph: Graph, edges: float, features: float, generator: Generator) -> Graph:
@@ -21,7 +22,7 @@ def view(graph: Graph, edges: float, features: float, generator: Generator) -> G
     shown = {"edges": fewer_edges(graph["edges"], len(graph["y"]), edges, generator)}
     keep = (torch.rand(graph["x"].shape[1], generator=generator) >= features).to(graph["x"].device)
     shown["x"] = masked(graph["x"], keep)
-    return with_keys(Graph(**{key: value for key, value in graph.items() if key != "layout"}), shown)  # type: ignore[typeddict-item]
+    return with_keys(bare(graph), shown)
 
 
 def fewer_edges(edges: Tensor, n: int, share: float, generator: Generator) -> Tensor:

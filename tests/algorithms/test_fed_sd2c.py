@@ -22,7 +22,7 @@ from algorithms.fed_sd2c import FedSD2C
 from fedsim.algorithm import Job
 from fedsim.data.graph import with_keys
 from fedsim.errors import ScenarioError
-from fedsim.learn import distillates, tree
+from fedsim.learn import dense, distillates, tree
 from fedsim.learn.distillates import Autoencoder
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.tasks.link_prediction import LinkPrediction
@@ -122,7 +122,7 @@ def test_the_autoencoder_is_two_layers_each_way_and_learns_features():
     code = code + enc["layer2"]["bias"]
     back = (code @ dec["layer1"]["weight"] + dec["layer1"]["bias"]).clamp(min=0) @ dec["layer2"]["weight"]
     back = back + dec["layer2"]["bias"]
-    torch.testing.assert_close(distillates.through(enc, x), code)
+    torch.testing.assert_close(dense.through(enc, x), code)
     torch.testing.assert_close(coder.error(params, x), ((back - x) ** 2).mean())
     assert wire.size(coder.like()) == wire.size(dec)
     algorithm, data = made(FedSD2C(latent_steps=1, server_epochs=1, latent=8, width=16)), of_classes([0, 1], 2)
@@ -139,7 +139,7 @@ def test_the_server_decodes_links_and_labels_by_the_clients_own_models():
     _, replies = sent(algorithm, graphs, steps=5)
     for reply in replies:
         graph, soft = algorithm.decoded(reply.upload)
-        x = distillates.through(reply.upload["decoder"], reply.upload["codes"])
+        x = dense.through(reply.upload["decoder"], reply.upload["codes"])
         expected = pseudo_graph(x, torch.zeros(len(x)), 3)
         assert torch.equal(graph["edges"], expected["edges"])
         logits = algorithm.task.forward(tree.stack([reply.upload["model"]]), expected)

@@ -28,7 +28,7 @@ DYNAMIC = {
 def made(**changes):
     scenario = small_points.scenario(**changes)
     data = learning._data_key(scenario)
-    return learning.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu")
+    return learning.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu", ("held_out",))
 
 
 def held_rows(folder):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from fedsim.learn import ops
-from fedsim.learn.model import Model, fan_in
+from fedsim.learn import dense, ops
+from fedsim.learn.model import Model
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class MLP(Model):
 
     def layer_init(self, inputs, outputs, generator):
         """Return weight (F, H) and bias (H,), as `torch.nn.Linear` draws them."""
-        return {"weight": fan_in(inputs, generator, (inputs, outputs)), "bias": fan_in(inputs, generator, (outputs,))}
+        return dense.layer(inputs, outputs, generator)
 
     def layer(self, params, h, graph):
         """One affine map a client."""
