@@ -13,7 +13,8 @@ towards the parameters of the graphs before (fedsim/learn/consistency.py and ret
 With P numbers in the generator a message holds nothing down, and 4 P + 8 bytes up: the number of vertices and the
 centre take 4 each.  Uniform labels ask a generator for classes that its client has never trained on, and what comes is
 no vertex of theirs: with `held` the client says which classes it has trained on, C bytes more, and labels are uniform
-over those.  That gives away what uniform labels are to hide, whether a client holds a class.  A client without a training vertex sends those 8 bytes alone, and no graph is drawn for it.
+over those.  That gives away what uniform labels are to hide, whether a client holds a class.  A client without a
+training vertex sends those 8 bytes alone, and no graph is drawn for it.
 
 Center-Shifting: the noise lies about ς and not about 0, and only who knows ς draws useful graphs.  ς travels in the
 upload as an entry of its own, as if encrypted; a channel of its own is not modelled.  With `attacker` the server draws
