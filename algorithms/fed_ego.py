@@ -39,11 +39,10 @@ import torch.nn.functional as F
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import egos, ops, tree
 from fedsim.learn.ego_sage import EgoSAGE
 from fedsim.learn.optimiser import Adam
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
@@ -74,9 +73,7 @@ class FedEgo(FedAvg):
 
     def start(self):
         """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
-        if not isinstance(self.task, NodeClassification):
-            told = "fed_ego mashes labels of vertices; take task: node_classification, or another algorithm"
-            raise ScenarioError([Problem("task", told)])
+        classes_only(self.task, "'fed_ego' mashes labels of vertices: take task: node_classification")
         return {**super().start(), "labels": {}, "updates": 0}
 
     def download(self, state, client, step):

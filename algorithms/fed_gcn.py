@@ -39,7 +39,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import bare, places, spread
 from fedsim.learn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 
 NORMS: dict[str, Norm] = {"none": "sum", "sym": "sym", "row": "mean"}
@@ -74,9 +74,9 @@ class FedGCN(FedAvg):
                 "numbered: true}} or snapshots, or hops: 0"
             )
             raise ScenarioError([Problem("algorithm.hops", told)])
-        if self.hops and not isinstance(self.task, NodeClassification):
+        if self.hops:
             told = f"{self.hops}: FedGCN classifies vertices; take task: node_classification, or hops: 0"
-            raise ScenarioError([Problem("algorithm.hops", told)])
+            classes_only(self.task, told, "algorithm.hops")
         return {**super().start(), "sent": {}, "given": {}, "due": False}
 
     def steps(self, state):

@@ -57,7 +57,7 @@ from fedsim.learn.knowledge import Teaching
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.proxy import Proxy
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.span import Span
@@ -122,10 +122,7 @@ class Ghost(Algorithm):
 
     def start(self):
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
-        if not isinstance(self.task, NodeClassification):
-            raise ScenarioError(
-                [Problem("algorithm", "'ghost' generates vertices of classes: task node_classification")]
-            )
+        classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
         if self.retains and not consistency.suits(self.task.model):
             told = "true needs a model of plain layers with a weight each, such as gcn; or say false"
             raise ScenarioError([Problem("algorithm.use_retention", told)])
