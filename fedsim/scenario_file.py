@@ -88,9 +88,14 @@ def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
     document = read(path)
     for flag in flags:
         apply(document, flag)
-    document.data = paths.made_absolute(document.data, path.parent)
+    return validated(document), document
+
+
+def validated(document: Document) -> Scenario:
+    """Return the scenario of a document, with absolute names of files.  Raises UserError for all that is wrong."""
+    document.data = paths.made_absolute(document.data, document.path.parent)
     try:
-        return Scenario.model_validate(document.data), document
+        return Scenario.model_validate(document.data)
     except ValidationError as error:
         raise document.error(grid.plain_problems(error, Scenario)) from None
     except ValueError as error:
@@ -121,9 +126,7 @@ def read(path: Path) -> Document:
 
 
 def apply(document: Document, flag: str) -> None:
-    """Lay one KEY=VALUE over the document, in place; a key that is an axis stops being one, or becomes the axis
-    it is set to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a
-    value sets the key any more.
+    """Lay one KEY=VALUE over the document, in place; see `lay`.
 
     Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
     """
@@ -131,13 +134,22 @@ def apply(document: Document, flag: str) -> None:
     key, name = key.strip(), f"--set {flag}"
     if not equals or not key or any(not step for step in key.split(".")):
         raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
-    value = _plain(text, name, {})
+    lay(document, key, _plain(text, name, {}), name)
+
+
+def lay(document: Document, key: str, value: Any, name: str) -> None:
+    """Set a dotted key of the document in place; a key that is an axis stops being one, or becomes the axis it is set
+    to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a value sets the
+    key any more.  `name` tells in messages who has set it.
+
+    Raises UserError where the key leads nowhere.
+    """
     kind, _, axis = key.partition(".")
     if kind == "when":
         raise UserError(f"{name}: what goes with a value cannot be set from outside; set the key itself")
     if kind in AXES and axis:
         if not isinstance(value, list):
-            raise UserError(f"{name}: an axis is a list, as in --set {key}=[{text}]")
+            raise UserError(f"{name}: an axis is a list, as in {name.replace('=', '=[', 1)}]")
         _forget(document, axis)
         document.data[kind] = {**_mapping(document, kind), axis: value}
     else:

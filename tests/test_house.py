@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # An arrow may only go down, or stay within one entry.  The first entry that fits a module is its floor.
 FLOORS: list[tuple[int, str, str]] = [
     (14, "fedsim.__main__", "the command line"),
+    (13, "fedsim.simulation", "the same from Python"),
     (13, "fedsim.tune", "sweeps in search of options"),
     (12, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
     (11, "fedsim.run", "one point"),
