@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from fedsim import check, scenario_file
+from fedsim import check, scenario_file, yaml_text
 from fedsim.display import Display
 from fedsim.engines.local import Local
 from fedsim.errors import ScenarioError, UserError
@@ -149,7 +149,7 @@ def _document(scenario: Path | str | Mapping[str, Any] | Scenario) -> Document:
     if isinstance(scenario, str | Path):
         return scenario_file.read(Path(scenario))
     plain = scenario.plain() if isinstance(scenario, Scenario) else _plain(scenario)
-    return Document(Path("scenario"), scenario_file.text_of(plain), plain)
+    return Document(Path("scenario"), yaml_text.text_of(plain), plain)
 
 
 def _plain(value: Any) -> Any:

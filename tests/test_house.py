@@ -47,12 +47,21 @@ FLOORS: list[tuple[int, str, str]] = [
     (1, "fedsim.record", "the tables"),
     (1, "fedsim.find fedsim.source fedsim.wording", "from a name to a class"),
     (1, "fedsim.table fedsim.paths", "files that a scenario names"),
+    (1, "fedsim.yaml_text", "YAML as plain data"),
     (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook fedsim.span", "values"),
     (1, "analysis", "reads the tables"),
     (0, "fedsim", "the version"),
 ]
 # Floor 1 has an order of its own: an entry may use those after it.
-WITHIN_FLOOR_1 = ["fedsim.find", "fedsim.source", "fedsim.wording", "fedsim.table", "fedsim.units", "fedsim.errors"]
+WITHIN_FLOOR_1 = [
+    "fedsim.yaml_text",
+    "fedsim.find",
+    "fedsim.source",
+    "fedsim.wording",
+    "fedsim.table",
+    "fedsim.units",
+    "fedsim.errors",
+]
 TORCH = ("fedsim.learn", "fedsim.learning", "fedsim.data", "algorithms")  # all that may import it
 ALGORITHMS_USE = (
     "fedsim.algorithm",

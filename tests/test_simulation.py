@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from fedsim import __main__ as command_line
-from fedsim import simulate, simulation
+from fedsim import simulate, simulation, yaml_text
 from fedsim.errors import UserError
 from fedsim.scenario import Scenario
 
@@ -51,7 +51,7 @@ def test_a_mapping_is_run_and_its_tables_are_of_all_points(here):
 
 
 def test_the_command_line_and_python_share_a_folder(here, monkeypatch):
-    (here / "send.yaml").write_text(simulation.scenario_file.text_of(SEND))
+    (here / "send.yaml").write_text(yaml_text.text_of(SEND))
     assert command_line.main(["send.yaml", "--no-report", "--jobs", "1"]) == 0
     before = {path: path.stat().st_mtime_ns for path in here.glob("runs/send/*/*.parquet")}
     monkeypatch.setattr(simulation, "run", None)  # nothing is left to run
