@@ -69,12 +69,12 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     # what noise and epsilon tell twice makes no panels
     panels = [axis for axis in axes if not axis.startswith("privacy.") or axis.endswith("secure_aggregation")]
     rows = with_panels(frame.assign(moved=moved / scale), panels)
-    wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 10
+    wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 5
     across = alt.X("epsilon:Q", title="epsilon", scale=alt.Scale(type="log" if wide else "linear", zero=not wide))
     up = alt.Y("score:Q", title=score, axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(zero=False))
     marks = alt.Chart().mark_point(filled=True, opacity=0.85).encode(
         x=across, y=up, color=colour(algorithms), shape=shape(algorithms),
-        size=alt.Size("moved:Q", title=f"payload ({unit})", scale=alt.Scale(zero=True, range=[30, 320])),
+        size=alt.Size("moved:Q", title=f"payload ({unit})", scale=alt.Scale(zero=True, range=[0, 300])),
     )  # fmt: skip
     chart = facet([marks], rows, height=200)
     note = "Smaller epsilon hides more; runs without a bound are in the table alone; mean over replicates"

@@ -4,6 +4,7 @@ Differential privacy needs a number of replies that an update is meant to fold, 
 are added; both cover the mean of differences and nothing else that an algorithm may send.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 from fedsim import fleet
@@ -23,6 +24,10 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
         told = f"{name!r}, as it is set, folds numbers of replies that nobody knows before, so no noise fits them; "
         found.append(
             Problem("privacy.clip", f"{told}take sync, deadline, buffered with a rate of 1 at most, or one_shot")
+        )
+    if privacy.clip is not None and find_spec("opacus") is None:
+        found.append(
+            Problem("privacy.clip", 'epsilon is told by Opacus, which is not here: pip install -e ".[privacy]"')
         )
     if masked and not protocol.sums:
         found.append(Problem(here, f"{name!r} has no cohort whose uploads are added; take sync or deadline"))

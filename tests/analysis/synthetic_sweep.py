@@ -68,7 +68,16 @@ def write_sweep(
             "global", "accuracy", target, arrivals=tables["arrivals"], spans=tables["spans"],
         )  # fmt: skip
         rows.append(
-            {"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1}
+            {
+                "point": point,
+                "status": "done",
+                **grid,
+                "seed": seed,
+                **row,
+                "bytes_masking": None,
+                "sim_seconds": ended,
+                "real_seconds": 1,
+            }
         )
     columns = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", *RESULTS]
     pd.DataFrame(rows)[columns].to_csv(folder / "summary.csv", index=False)
