@@ -49,6 +49,12 @@ class FedAvg(Algorithm):
         """Return a tree as large as the upload."""
         return {"update": job.download["model"], "samples": 0}
 
+    def averages(self):
+        """Return whether uploads, and what is made of them, are as here: not where a descendant has its own."""
+        own = type(self)
+        same = own.update is FedAvg.update and own.upload_like is FedAvg.upload_like
+        return same and own.steps is Algorithm.steps and own.talks
+
     def mass(self, reply):
         """Return the client's weight in the average."""
         return reply.upload["samples"]

@@ -83,6 +83,10 @@ class Power(FedAvg):
         teachers = {r.client: tree.add(r.download["model"], r.upload["update"]) for r in replies}
         return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
 
+    def averages(self):
+        """Return whether nothing but the mean is used: not where prototypes are sent and models taught."""
+        return not self.transfer
+
     def learn(self, state, replies):
         """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""
         known, met, sent, labels = dict(state["known"]), dict(state["met"]), [], []

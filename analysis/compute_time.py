@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.spread import over_replicates
 
+MASKING = ("keys", "shares", "unmask")  # exchanges of secure aggregation, which fold nothing
 COLUMNS = ["client_seconds", "server_seconds", "client_total", "server_total"]
 
 
@@ -24,7 +25,7 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
     seconds = spans["end"] - spans["start"]
     jobs = seconds[(spans["client"] >= 0) & (spans["what"] == "train")]
     served = seconds[spans["client"] < 0]
-    folded = int((updates["folded"] > 0).sum())
+    folded = int(((updates["folded"] > 0) & ~updates["step"].isin(MASKING)).sum())
     return {
         "client_seconds": float(jobs.mean()) if len(jobs) else None,
         "server_seconds": float(served.sum()) / folded if len(served) and folded else None,

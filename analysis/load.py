@@ -21,7 +21,7 @@ from analysis.axes import is_replicate
 
 TABLES = {
     "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
-    "updates": "time version step asked folded lost late staleness",
+    "updates": "time version step asked folded lost late staleness epsilon",
     "spans": "client start end what",
     "arrivals": "time client period version",
     "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
@@ -37,13 +37,23 @@ LATER = [
     "staleness",
     "client_seconds",
     "server_seconds",
+    "epsilon",
+    "bytes_masking",
     "arrivals",
     "partitions",
     "unowned",
     "majority",
 ]  # columns and tables that older runs lack
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
-NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
+NUMBERS += [
+    "client_seconds",
+    "server_seconds",
+    "epsilon",
+    "bytes_masking",
+    "target",
+    "seconds_to_target",
+    "real_seconds",
+]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 

@@ -16,6 +16,7 @@ from analysis.held_out import held_out, held_out_section
 from analysis.load import Runs, load
 from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
+from analysis.privacy_section import privacy_section
 from analysis.ranking import headline, ranking
 from analysis.spread import mean_curves
 from analysis.verdict import condition_of
@@ -44,6 +45,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Equal budgets": report.scored and report.budgets(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
+        "Privacy": privacy_section(report.points, report.axes, report.score, report),
         "Transfer times": report.transfer_times(),
         "Computing time": report.compute_time(),
         "Robustness": report.scored and report.robustness(),

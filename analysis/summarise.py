@@ -31,7 +31,7 @@ def summarise(
     come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late; without the
     table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds, which are the
-    mean simulated seconds of computing a job and an update.
+    mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that has one.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
@@ -53,10 +53,17 @@ def summarise(
         "staleness": staleness(folding),
         **counts,
         **{name: computed.get(name) for name in ("client_seconds", "server_seconds")},
+        "epsilon": _last(folding),
         "target": target,
         "seconds_to_target": reached[0] if reached else None,
         "bytes_to_target": reached[1] if reached else None,
     }
+
+
+def _last(updates: pd.DataFrame) -> float | None:
+    """Return what all releases amount to, or None where nothing was released privately."""
+    known = updates["epsilon"].dropna() if "epsilon" in updates else updates["time"].iloc[:0]
+    return float(known.iloc[-1]) if len(known) else None
 
 
 def _frame(table: Any) -> pd.DataFrame:

@@ -126,6 +126,13 @@ class Algorithm(ABC):
         """Return the exchanges that what this step has brought calls for before the round goes on."""
         return ()
 
+    def averages(self) -> bool:
+        """Return whether all that it learns from uploads is the weighted mean of their "update".
+
+        So that it can be had of a masked sum, and with noise; "samples" may be the weight beside it, nothing else.
+        """
+        return False
+
     def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
         """Return the parameters that the server would have this client predict with."""
         return state["model"]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import simpy
 
 from fedsim.algorithm import Job, State
+from fedsim.net.masking import STEPS
 from fedsim.net.network import Network
 from fedsim.net.wire import Tree
 from fedsim.record import Column, Row, Span
@@ -122,7 +123,7 @@ class ClientHost:
 
     def job(self, step: str, download: Tree) -> Job:
         """Return the work for this download with what the client holds at this moment."""
-        self._jobs += 1
+        self._jobs += step not in STEPS  # so that training draws the same, masked or not
         seed = self._seed_of(self.number, self._jobs)
         return Job(self.number, step, self.period, download, self.data, dict(self.memory), seed)  # type: ignore[arg-type]
 
@@ -130,9 +131,9 @@ class ClientHost:
         """Return a job that has not begun with what the client holds at this moment."""
         return replace(job, period=self.period, data=self.data, memory=dict(self.memory))  # type: ignore[arg-type]
 
-    def forget(self) -> None:
-        """Hear that the last job will never begin."""
-        self._jobs -= 1
+    def forget(self, step: str) -> None:
+        """Hear that the last job, of this step, will never begin."""
+        self._jobs -= step not in STEPS
 
     def finished(self, promise: WorkPromise) -> None:
         """Take over the memory of a job that trained to its end."""
@@ -271,7 +272,7 @@ class Clients(Mapping[int, ClientHost]):
 
     def unstarted(self, job: Job) -> None:
         """Hear that the last job of a client will never begin."""
-        self[job.client].forget()
+        self[job.client].forget(job.step)
 
     def done(self, client: int, promise: WorkPromise) -> None:
         """Hear that a client has trained to the end of a job."""
@@ -289,7 +290,7 @@ class Clients(Mapping[int, ClientHost]):
         if not self.network.nodes.is_online(client):
             return None
         _, promise, operations = self.start(client, step, download)
-        if not (yield from self.compute(client, operations, "train")):
+        if not (yield from self.compute(client, operations, "mask" if step in STEPS else "train")):
             promise.cancel()
             return None
         self.done(client, promise)

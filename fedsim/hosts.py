@@ -7,10 +7,10 @@ folds, and leaves it to the cloud to count: a version is the cloud's everywhere.
 What it does not model: a server that learns of a lost client only by a timeout (it knows at once).
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -18,7 +18,8 @@ import simpy
 from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.clients import Clients, WorkPromise
-from fedsim.net import wire
+from fedsim.masked import Masked
+from fedsim.net import masking, wire
 from fedsim.net.codec import Codec, Memory, squeeze
 from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
@@ -39,6 +40,23 @@ class Ask(simpy.Event):
         self.open = True
 
 
+class Guard(Protocol):
+    """Who makes differentially private what is folded (learn/release.py)."""
+
+    def drawn(self, chosen: int, among: int) -> None:
+        """Hear that so many clients have been chosen by equal chances, and of how many."""
+        ...
+
+    def release(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Return what the algorithm may see of these opened replies."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """What all that has been released amounts to."""
+        ...
+
+
 @dataclass
 class ServerHost:
     """Its state and version, the asks under way, and the rows of what they moved; `node` is its number.
@@ -57,6 +75,7 @@ class ServerHost:
     up: Codec | None = None
     down: Codec | None = None
     write_many: WriteMany | None = None  # None: every ask goes by itself
+    guard: Guard | None = None  # None: the algorithm folds what has come
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
@@ -74,20 +93,32 @@ class ServerHost:
         self._lost = self._late = 0
         self.closed = False  # from then on nothing is kept back
 
-    def ask(self, client: int, step: str = "train") -> Ask:
-        """Send this client a download and await its upload.  Raises ValueError for a client that is at work already."""
+    def ask(self, client: int, step: str = "train", beside: Tree = None) -> Ask:
+        """Send this client a download and await its upload; `beside` is what masking sends with it.
+
+        Raises ValueError for a client that is at work already.
+        """
         self.clients.begin(client)
         ask = Ask(self.env, client, step)
         self._asks += 1
         self.busy.add(client)
-        self.env.process(self._exchange(ask, self._asks))
+        self.env.process(self._exchange(ask, self._asks, beside))
         return ask
 
-    def ask_all(self, clients: Sequence[int], step: str, alone: bool) -> Wave | None:
+    def download(self, client: int, step: str, beside: Tree = None) -> Tree:
+        """Return what this client is sent: the algorithm's download, what masking sends beside it, or that alone."""
+        if step in masking.STEPS:
+            return {masking.BESIDE: beside}
+        own = self.algorithm.download(self.state, client, step)
+        return own if beside is None else {**own, masking.BESIDE: beside}
+
+    def ask_all(
+        self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
+    ) -> Wave | None:
         """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
 
-        `alone`: nobody else is asked, nor is anything sent, until all of them have ended.  Raises ValueError for a
-        client that is at work already.
+        `beside` is what masking sends each with its download.  `alone`: nobody else is asked, nor is anything sent,
+        until all of them have ended.  Raises ValueError for a client that is at work already.
         """
         numbers = np.array(clients, dtype=np.int64)
         plain = self.algorithm.talks and self.up is None and self.down is None and self.node == SERVER
@@ -96,7 +127,7 @@ class ServerHost:
         if not self.network.nodes.online[numbers].all() or not self.network.planner.fits(numbers, alone):
             return None
         first, self._asks = self._asks + 1, self._asks + len(clients)
-        wave = Wave(self, clients, step, first)
+        wave = Wave(self, clients, step, first, beside or {})
         self.clients.join(clients, wave)
         self.busy.update(clients)
         return wave
@@ -135,10 +166,17 @@ class ServerHost:
         ]
         if opened:
             yield from self.compute(self.algorithm.server_flops(self.state, opened, step))
-            self.state = self.algorithm.update(self.state, opened, step)
+            seen = opened if self.guard is None else self.guard.release(opened)
+            self.state = self.algorithm.update(self.state, seen, step)
         for reply in opened:
             self._drop(reply, "delivered")
         return opened
+
+    def hear(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
+        """Take replies of an exchange of masking's own, which change no state."""
+        for reply in replies:
+            self._drop(reply, "delivered")
+        yield from self.count(step, len(replies), 0.0)
 
     def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, None]:
         """Merge what others have shared into the state, which takes a multiply-add a number."""
@@ -170,9 +208,11 @@ class ServerHost:
         What only prepares has its row too, but counts as none.
         """
         lost, late = self.tally()
-        counts = bool(folded) and step not in self.algorithm.prepares
+        counts = bool(folded) and step not in self.algorithm.prepares and step not in masking.STEPS
         self.version += counts
-        self.write(Update(self.env.now, self.version, step, folded + lost + late, folded, lost, late, staleness))
+        epsilon = self.guard.epsilon if self.guard and counts else None
+        asked = folded + lost + late
+        self.write(Update(self.env.now, self.version, step, asked, folded, lost, late, staleness, epsilon))
         if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
@@ -195,10 +235,10 @@ class ServerHost:
             wave.decide(place, "discarded")
         self.planned.clear()
 
-    def _exchange(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, None]:
+    def _exchange(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, None]:
         reply = None
         with suppress(Lost):
-            reply = yield from (self._talk(ask, number) if self.algorithm.talks else self._alone(ask, number))
+            reply = yield from (self._talk(ask, number, beside) if self.algorithm.talks else self._alone(ask, number))
         self.busy.remove(ask.client)
         if reply is None and ask.open:
             self._lost += 1
@@ -207,9 +247,9 @@ class ServerHost:
             self._drop(reply, "late")
         self.clients.finish(ask.client)
 
-    def _talk(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
+    def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
         client, version = ask.client, self.version
-        download = self.algorithm.download(self.state, client, ask.step)
+        download = self.download(client, ask.step, beside)
         sent = download
         if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
             sent, download, _ = squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
@@ -226,7 +266,7 @@ class ServerHost:
     def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
         """Return the upload as the server will have it, and what travels for it."""
         if self.up is None:
-            return promise, promise
+            return promise, promise.parcel if isinstance(promise, Masked) else promise
         host = self.clients[client]
 
         def keep(memory: Memory) -> None:

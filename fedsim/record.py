@@ -50,7 +50,8 @@ class Update(Row):
     """One folding of replies into the server's state: of `asked` clients, `folded + lost + late` make the whole.
 
     `staleness` is by how many versions the folded replies were behind on average, counted from what each client had
-    downloaded; 0 where none was folded.
+    downloaded; 0 where none was folded.  `epsilon` is what all releases so far amount to at the scenario's delta,
+    infinite without noise; empty where nothing is released privately.
     """
 
     time: float
@@ -61,14 +62,16 @@ class Update(Row):
     lost: int
     late: int
     staleness: float
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Span(Row):
     """A stretch of a client's time, or of the server's (-1) and an edge aggregator's (below).
 
-    `train`; `mix` (a peer updates its own state and merges what others have sent); `offline`; `left` (an instant: it
-    left in the middle of its work); `serve` (a server computes; waiting for a core is not counted).
+    `train`; `mask` (it answers an exchange of secure aggregation); `mix` (a peer updates its own state and merges what
+    others have sent); `offline`; `left` (an instant: it left in the middle of its work); `serve` (a server computes;
+    waiting for a core is not counted).
     """
 
     client: int
@@ -145,7 +148,7 @@ TABLES: dict[str, type[Row]] = {
     "partitions": Partition,
     "scores": Score,
 }
-ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
+ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64()}
 # What many rows at a time may be written out of turn by; equal rows stay in the order in which they were written.
 ORDER: dict[str, list[tuple[str, str]]] = {
     "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],

@@ -223,9 +223,9 @@ def _extend(rows, table, columns):
 def _count_asks(here, server):
     ask = server.ask
 
-    def counted(client, step="train"):
+    def counted(client, step="train", beside=None):
         here.asked += 1
-        return ask(client, step)
+        return ask(client, step, beside)
 
     server.ask = counted
 

@@ -8,7 +8,7 @@ s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = 
 1) (hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before the last update
 the server stops asking, and whoever is still at work is late.
 
-Not modelled: FedAsync's proximal term (which is the algorithm's), FedBuff's clipping and noise.
+Not modelled: FedAsync's proximal term (which is the algorithm's).
 """
 
 import math
@@ -63,6 +63,10 @@ class Buffered(Rounds):
                 f"has no rounds with one cohort, which the steps of {name} need: take the protocol 'sync' or 'deadline'"
             )
         return super().refuse(algorithm, topology)
+
+    def folded(self, clients: int) -> int | None:
+        """Return the size of the buffer; a rate above 1 would let a reply weigh more."""
+        return self.buffer if self.rate <= 1 else None
 
     def discount(self, behind: int) -> float:
         """Return s, the weight of a reply that is so many updates behind."""

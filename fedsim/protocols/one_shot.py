@@ -88,6 +88,10 @@ class OneShot(Cohorts):
         """Return how many of so many clients are wanted."""
         return among if self.all_wanted else super().cohort_of(among)
 
+    def folded(self, clients: int) -> int | None:
+        """Return the number wanted; late replies are folded in numbers that nobody knows before."""
+        return self.cohort_of(clients) if self.late == "drop" else None
+
     def share(self, world: World) -> float:
         """Return the share of those wanted who have had their turn, or of the time; late ones that count are asked."""
         asked = world.clients.turns > 0
