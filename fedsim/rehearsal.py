@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ def problems(scenario: Scenario) -> list[Problem]:
 class Talking(Protocol):
     """What is asked of a protocol here."""
 
-    silent: bool
+    silent: ClassVar[bool]
 
 
 def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) -> list[Problem]:

@@ -1,6 +1,7 @@
 """Restart: the server goes down now and then, forgets what it had not saved, and comes up again."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -56,9 +57,17 @@ class Restart(Effect):
         return self._restarts(env, network.service, rng)
 
     def _restarts(self, env: simpy.Environment, service: Service, rng: np.random.Generator) -> Drive:
-        ahead = None if self.at is None else [*self.at]
-        while ahead is None or ahead:
-            yield env.timeout(ahead.pop(0) - env.now if ahead else float(rng.exponential(self.every)))
+        for wait in self._waits(rng):
+            yield env.timeout(wait)
             service.halt(self, self.checkpoint)
             yield env.timeout(self.length)
             service.resume(self)
+
+    def _waits(self, rng: np.random.Generator) -> Iterator[float]:
+        """Yield the seconds from being up to going down, each time."""
+        up = 0.0
+        for time in self.at or ():
+            yield time - up
+            up = time + self.length
+        while self.every is not None:
+            yield float(rng.exponential(self.every))
