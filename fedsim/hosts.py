@@ -25,6 +25,7 @@ from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.checkpoints import Checkpoints
 from fedsim.clients import Clients, WorkPromise
+from fedsim.cores import Cores
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory, squeeze
 from fedsim.net.finite import is_finite
@@ -37,7 +38,7 @@ from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
 from fedsim.wave import Wave, WriteMany
 
-RESTART = "restart"  # the cause of interrupts, and the step of the row that tells of it
+RESTART = "restart"  # the step of the row that tells of one
 
 
 class Ask(simpy.Event):
@@ -78,7 +79,7 @@ class ServerHost:
         self.updated: simpy.Event = self.env.event()
         self.busy: set[int] = set()
         self.planned: dict[int, tuple[Wave, int]] = {}  # replies of waves that nobody has folded yet, by ask
-        self._queue = simpy.Resource(self.env, self.cores)
+        self._cores = Cores(self.env, self.cores, self.speed, self.node, self.write)
         self._fresh: dict[int, record.Transfer] = {}  # uploads that have just arrived, by client
         self._unread: dict[int, record.Transfer] = {}  # those of replies that nobody has folded yet, by ask
         self._asks = 0
@@ -87,7 +88,6 @@ class ServerHost:
         self.restarts = 0
         self._forgotten = 0  # the last ask that it has forgotten in a restart
         self._down_since: float | None = None
-        self._computing: dict[simpy.Process, None] = {}
         self._checkpoints = Checkpoints(self.state)
         if self._service is not None:
             self._service.watch(self._halted, self._resumed)
@@ -202,23 +202,7 @@ class ServerHost:
 
     def compute(self, operations: float) -> Generator[simpy.Event, Any, bool]:
         """Take a core for that many operations, once one is free; return whether no restart has broken it off."""
-        process, start, whole = self.env.active_process, None, True
-        assert process is not None
-        self._computing[process] = None
-        try:
-            with self._queue.request() as core:
-                yield core
-                start = self.env.now
-                yield self.env.timeout(operations / self.speed)
-        except simpy.Interrupt as stop:
-            if stop.cause != RESTART:
-                raise
-            whole = False
-        finally:
-            del self._computing[process]
-        if operations and start is not None:
-            self.write(Span(self.node, start, self.env.now, "serve"))
-        return whole
+        return (yield from self._cores.compute(operations))
 
     def note(self, lost: int = 0, late: int = 0, refused: int = 0) -> None:
         """Count so many clients more among those that the next row tells of."""
@@ -276,8 +260,7 @@ class ServerHost:
         version, self.state = self._checkpoints.last(interval)
         undone = float(self.version - version)
         self.write(Update(self.env.now, self.version, RESTART, 0, 0, 0, 0, undone))
-        for process in list(self._computing):
-            process.interrupt(RESTART)
+        self._cores.break_off()
         for client in sorted(self.busy):
             self.network.nodes.leave(client)
 
