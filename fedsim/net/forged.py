@@ -1,6 +1,7 @@
 """What byzantine clients send: uploads and shares with forged values, of the size and at the time of the true ones.
 
-Only arrays of floats are forged; whole numbers, single numbers and texts (counts, weights, names) stay as they are.
+Of an upload that names the difference to what was received (`update`) only that part is forged, of others all.  Only
+arrays of floats are forged; whole numbers, single numbers and texts (counts, weights, names) stay as they are.
 What a client keeps to itself, its model among it, is not touched: it forges what it sends, before a codec squeezes it.
 """
 
@@ -13,6 +14,8 @@ from fedsim.net import floats
 from fedsim.net.effect import Forge
 from fedsim.net.squeezed import Inner
 from fedsim.net.wire import Spec, Tree
+
+DIFFERENCE = "update"
 
 
 class Upload(Inner, Protocol):
@@ -73,11 +76,16 @@ class Forgers:
 
     def upload(self, client: int, promise: Upload) -> Upload:
         """Return what a client sends in place of an upload."""
-        return Forged(promise, lambda tree: self.share(client, tree)) if client in self else promise
+        return Forged(promise, lambda tree: self._struck(client, tree)) if client in self else promise
 
     def share(self, client: int, tree: Tree) -> Tree:
         """Return what a client sends in place of a tree; where nothing is forged it is the tree itself."""
         return self._replaced(client, tree) if client in self else tree
+
+    def _struck(self, client: int, upload: Tree) -> Tree:
+        if isinstance(upload, dict) and DIFFERENCE in upload:
+            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE])}
+        return self._replaced(client, upload)
 
     def _replaced(self, client: int, node: Tree) -> Tree:
         if isinstance(node, dict):

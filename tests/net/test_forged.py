@@ -106,6 +106,9 @@ def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_
     first = forged.value()
     assert forged.value() is first
     assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
+    aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
+    assert torch.equal(forgers.upload(1, Work(aside)).value()["prototypes"], torch.ones(2))
+    assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)})).value()["model"], torch.ones(2))
     forged.cancel()
     assert work.cancelled
     assert forged.memory() == {"own": 1}

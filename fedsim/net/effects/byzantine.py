@@ -20,9 +20,10 @@ class Byzantine(Effect):
     """The same clients throughout multiply what they send by -factor or by factor, add noise to it, or send no numbers.
 
     They are a drawn share of all, or those of a list.  `noise` adds to each number a normal one whose standard
-    deviation is factor times the array's root mean square.  It strikes every array of floats in an upload, whatever it
-    stands for; counts and weights stay.  Peers send whole models, which are struck likewise.  Not modelled: attackers
-    that know of one another or of the honest, that lie about their counts or sizes, or that change their mind.
+    deviation is factor times the array's root mean square.  It strikes the arrays of floats of the difference that an
+    upload holds, or all of an upload that holds none; counts and weights stay.  Peers send whole models, which are
+    struck likewise.  Not modelled: attackers that know of one another or of the honest, that lie about their counts or
+    sizes, or that change their mind.
     """
 
     calm: ClassVar[bool] = True
