@@ -52,6 +52,8 @@ from fedsim.units import Count, Fraction
 class FedEgo(FedAvg):
     """See the module's docstring."""
 
+    aggregates = True
+
     batch: Count = 32  # centres that are mashed into one ego-graph, at most
     first: Count = 6  # neighbours of a centre
     second: Count = 6  # neighbours of each of these
@@ -82,8 +84,7 @@ class FedEgo(FedAvg):
 
     def update(self, state, replies, step):
         """Average the reduction layers, note labels, and train the personal layers on what has come."""
-        masses = [reply.upload["samples"] for reply in replies]
-        mean = tree.mean([r.upload["update"] for r in replies], masses, [r.weight for r in replies])
+        mean = self.average_of(replies, [reply.weight for reply in replies])
         model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
         sent = {r.client: r.upload["y"][:, 0].sum(0) for r in replies if len(r.upload["y"])}
         new = {**state, "model": model, "labels": {**state["labels"], **sent}, "updates": state["updates"] + 1}

@@ -49,6 +49,7 @@ NORMS: dict[str, Norm] = {"none": "sum", "sym": "sym", "row": "mean"}
 class FedGCN(FedAvg):
     """See the module's docstring."""
 
+    aggregates = True
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
     hops: Literal[0, 1, 2] = 2  # over how many edges features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # how sums are weighed

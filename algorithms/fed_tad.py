@@ -48,6 +48,8 @@ from fedsim.units import Count
 class FedTAD(FedAvg):
     """Without server iterations this is FedAvg, but for what is sent."""
 
+    aggregates = True
+
     walk: Count = 5  # steps of the random walks in φ
     noise: Count = 32  # numbers in z
     vertices: Count = 100  # of a pseudo graph

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 class Power(FedAvg):
     """The knowledge transfer and the replay can each be switched off: with neither, this is FedAvg bit for bit."""
 
+    aggregates = True
+
     preset: Literal["paper", "official"] = "paper"
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
     alpha: Fraction = 0.5  # share of the local embedding in Z; 1 is "Local CM"

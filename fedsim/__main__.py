@@ -82,7 +82,7 @@ def run(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Run the points and return the exit code."""
-    from fedsim.display import Display, results
+    from fedsim.display import Display, refusals, results
     from fedsim.run import run as run_point
     from fedsim.simulation import as_given, data_folder
     from fedsim.sweep import Sweep
@@ -96,6 +96,8 @@ def run(
     except ScenarioError as error:
         raise document.error(error.problems) from None
     console.print(results(rows, [*points[0].axes]))
+    if told := refusals(rows):
+        console.print(told, soft_wrap=True)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         from analysis import load, report
 

@@ -182,6 +182,11 @@ class Algorithm(ABC):
         """Return how many training steps' work the job takes beside its training (the task's estimate of one step)."""
         return 0.0
 
+    @property
+    def compares(self) -> bool:
+        """Whether the server compares the replies of a cohort, which one reply at a time does not allow."""
+        return False
+
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)

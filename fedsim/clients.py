@@ -171,7 +171,7 @@ class Clients(Mapping[int, ClientHost]):
         self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
         self.joint: dict[int, Joint] = {}  # the wave of each client that is asked in one
         network.nodes.presence.start(env)
-        network.nodes.presence.came = self._stir
+        network.nodes.presence.came = self.stir
         network.nodes.watch(self._changed, idle=False)
 
     def __getitem__(self, client: int) -> ClientHost:
@@ -200,7 +200,7 @@ class Clients(Mapping[int, ClientHost]):
         self.examples[client] = period.examples
         if not self.holding[client]:
             self.holding[client] = True
-            self._stir()
+            self.stir()
 
     def availability(self) -> npt.NDArray[np.float64]:
         """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
@@ -250,13 +250,13 @@ class Clients(Mapping[int, ClientHost]):
             self.network.nodes.presence.dismiss(client)
         self.busy[list(clients)] = False
         if clients:
-            self._stir()
+            self.stir()
 
     def finish(self, client: int) -> None:
         """Note that a client is free again."""
         self.busy[client] = False
         self.network.nodes.presence.dismiss(client)
-        self._stir()
+        self.stir()
 
     def start(self, client: int, step: str, download: Tree) -> tuple[Job, WorkPromise, float]:
         """Return the job of a download, the promise of what comes of it, and its operations."""
@@ -339,7 +339,7 @@ class Clients(Mapping[int, ClientHost]):
         if client in self._computing and what != "wake":
             self._computing[client][0].interrupt(what)
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Wake whoever waits for a client to be free, to be online or to hold data."""
         if self._stirred.callbacks:
             stirred, self._stirred = self._stirred, self.env.event()

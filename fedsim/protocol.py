@@ -28,6 +28,7 @@ class Protocol(ABC):
     shares_only: ClassVar[bool] = False  # True where all that travels are peers' whole shares
     sums: ClassVar[bool] = False  # True where replies of one cohort are added, which secure aggregation needs
     by_chance: ClassVar[bool] = False  # True where an update folds nobody but those drawn for its round
+    silent: ClassVar[bool] = False  # True where nothing travels, whatever the algorithm
 
     @abstractmethod
     def run(self, world: World) -> Steps:
@@ -97,9 +98,12 @@ def own_steps(algorithm: Algorithm) -> bool:
 
 
 def exchanges(world: World) -> Iterator[str]:
-    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them."""
-    waiting = list(world.algorithm.steps(world.server.state))
-    while waiting:
+    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them.
+
+    Where the server restarts the round is over: what its steps have brought is lost.
+    """
+    waiting, restarts = list(world.algorithm.steps(world.server.state)), world.server.restarts
+    while waiting and world.server.restarts == restarts:
         step, before = waiting.pop(0), world.server.state
         yield step
         if world.server.state is not before:  # where nobody has replied, nothing new is known
@@ -107,8 +111,11 @@ def exchanges(world: World) -> Iterator[str]:
 
 
 def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
-    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one."""
-    while not (cohort := world.sample(count, among)):
+    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one.
+
+    A server that is down is waited for as well.
+    """
+    while not (world.server.serving and (cohort := world.sample(count, among))):
         yield world.clients.stirred
     return cohort
 

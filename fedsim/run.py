@@ -18,7 +18,7 @@ import numpy.typing as npt
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__, check, find, fleet, logbook, private, seeds
+from fedsim import __version__, check, find, fleet, logbook, private, rehearsal, seeds
 from fedsim.algorithm import Algorithm
 from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
@@ -137,6 +137,8 @@ def _world(
         recorder.extend(Span, spans)
 
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
+    if wrong := rehearsal.unheard(scenario, protocol, effects):
+        raise ScenarioError(wrong)
     own_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
     ledger = Ledger(env, links, len(links.nodes), {*algorithm.prepares, *STEPS})

@@ -211,7 +211,8 @@ class Wave:
             number = self._number + k
             self._home.planned[number] = self, k
             client, download = self._jobs[k].client, self._downloads[k]
-            replies.append(Reply(client, self.version, download, self._promises[k], ask=number))
+            upload = self._home.network.forgers.upload(client, self._promises[k])
+            replies.append(Reply(client, self.version, download, upload, ask=number))
         return replies
 
     def _take(self, k: int) -> None:

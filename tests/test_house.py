@@ -40,6 +40,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (5, "fedsim.masked", "work under secure aggregation"),
     (4, "fedsim.clients fedsim.plain", "the clients, and work that trains nothing"),
     (4, "fedsim.rehearsal fedsim.private", "whether its parts can meet"),
+    (4, "fedsim.checkpoints fedsim.cores", "a server's saved states, and its computing"),
     (3, "fedsim.algorithm", "the contract, without torch"),
     (3, "fedsim.fleet fedsim.scenario_file", "what a scenario's files say"),
     (2, "fedsim.net", "messages and links"),

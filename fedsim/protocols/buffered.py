@@ -98,6 +98,7 @@ class Buffered(Rounds):
         batch: list[Reply] = []
         while len(batch) < self.buffer:
             reply = yield came.get()
+            batch = world.server.remembered(batch)  # a restart empties the buffer
             behind = world.server.version - reply.version
             if self.most_stale is not None and behind > self.most_stale:
                 world.server.discard(reply)
@@ -116,7 +117,7 @@ class Buffered(Rounds):
 
         wanted = self.cohort_size(world)
         while not last.triggered:
-            missing = wanted - len(world.server.busy)
+            missing = wanted - len(world.server.busy) if world.server.serving else 0
             for client in world.sample(missing) if missing else ():
                 ask = world.server.ask(client)
                 under_way[id(ask)] = ask
