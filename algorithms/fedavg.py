@@ -37,7 +37,7 @@ class FedAvg(Algorithm):
 
     def __post_init__(self):
         """Raise ValueError for an aggregation that the algorithm would ignore, and for a trim without meaning."""
-        if self.compares and not self.aggregates:
+        if self.ranks_replies and not self.aggregates:
             told = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
             raise ValueError(f"aggregation: {told}")
         if self.trim is not None and self.aggregation != "trimmed_mean":
@@ -46,7 +46,7 @@ class FedAvg(Algorithm):
             raise ValueError("trim: must be below 0.5, or nothing would be left (0.1 leaves out a tenth at either end)")
 
     @property
-    def compares(self):
+    def ranks_replies(self):
         """Whether the server compares the replies of a cohort."""
         return self.aggregation != "mean"
 
@@ -108,5 +108,5 @@ class FedAvg(Algorithm):
 
     def server_flops(self, state, replies, step):
         """Return a multiply-add a received number; where they are put in order, one for each of log₂ K comparisons."""
-        ordered = self.compares and step not in self.prepares
+        ordered = self.ranks_replies and step not in self.prepares
         return super().server_flops(state, replies, step) * (max(1.0, math.log2(len(replies))) if ordered else 1)

@@ -183,7 +183,7 @@ class Algorithm(ABC):
         return 0.0
 
     @property
-    def compares(self) -> bool:
+    def ranks_replies(self) -> bool:
         """Whether the server compares the replies of a cohort, which one reply at a time does not allow."""
         return False
 

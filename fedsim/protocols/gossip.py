@@ -56,7 +56,7 @@ class Gossip(Protocol):
             return "needs clients that have neighbours: take the topology 'peers', or the protocol 'sync'"
         if not algorithm.talks:
             return f"mixes what peers send, and {name} sends nothing: take the protocol 'sync' and the topology 'star'"
-        if algorithm.compares:
+        if algorithm.ranks_replies:
             return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         if own_steps(algorithm):
             return f"has no rounds with one cohort, which the steps of {name} need: take the protocol 'sync'"

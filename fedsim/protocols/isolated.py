@@ -34,7 +34,7 @@ class Isolated(Rounds):
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
         """Return why not: nothing travels, so that any algorithm fits any network unless it compares replies."""
-        if algorithm.compares:
+        if algorithm.ranks_replies:
             name = type(algorithm).__name__
             return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         return None

@@ -107,11 +107,11 @@ def test_whoever_would_ignore_it_refuses_it():
             {"name": name, "aggregation": "median"} | ({"down": 0, "up": 0} if name == "traffic" else {})
         )
         if name in minds:
-            assert find.build("algorithm", part).compares
+            assert find.build("algorithm", part).ranks_replies
         else:
             with pytest.raises(ScenarioError, match="aggregation"):
                 find.build("algorithm", part)
-    assert not FedGTA().compares
+    assert not FedGTA().ranks_replies
     for wrong in ({"trim": 0.2}, {"aggregation": "trimmed_mean", "trim": 0.5}, {"aggregation": "mode"}):
         with pytest.raises(ScenarioError, match=r"trim|aggregation"):
             find.build("algorithm", Part.model_validate({"name": "fedavg", **wrong}))
