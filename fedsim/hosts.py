@@ -19,10 +19,10 @@ from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.clients import Clients, WorkPromise
 from fedsim.net import wire
-from fedsim.net.codec import Codec, Memory, squeeze
+from fedsim.net.codec import Codec, Memory
 from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
-from fedsim.net.squeezed import Squeezed
+from fedsim.net.squeezed import Squeezed, Squeezer
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
@@ -57,6 +57,7 @@ class ServerHost:
     up: Codec | None = None
     down: Codec | None = None
     write_many: WriteMany | None = None  # None: every ask goes by itself
+    squeezer: Squeezer = field(default_factory=Squeezer)
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
@@ -212,7 +213,7 @@ class ServerHost:
         download = self.algorithm.download(self.state, client, ask.step)
         sent = download
         if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
-            sent, download, _ = squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
+            sent, download, _ = self.squeezer.squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
         yield self.network.send(Message(self.node, client, ask.step, sent, version))
         promise = yield from self.clients.work(client, ask.step, download)
         if promise is None:
@@ -232,8 +233,9 @@ class ServerHost:
         def keep(memory: Memory) -> None:
             host.notes[step] = memory
 
-        squeezed = Squeezed(
-            promise, self.up, self.clients.rng(f"codec up {client}"), lambda: host.notes.get(step, {}), keep
+        codec, rng = self.up, self.clients.rng(f"codec up {client}")
+        squeezed = self.squeezer.promise(
+            promise, lambda inner: Squeezed(inner, codec, rng, lambda: host.notes.get(step, {}), keep)
         )
         host.finished(squeezed)  # whoever reads the client's memory has its uploads squeezed first, in their order
         return squeezed, squeezed.parcel
@@ -242,7 +244,7 @@ class ServerHost:
         """Return what travels for a peer's share, and what those who receive it have."""
         if self.up is None:
             return share, share
-        encoded, received, _ = squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
+        encoded, received, _ = self.squeezer.squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
         return encoded, received
 
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:

@@ -7,7 +7,7 @@ import ctypes
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 class Lesson:
     """What a point learns from and with."""
 
+    algorithm: Algorithm
     task: Task
     cohort: Cohort
     stream: Stream
@@ -56,17 +57,25 @@ class Lesson:
     overview: Overview | None = None
     apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
 
+    def graphs(self) -> Iterator[Graph]:
+        """Yield every graph that there is from the start, in an order that does not change."""
+        for own in self.periods:
+            for period in own:
+                yield from (period.graph, *period.ahead)
+        yield from (graph for graphs in self.apart.values() for graph in graphs)
+        yield from self.overview.snapshots if self.overview else ()
+
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
         """Set off the observer and then the stream.
 
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        asked.check(measure.metrics, measure.splits, self.task, world.algorithm, self.apart)
+        asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
-            apart=self.apart,
+            apart=self.apart, algorithm=self.algorithm,
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
@@ -106,7 +115,9 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart)
+    return Lesson(
+        algorithm, task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart
+    )
 
 
 def versions() -> Mapping[str, str]:
