@@ -27,7 +27,7 @@ import msgpack
 
 from fedsim import __version__
 from fedsim.record import Recorder, Score
-from fedsim.tape import Astray, Tape, TapedPromise, TapedSqueezed
+from fedsim.tape import Astray, Tape, TapedPromise, TapedSqueezed, Unfit
 from fedsim.world import World
 
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ class Keeper:
 
     def attend(self, world: World, lesson: "Lesson", evaluator: "Evaluator", recorder: Recorder) -> None:
         """Look after this world, whose clock stands at zero."""
-        from fedsim.learn.preserve import Given
-
         self.world, self.lesson, self.evaluator, self.recorder = world, lesson, evaluator, recorder
-        self._given = Given(lesson.graphs())
         evaluator.resting = self.tape.replaying
 
     def passed(self) -> None:
@@ -97,13 +94,11 @@ class Keeper:
 
     def save(self) -> None:
         """Take a checkpoint, in place of the last one.  Raises OSError where it cannot be written."""
-        from fedsim.learn import preserve
-
         try:
             if not self.tape.whole:
-                raise preserve.UnfitError("a tree that is no dict")
-            values = preserve.pack(self._values(), self._given)
-        except preserve.UnfitError as error:
+                raise Unfit("a tree that is no dict")
+            values = self.lesson.pack(self._values())
+        except Unfit as error:
             self.every = math.inf
             log.warning("no checkpoint can be taken, so that the point starts anew if it is interrupted: %s", error)
             return
@@ -150,13 +145,11 @@ class Keeper:
 
     def _resume(self, saved: dict[str, Any]) -> None:
         """Give everything the values of the checkpoint: the clock has come to its moment."""
-        from fedsim.learn import preserve
-
         world, tape, cohort = self.world, self.tape, self.lesson.cohort
         if (world.env.now, world.server.version) != (saved["now"], saved["version"]):
             raise Astray("the replay of an interrupted point has come to another moment than its first run")
         tape.end_replay()
-        values = preserve.unpack(saved["values"], self._given, tape.blank)
+        values = self.lesson.unpack(saved["values"], tape.blank)
         pending, jobs = values["pending"], values["jobs"]
         made = [cohort.submit(job) for job, _ in jobs[:pending]]
         made += [cohort.settled(job, upload) for job, upload in jobs[pending:]]

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import asked, setaside
+from fedsim.learn import asked, preserve, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -36,6 +36,7 @@ from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
 from fedsim.record import Recorder
 from fedsim.scenario import Part, Scenario
+from fedsim.tape import Held
 from fedsim.world import Streams, World
 
 MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
@@ -57,7 +58,19 @@ class Lesson:
     overview: Overview | None = None
     apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
 
-    def graphs(self) -> Iterator[Graph]:
+    def pack(self, value: Any) -> bytes:
+        """Return a value of the algorithm's as bytes.  Raises Unfit where it holds what cannot be kept."""
+        return preserve.pack(value, self._given)
+
+    def unpack(self, data: bytes, held: Callable[[int], Held]) -> Any:
+        """Return the value of the bytes; see `preserve.unpack`."""
+        return preserve.unpack(data, self._given, held)
+
+    @cached_property
+    def _given(self) -> preserve.Given:
+        return preserve.Given(self._graphs())
+
+    def _graphs(self) -> Iterator[Graph]:
         """Yield every graph that there is from the start, in an order that does not change."""
         for own in self.periods:
             for period in own:

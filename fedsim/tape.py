@@ -28,6 +28,10 @@ class Astray(Exception):  # noqa: N818 - it tells what has happened
     """A replay has come to another call than the first run."""
 
 
+class Unfit(Exception):  # noqa: N818 - it tells what is wrong
+    """A value is of a kind that a checkpoint cannot keep."""
+
+
 class Held(dict[str, Any]):
     """A tree that has crossed, with its number; a blank knows its size (without the prefix) and its arrays' bytes."""
 
@@ -88,34 +92,32 @@ class Tape(Squeezer):
     def told(self, make: Callable[[], Any]) -> Any:
         """Return a number, or a sequence of names."""
         if self.replaying:
-            return self._next()
+            return self._again("told")
         made = make()
         if isinstance(made, list | tuple):
             made = list(made)
         elif not isinstance(made, int):
             made = float(made)  # one of numpy's or torch's would come back as another type
-        self.calls.append(made)
-        self._called += 1
+        self._note("told", made)
         return made
 
     def tree(self, make: Callable[[], Tree]) -> Tree:
         """Return a tree that may be sent."""
         if self.replaying:
-            number, noted = self._called, self._next()
-            return None if noted is None else self.blank(number, tuple(noted))
-        made, number = make(), self._called
-        self.calls.append(None if made is None else [wire.size(made) - wire.PREFIX, wire.array_bytes(made)])
-        self._called += 1
-        return self.hold(made, number)
+            measured, number = self._again("tree"), self._called - 1
+            return None if measured is None else self.blank(number, measured)
+        made = make()
+        return self.hold(made, self._note("tree", _measured(made)))
 
     def state(self, make: Callable[[], State]) -> State:
         """Return a state, which is never sent; one that has crossed before is the same object again."""
         if self.replaying:
-            return self.blank(self._next())
+            return self.blank(self._again("state"))
         made = make()
-        self.calls.append(made.number if type(made) is Held else self._called)
-        self._called += 1
-        return made if type(made) is Held else self.hold(made, self._called - 1)
+        if type(made) is Held:
+            self._note("state", made.number)
+            return made
+        return self.hold(made, self._note("state", self._called))
 
     def squeeze(self, codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
         """Return what `codec.squeeze` does."""
@@ -165,17 +167,27 @@ class Tape(Squeezer):
     def _parcel(self, make: Callable[[], Tree]) -> Tree:
         """Return a tree that is sent and never looked into, so that a blank may stay one."""
         if self.replaying:
-            return Held({}, self._called, tuple(self._next()))
+            return Held({}, self._called, self._again("parcel"))
         made = make()
-        self.calls.append([wire.size(made) - wire.PREFIX, wire.array_bytes(made)])
-        self._called += 1
+        self._note("parcel", _measured(made))
         return made
 
-    def _next(self) -> Any:
-        if self._called == len(self.calls):
-            raise Astray("the replay of an interrupted point has more calls than its first run")
+    def _note(self, kind: str, value: Any) -> int:
+        """Note a call and what it tells; return its number."""
+        self.calls.append((kind, value))
         self._called += 1
-        return self.calls[self._called - 1]
+        return self._called - 1
+
+    def _again(self, kind: str) -> Any:
+        """Return what the call of the same number has told."""
+        if self._called == len(self.calls) or self.calls[self._called][0] != kind:
+            raise Astray("the replay of an interrupted point makes other calls than its first run")
+        self._called += 1
+        return self.calls[self._called - 1][1]
+
+
+def _measured(tree: Tree) -> Any:
+    return None if tree is None else (wire.size(tree) - wire.PREFIX, wire.array_bytes(tree))
 
 
 class TapedPromise:
@@ -285,9 +297,9 @@ class Taped(Algorithm):
         """Return what the server sends this client."""
         return self._tape.tree(lambda: self._own.download(state, client, step))
 
-    def work(self, job: Job) -> Tree:
-        """Refuse: work is the backend's."""
-        raise NotImplementedError
+    def work(self, job: Job) -> Any:
+        """Return what the algorithm's own does; nobody on this side asks."""
+        return self._own.work(job)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Return the state after folding these replies."""

@@ -22,15 +22,11 @@ from torch import Tensor
 from fedsim.learn import layout
 from fedsim.learn.layout import Layout
 from fedsim.learn.rows import Row, Stack
-from fedsim.tape import Held
+from fedsim.tape import Held, Unfit
 
 PLAIN = (type(None), bool, float, str, bytes)
 PACKAGES = ("fedsim", "algorithms")
 DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-
-
-class UnfitError(TypeError):
-    """A value of a kind that cannot be preserved."""
 
 
 class Given:
@@ -48,7 +44,7 @@ class Given:
 
 
 def pack(value: Any, given: Given) -> bytes:
-    """Return the bytes of a value and of all that it refers to.  Raises UnfitError where something cannot be kept."""
+    """Return the bytes of a value and of all that it refers to.  Raises Unfit where something cannot be kept."""
     writer = _Writer(given)
     root = writer.refer(value)
     return msgpack.packb([root, writer.nodes])  # type: ignore[no-any-return]
@@ -96,7 +92,7 @@ class _Writer:
             return self._tensor(value)
         if kind is np.ndarray or isinstance(value, np.generic):
             if value.dtype.hasobject:
-                raise UnfitError(f"an array of {value.dtype}")
+                raise Unfit(f"an array of {value.dtype}")
             return ["array", value.dtype.str, list(value.shape), value.tobytes(), kind is np.ndarray]
         if kind is Stack:
             return ["stack", self.refer(value.tree), value.clients]
@@ -117,7 +113,7 @@ class _Writer:
             return ["named", *named, [self.refer(one) for one in value]]
         if own and is_dataclass(value):
             return ["made", *named, {one.name: self.refer(getattr(value, one.name)) for one in fields(value)}]
-        raise UnfitError(f"a value of type {kind.__module__}.{kind.__qualname__}")
+        raise Unfit(f"a value of type {kind.__module__}.{kind.__qualname__}")
 
     def _pairs(self, value: dict[Any, Any]) -> list[list[Any]]:
         return [[self.refer(key), self.refer(one)] for key, one in value.items()]
@@ -129,7 +125,7 @@ class _Writer:
             parts = (value.crow_indices(), value.col_indices(), value.values())
             return ["csr", [self.refer(part) for part in parts], list(value.shape)]
         if value.layout != torch.strided or not value.is_leaf:
-            raise UnfitError(f"a tensor of layout {value.layout}" if value.is_leaf else "a tensor with a history")
+            raise Unfit(f"a tensor of layout {value.layout}" if value.is_leaf else "a tensor with a history")
         dtype, storage = str(value.dtype).removeprefix("torch."), value.untyped_storage()
         where = self._once(("memory", storage.data_ptr(), storage.nbytes()), value, self._memory)
         stride, offset = list(value.stride()), value.storage_offset()
