@@ -68,7 +68,6 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
     try:
         status = _run_clock(world, evaluator, done, scenario, progress, keeper if evaluator else None)
-        keeper.end()
     finally:
         gc.unfreeze()
     world.end()
@@ -86,6 +85,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
+    keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 

@@ -8,6 +8,7 @@ Prints one JSON object: for each kill, where it hit; whether all tables were tho
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import threading
@@ -18,13 +19,14 @@ from pathlib import Path
 import small_points
 
 from fedsim import checkpoint, sweep
+from fedsim.__main__ import main as command
 from fedsim.engines.local import Local
 from fedsim.run import run
 from fedsim.sweep import Sweep
 
 POINTS = [
-    small_points.point(protocol={**small_points.SYNC, "rounds": 5}),
-    small_points.point(protocol={"name": "buffered", "rounds": 6, "clients": 3, "buffer": 2}),
+    small_points.point(protocol={**small_points.SYNC, "rounds": 3}),
+    small_points.point(protocol={"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2}),
 ]
 WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", "summary.csv")
 
@@ -61,7 +63,8 @@ def dies_before(name):
     replace = os.replace
 
     def watched(source, target):
-        if Path(target).name == name and Path(target).parent.exists():
+        late = name != "summary.csv" or [*Path(target).parent.glob("*/row.json")]  # which is written at the start too
+        if Path(target).name == name and late:
             os.kill(os.getpid(), signal.SIGKILL)
         replace(source, target)
 
@@ -129,12 +132,27 @@ def dies_once(point, folder, data, told, every):
     return run(point, folder, data, told, every)
 
 
+def on_a_full_disk(root):
+    """Run the command where no file may be larger than 2 kB, and return its exit code and what it tells."""
+    pid = os.fork()
+    if not pid:
+        os.dup2(os.open(root / "told", os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+        (root / "small.yaml").write_text(json.dumps(small_points.PLAIN))
+        os._exit(
+            command([str(root / "small.yaml"), "--out", str(root / "full"), "--jobs", "1", "--checkpoint", "1e-6"])
+        )
+    code = ended(pid)
+    return {"code": code, "told": (root / "told").read_text(), "left": sorted(os.listdir(root / "full"))}
+
+
 def main(root):
     assert ended(child(root / "whole")) == 0
     wanted = tables(root / "whole")
     shown = {"random": at_random(root, wanted, 15, random.Random(7)), "writing": while_writing(root, wanted)}
     shown["worker"] = in_a_worker(root, wanted)
-    print(json.dumps(shown))
+    print(json.dumps({"kills": shown, "full": on_a_full_disk(root)}))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import fake_runs
 import pytest
-from test_scenario import SMALL
 from test_sweep import HERE, Listener, make, names, table
 
 from fedsim import sweep
@@ -23,7 +22,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs children that have torch loaded already")
-def test_twenty_kills_change_no_byte_of_any_table(tmp_path):
+def test_twenty_kills_change_no_byte_of_any_table_and_a_full_disk_is_one_message(tmp_path):
     script = Path(__file__).parent / "killed_sweeps.py"
     paths = os.pathsep.join([str(script.parent), str(ROOT)])
     done = subprocess.run(
@@ -31,13 +30,18 @@ def test_twenty_kills_change_no_byte_of_any_table(tmp_path):
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    shown, full = found["kills"], found["full"]
     assert all(same for _, same in shown.values()), shown
-    kills = [kill for found, _ in shown.values() for kill in found]
+    kills = [kill for some, _ in shown.values() for kill in some]
     assert len(kills) == 20
-    assert any(kill.get("checkpoints") for kill in kills)  # some in the middle of a point
-    assert any(kill.get("finished") for kill in kills)  # some after the first
+    assert [kill["checkpoints"] for kill in shown["writing"][0]] == [0, 1, 1, 0]  # the first never came to be
+    assert [kill["finished"] for kill in shown["writing"][0]] == [0, 0, 0, 1]
+    assert any(kill["checkpoints"] for kill in shown["random"][0])  # some in the middle of a point
     assert shown["worker"][0] == [{"died": 1}]
+    assert (full["code"], full["told"].count("\n")) == (2, 1)
+    assert "cannot be written (File too large); finished points are kept" in full["told"]
+    assert not [name for name in full["left"] if sweep.ID.fullmatch(name)]
 
 
 def left_by(swept, point, checkpoint=True):
@@ -134,16 +138,3 @@ def test_half_a_file_is_never_left_where_the_disk_is_full(tmp_path):
     assert names(tmp_path) == ["summary.csv"]
     assert path.read_text() == "first"
     assert sweep.unwritable(tmp_path, told.value)
-
-
-def test_the_command_tells_a_full_disk_in_one_message(tmp_path):
-    (tmp_path / "small.yaml").write_text(SMALL)
-    code = (
-        "import resource, sys; from fedsim.__main__ import main\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    given = [str(tmp_path / "small.yaml"), "--out", str(tmp_path / "runs"), "--jobs", "1", "--checkpoint", "0.001"]
-    done = subprocess.run([sys.executable, "-c", code, *given], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "cannot be written (File too large)" in done.stderr
