@@ -117,7 +117,7 @@ class Tape(Squeezer):
         if type(made) is Held:
             self._note("state", made.number)
             return made
-        return self.hold(made, self._note("state", self._called))
+        return self.hold(made, self._note("state", self._called))  # type: ignore[no-any-return]
 
     def squeeze(self, codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
         """Return what `codec.squeeze` does."""
