@@ -144,7 +144,7 @@ def on_a_full_disk(root):
             command([str(root / "small.yaml"), "--out", str(root / "full"), "--jobs", "1", "--checkpoint", "1e-6"])
         )
     code = ended(pid)
-    return {"code": code, "told": (root / "told").read_text(), "left": sorted(os.listdir(root / "full"))}
+    return {"code": code, "told": (root / "told").read_text(), "left": [str(path) for path in root.glob("full/*")]}
 
 
 def main(root):
