@@ -1,6 +1,7 @@
 """The command line: reads a scenario, checks it, runs its points, shows what came of them.
 
-Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written), 130 Ctrl-C.
+Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written) or results that cannot be
+written any more (one message, finished points kept), 130 Ctrl-C.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +33,10 @@ EXAMPLES = """examples:
   python -m fedsim scenarios/cora_continual.yaml --tune 20                     # 20 trials for each algorithm
   python -m fedsim --schema > scenarios/schema.json
 
-The same command again continues: finished points are skipped.
-Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, 130 Ctrl-C.
+The same command again continues: finished points are skipped, and those that were ended in the middle go on from their
+last checkpoint.
+Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, or results that cannot be
+written (finished points are kept), 130 Ctrl-C.
 """
 
 
@@ -92,7 +96,7 @@ def run(
     left = len(sweep.unfinished(given.fresh))
     try:
         with engine(given, left) as where, Display(console) as display:
-            rows = sweep.run(run_point, where, display, given.fresh)
+            rows = sweep.run(partial(run_point, every=given.checkpoint), where, display, given.fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     console.print(results(rows, [*points[0].axes]))
@@ -120,8 +124,9 @@ def tune(
     from fedsim.tune.bench import Bench
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
+    run_each = partial(run_point, every=given.checkpoint)
     with engine(given) as where:
-        bench = Bench(out / "tuning", as_given(document), data, run_point, where, Display(console), given.fresh)
+        bench = Bench(out / "tuning", as_given(document), data, run_each, where, Display(console), given.fresh)
         return command.tune(scenario, document, points, given.tune, bench, console)
 
 
@@ -189,6 +194,13 @@ def parser() -> argparse.ArgumentParser:
         help="with --engine ray: the share of a GPU for each point, as 0.25",
     )
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
+    add(
+        "--checkpoint",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how often a running point keeps its state, to go on from there when it was ended; 0: never (default: 60)",
+    )
     add("--fresh", action="store_true", help="remove earlier results of this scenario first")
     add("--no-report", action="store_true", help="make no report at the end")
     add("--dry-run", action="store_true", help="check the scenario, print its points and the first one in full")
@@ -205,6 +217,16 @@ def _count(what: str) -> Callable[[str], int]:
         return int(text)
 
     return parsed
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, as 60, or 0 for never")
+    return number or math.inf
 
 
 def _gpus(text: str) -> float:
