@@ -1,17 +1,19 @@
-"""The command line: `python -m analysis RUNS... [--out DIR]`."""
+"""The command line: `python -m analysis RUNS...`, which reports, or writes the timelines of finished points."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.load import NotARunError
+from analysis.load import NotARunError, finished
 from analysis.report import write
+from analysis.timeline.write import write as write_timeline
 
 EXAMPLES = """examples:
   python -m analysis runs/sparse_clients                   report.html, figures/ and tables/ in the run's folder
   python -m analysis runs/sparse_clients --out paper       the same in paper/
   python -m analysis runs/lossless runs/lossy --out both   two runs side by side, the run as a further axis
+  python -m analysis runs/protocols --trace                no report: trace.json.gz in each point's folder
 
 Without --out everything goes into the first run's folder. Only finished points are shown; a sweep that is still
 running can be reported as it stands.
@@ -28,9 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="run folders, such as runs/sparse_clients")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: the first run's folder)")
+    parser.add_argument("--trace", action="store_true", help="write each point's timeline, for ui.perfetto.dev")
     options = parser.parse_args(arguments)
     try:
-        print(write(options.runs, options.out))
+        paths = (
+            (write_timeline(folder) for run in options.runs for folder in finished(run))
+            if options.trace
+            else [write(options.runs, options.out)]
+        )
+        for path in paths:
+            print(path)
     except NotARunError as error:
         return _mistake(str(error))
     except OSError as error:

@@ -87,28 +87,39 @@ def load(folders: Sequence[Path]) -> Runs:
     names = _names(folders)
     summaries = {name: _summary(folder) for name, folder in zip(names, folders, strict=True)}
     grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
-    frames, tables = [], []
+    frames, found = [], []
     resolved: dict[str, dict[str, Any]] = {}
     versions: dict[str, dict[str, str]] = {}
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
-        finished = summary.loc[summary["status"] != "failed", "point"]
-        if finished.empty:
+        done = _done(summary)
+        if not done:
             raise NotARunError(f"{folder}: none of its {len(summary)} points has results; run the scenario to its end")
-        scenarios = {point: _resolved(folder / point) for point in finished}
-        versions |= {f"{name}/{point}": _versions(folder / point) for point in finished}
+        scenarios = {point: _resolved(folder / point) for point in done}
+        versions |= {f"{name}/{point}": _versions(folder / point) for point in done}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
-        tables += [{t: _table(folder / point, t).assign(point=f"{name}/{point}") for t in TABLES} for point in finished]
+        for point in done:
+            found.append({t: rows.assign(point=f"{name}/{point}") for t, rows in tables(folder / point).items()})
         frames.append(_described(summary, name, list(grid), scenarios))
     points = pd.concat(frames, ignore_index=True)
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
         axes=("run", *axes) if len(folders) > 1 else axes,
-        tables={t: pd.concat([some[t] for some in tables], ignore_index=True) for t in TABLES},
+        tables={t: pd.concat([some[t] for some in found], ignore_index=True) for t in TABLES},
         scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
         resolved=resolved,
         versions=versions,
     )
+
+
+def finished(run: Path) -> list[Path]:
+    """Return the folders of a run's finished points, in the summary's order.  Raises NotARunError as `load` does."""
+    return [run / point for point in _done(_summary(run))]
+
+
+def tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return every table of the point in this folder.  Raises NotARunError where one cannot be read."""
+    return {table: _table(folder, table) for table in TABLES}
 
 
 def lookup(scenario: dict[str, Any], axis: str) -> str:
@@ -150,6 +161,10 @@ def _summary(folder: Path) -> pd.DataFrame:
         return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
     except (OSError, ValueError) as error:
         raise NotARunError(f"{path}: cannot be read ({_line(error)}); delete it and run the scenario again") from error
+
+
+def _done(summary: pd.DataFrame) -> list[str]:
+    return [str(point) for point in summary.loc[summary["status"] != "failed", "point"]]
 
 
 def _resolved(folder: Path) -> dict[str, Any]:

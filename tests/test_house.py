@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS: list[tuple[int, str, str]] = [
     (14, "fedsim.__main__", "the command line"),
     (13, "fedsim.tune", "sweeps in search of options"),
+    (13, "fedsim.observed", "sweeps that loggers hear of"),
+    (13, "fedsim.arguments", "the flags"),
     (12, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
     (11, "fedsim.run", "one point"),
     (10, "fedsim.learning", "its learning half"),
