@@ -6,15 +6,14 @@ them.  They are asked when a point has ended, so they show nothing of one that i
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import yaml
-
-Scalar = bool | int | float | str
+from analysis.load import scenario_of
+from analysis.settings import Scalar, flat
 
 
 class LogError(Exception):
@@ -31,12 +30,8 @@ class Finished:
     axes: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Scalar]:
-        """Return the resolved scenario by dotted keys, without empty values.  Raises LogError where it is not there."""
-        path = self.folder / "scenario.yaml"
-        try:
-            return dict(_flat(yaml.safe_load(path.read_text("utf-8"))))
-        except (OSError, yaml.YAMLError) as error:
-            raise LogError(f"{path}: cannot be read ({error}); run the point again with --fresh") from None
+        """Return the resolved scenario by dotted keys.  Raises NotARunError where it cannot be read."""
+        return dict(flat(scenario_of(self.folder)))
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,3 @@ def build(name: str, to: str | None = None) -> Logger:
         mend = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
         raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {mend}")
     return kind(to)
-
-
-def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Scalar]]:
-    if isinstance(value, dict | list):
-        for inner, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _flat(one, f"{key}.{inner}" if key else str(inner))
-    elif value is not None:
-        yield key, value if isinstance(value, bool | int | float | str) else str(value)

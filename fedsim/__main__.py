@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from fedsim import arguments, check, scenario_file
+from fedsim import arguments, check, find, listing, scenario_file
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
@@ -30,6 +30,9 @@ def main(words: Sequence[str] | None = None) -> int:
     given = arguments.parser().parse_args(words)
     if given.schema:
         print(schema())
+        return 0
+    if given.list:
+        listing.show(console(), [*find.KINDS] if given.list == "all" else [given.list])
         return 0
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
@@ -61,12 +64,29 @@ def command(given: argparse.Namespace) -> int:
         raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
     if given.tune and given.trace:
         raise UserError("--trace tells the points of a scenario, --tune looks for others; give one of them")
-    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
     if given.dry_run:
-        show(console, scenario, points, given.verbose)
+        show(console(), scenario, points, given.verbose)
         return 0
     refuse(document, check.points(points, whole=True))
-    return (tune if given.tune else run)(given, scenario, document, points, console)
+    if given.explain:
+        return tell(given, scenario, document, points)
+    return (tune if given.tune else run)(given, scenario, document, points, console())
+
+
+def console() -> Console:
+    """Return a console on the standard output: as wide as a terminal, or wide enough for tables."""
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+
+
+def tell(given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point]) -> int:
+    """Explain the scenario and return the exit code."""
+    from fedsim.explain import explain
+
+    try:
+        explain(console(), scenario, points, data_folder(given.data), given.verbose)
+    except ScenarioError as error:
+        raise document.error(error.problems) from None
+    return 0
 
 
 def run(

@@ -5,11 +5,13 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from fedsim import __version__
+from fedsim import __version__, find
 
 EXAMPLES = """examples:
   python -m fedsim scenarios/sparse_clients.yaml
   python -m fedsim scenarios/sparse_clients.yaml --dry-run
+  python -m fedsim scenarios/sparse_clients.yaml --explain                     # in words, with bytes and times
+  python -m fedsim --list algorithm                                            # what there is, and from where
   python -m fedsim scenarios/sparse_clients.yaml --set clients.count=5 --set "grid.seed=[0, 1]" --out runs/small
   python -m fedsim scenarios/cora_continual.yaml --tune 20                     # 20 trials for each algorithm
   python -m fedsim scenarios/protocols.yaml --trace                            # timelines, for ui.perfetto.dev
@@ -18,6 +20,7 @@ EXAMPLES = """examples:
 The same command again continues: finished points are skipped.
 Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, 130 Ctrl-C.
 """
+LIST = f"print the parts there are, with their sources: all, or one of {', '.join(find.KINDS)}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
     add("--trace", action="store_true", help="write each point's timeline too: trace.json.gz, for ui.perfetto.dev")
     add("--no-report", action="store_true", help="make no report at the end")
     add("--dry-run", action="store_true", help="check the scenario, print its points and the first one in full")
-    add("-v", "--verbose", action="store_true", help="with --dry-run: print every point in full")
+    add("--explain", action="store_true", help="say what would run, and foretell bytes and times of the first rounds")
+    add("-v", "--verbose", action="store_true", help="with --dry-run, --explain: every point, every condition")
+    add("--list", nargs="?", const="all", choices=["all", *find.KINDS], metavar="KIND", help=LIST)
     add("--schema", action="store_true", help="print the JSON schema of scenario files")
     add("--version", action="version", version=f"fedsim {__version__}")
     return made

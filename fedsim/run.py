@@ -83,10 +83,13 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 
 
-def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[World, Evaluator | None, simpy.Process]":
+def build(
+    scenario: Scenario, data_root: Path, recorder: Recorder, *, trains: bool = True
+) -> "tuple[World, Evaluator | None, simpy.Process]":
     """Return the world of a scenario with its processes started, the evaluator, and the protocol's process.
 
-    Where nothing is learned there is no evaluator.
+    Where nothing is learned there is no evaluator; where it is not to be trained (`trains`) an `untrained` algorithm
+    stands for the scenario's.
     """
     protocol: Protocol = find.build("protocol", scenario.protocol)
     if wrong := check.missing_algorithm(scenario, protocol.asks):
@@ -98,8 +101,15 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)
-        world = _world(scenario, rng, algorithm, lesson.cohort, recorder, protocol)
-        evaluator = lesson.start(world, recorder, scenario)
+        backend: Backend = lesson.cohort
+        if not trains:
+            from fedsim.learn.untrained import Estimates, untrained
+
+            algorithm = known = untrained(algorithm)
+            backend = Estimates(known, lesson.cohort)
+        world = _world(scenario, rng, algorithm, backend, recorder, protocol)
+        evaluator = lesson.start(world, recorder, scenario) if trains else None
+        lesson.deliver(world)
     else:
         evaluator = None
         world = _world(scenario, rng, algorithm, Plain(algorithm), recorder, protocol)
