@@ -6,7 +6,7 @@ before its protocol was through, has its tables and counts with them. Runs of ol
 that were added since (`LATER`): these are empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -45,6 +45,9 @@ LATER = [
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
+
+
+Tables = Mapping[str, pd.DataFrame]
 
 
 class NotARunError(Exception):

@@ -6,7 +6,7 @@ them.  They are asked when a point has ended, so they show nothing of one that i
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,3 +58,14 @@ def build(name: str, to: str | None = None) -> Logger:
         mend = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
         raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {mend}")
     return kind(to)
+
+
+def asked_for(names: Sequence[str], timelines: bool, to: str | None) -> list[Logger]:
+    """Return the loggers of `--log NAME`, `--trace` and `--log-to`.
+
+    Raises LogError where a package is not installed, or where there is nobody to write there.
+    """
+    if to is not None and "mlflow" not in names:
+        raise LogError("--log-to says where MLflow's runs go; give --log mlflow too, or leave it out")
+    own = {"mlflow": to}
+    return [build(name, own.get(name)) for name in dict.fromkeys([*(["timeline"] if timelines else []), *names])]

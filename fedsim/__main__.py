@@ -62,8 +62,8 @@ def command(given: argparse.Namespace) -> int:
     refuse(document, check.points(points))
     if given.tune and given.dry_run:
         raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
-    if given.tune and given.trace:
-        raise UserError("--trace tells the points of a scenario, --tune looks for others; give one of them")
+    if given.tune and (given.trace or given.log):
+        raise UserError("--trace and --log tell the points of a scenario, --tune looks for others; give one of them")
     if given.dry_run:
         show(console(), scenario, points, given.verbose)
         return 0
@@ -121,11 +121,12 @@ def run(
 
 def loggers(given: argparse.Namespace) -> "list[Logger]":
     """Return the loggers that the flags ask for.  Raises UserError where the package of one is not installed."""
-    if not given.trace:
-        return []
     from analysis import logger
 
-    return [logger.build("timeline")]
+    try:
+        return logger.asked_for(given.log, given.trace, given.log_to)
+    except logger.LogError as error:
+        raise UserError(str(error)) from None
 
 
 def tune(

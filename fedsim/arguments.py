@@ -15,11 +15,13 @@ EXAMPLES = """examples:
   python -m fedsim scenarios/sparse_clients.yaml --set clients.count=5 --set "grid.seed=[0, 1]" --out runs/small
   python -m fedsim scenarios/cora_continual.yaml --tune 20                     # 20 trials for each algorithm
   python -m fedsim scenarios/protocols.yaml --trace                            # timelines, for ui.perfetto.dev
+  python -m fedsim scenarios/sparse_clients.yaml --log tensorboard             # then: tensorboard --logdir runs
   python -m fedsim --schema > scenarios/schema.json
 
 The same command again continues: finished points are skipped.
 Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, 130 Ctrl-C.
 """
+LOGGERS = ("tensorboard", "mlflow")  # files of analysis/loggers/; timelines have a flag of their own
 LIST = f"print the parts there are, with their sources: all, or one of {', '.join(find.KINDS)}"
 
 
@@ -59,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
     add("--fresh", action="store_true", help="remove earlier results of this scenario first")
     add("--trace", action="store_true", help="write each point's timeline too: trace.json.gz, for ui.perfetto.dev")
+    add("--log", action="append", default=[], choices=LOGGERS, help="tell finished points to this too")
+    add("--log-to", metavar="URI", help="with --log mlflow: the tracking URI (default: mlflow.db among the results)")
     add("--no-report", action="store_true", help="make no report at the end")
     add("--dry-run", action="store_true", help="check the scenario, print its points and the first one in full")
     add("--explain", action="store_true", help="say what would run, and foretell bytes and times of the first rounds")

@@ -7,16 +7,16 @@ than LIMIT clients every so many-th is drawn, by number.
 What it does not model: what a client waits for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
+from analysis.load import Tables
 from analysis.timeline.events import CLIENTS, EDGES, Event, Named, instant, nanoseconds, piece
 from analysis.timeline.lanes import Stretch, gaps, lanes, records, stretch_of
 
 LIMIT = 200  # clients drawn
 LANES = 1000  # more than any host needs: where the next one's rows begin
-Tables = Mapping[str, pd.DataFrame]
 
 
 def seen(tables: Tables) -> list[int]:

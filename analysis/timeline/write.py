@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from analysis.load import Tables
 from analysis.load import tables as read
 from analysis.timeline import hosts, server
 from analysis.timeline.arrows import folded_by
 from analysis.timeline.counters import POINTS, counters
 from analysis.timeline.events import Event, arrow, nanoseconds, titles
-from analysis.timeline.hosts import LIMIT, Tables
+from analysis.timeline.hosts import LIMIT
 
 NAME = "trace.json.gz"
 ENDS = {"transfers": "arrived", "updates": "time", "spans": "end", "arrivals": "time"}
