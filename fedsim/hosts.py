@@ -361,9 +361,10 @@ class ServerHost:
         share = self.network.forgers.share(sender, share)
         if self.up is None:
             return share, share
-        if self.up.finite and not self.squeezer.finite(share):  # whoever receives it refuses it, whatever a codec does
-            return self.squeezer.parcel(lambda: self.up.like(share)), share
-        encoded, received, _ = self.squeezer.squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
+        codec = self.up
+        if codec.finite and not self.squeezer.finite(share):  # whoever receives it refuses it, whatever a codec does
+            return self.squeezer.parcel(lambda: codec.like(share)), share
+        encoded, received, _ = self.squeezer.squeeze(codec, share, {}, self.clients.rng(f"codec share {sender}"))
         return encoded, received
 
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:

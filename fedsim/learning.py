@@ -81,7 +81,7 @@ class Lesson:
         yield from self.overview.snapshots if self.overview else ()
 
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
-        """Set off the observer and then the stream.
+        """Set off the observer; `deliver` comes after it.
 
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
@@ -94,10 +94,13 @@ class Lesson:
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
+        return evaluator
+
+    def deliver(self, world: World) -> None:
+        """Set off the stream."""
         if self.overview is not None:
             world.env.process(partitions.watch(world, self.overview, len(self.periods)))
         world.env.process(self.stream.run(world, self.periods))
-        return evaluator
 
 
 def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) -> Lesson:

@@ -21,7 +21,7 @@ from analysis.summarise import summarise
 from fedsim import __version__, check, find, fleet, logbook, private, rehearsal, seeds
 from fedsim.algorithm import Algorithm
 from fedsim.checkpoint import EVERY, Keeper
-from fedsim.clients import Clients
+from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
@@ -102,11 +102,12 @@ def _can_go_on(scenario: Scenario) -> bool:
 
 
 def build(
-    scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None
+    scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None, *, trains: bool = True
 ) -> "tuple[World, Evaluator | None, simpy.Process]":
     """Return the world of a scenario with its processes started, the evaluator, and the protocol's process.
 
-    Where nothing is learned there is no evaluator; elsewhere the keeper, if there is one, looks after it.
+    Where nothing is learned there is no evaluator; elsewhere the keeper, if there is one, looks after it.  Where it is
+    not to be trained (`trains`) an `untrained` algorithm stands for the scenario's.
     """
     protocol: Protocol = find.build("protocol", scenario.protocol)
     if wrong := check.missing_algorithm(scenario, protocol.asks):
@@ -124,10 +125,17 @@ def build(
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)
-        world = _world(scenario, rng, algorithm, lesson.cohort, recorder, protocol, keeper.tape if keeper else None)
-        world.server.guard = learning.guard(world, scenario, protocol)
-        evaluator = lesson.start(world, recorder, scenario)
-        if keeper:
+        backend: Backend = lesson.cohort
+        if not trains:
+            from fedsim.learn.untrained import Estimates, untrained
+
+            algorithm = known = untrained(algorithm)
+            backend = Estimates(known, lesson.cohort)
+        world = _world(scenario, rng, algorithm, backend, recorder, protocol, keeper.tape if keeper else None)
+        world.server.guard = learning.guard(world, scenario, protocol) if trains else None
+        evaluator = lesson.start(world, recorder, scenario) if trains else None
+        lesson.deliver(world)
+        if keeper and evaluator:
             keeper.attend(world, lesson, evaluator, recorder)
     else:
         evaluator = None
