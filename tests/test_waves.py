@@ -73,7 +73,7 @@ def same(first, second, keys):
         if column == "wire_bytes":
             assert np.allclose(first[column], second[column], rtol=0, atol=1)
         elif first[column].dtype == float:
-            assert np.allclose(first[column], second[column], rtol=1e-8, atol=1e-8)
+            assert np.allclose(first[column], second[column], rtol=1e-8, atol=1e-8, equal_nan=True)
         else:
             pd.testing.assert_series_equal(first[column], second[column])
 
