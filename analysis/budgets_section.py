@@ -10,7 +10,7 @@ from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
 from analysis.charts import COSTS
 from analysis.page import Cell, paragraph, section, table, text
-from analysis.panels import PALETTE, finished
+from analysis.panels import PALETTE, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
 from analysis.robustness_section import Files
 from analysis.verdict import condition_of
@@ -61,7 +61,9 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     note = "From the first score of any method on; the last stretch has no end"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
-    return finished(chart, rows, f"Best score for a budget of {name}", note)
+    tips = [tip("condition", "where"), tip("method", "leads"), tip("begins", f"from ({unit})", ".4~g")]
+    tips += [tip("ends", f"to ({unit})", ".4~g"), tip("score", "score", ".1%")]
+    return finished(chart, rows, f"Best score for a budget of {name}", note, tips)
 
 
 def _conditions(frame: pd.DataFrame) -> list[str]:

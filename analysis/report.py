@@ -8,8 +8,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import along, budgets_section, charts, compute_time, ranked_section, robustness_section, sections, tables
-from analysis.axes import best_end
+from analysis import (
+    along,
+    budgets_section,
+    charts,
+    compute_time,
+    fates,
+    link_use,
+    partition_figures,
+    ranked_section,
+    robustness_section,
+    sections,
+    tables,
+    timeline,
+    waiting,
+)
+from analysis.choosing import interactive
 from analysis.crosses import along as runs_along
 from analysis.forest import forest
 from analysis.held_out import held_out, held_out_section
@@ -18,9 +32,9 @@ from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
 from analysis.ranking import headline, ranking
 from analysis.spread import mean_curves
-from analysis.verdict import condition_of
+from analysis.verdict import condition_of, easiest
 
-Figures = list[tuple[str, charts.Spec]]  # (file name without ending, description), in the order of the page
+MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
 
 
 def write(runs: Sequence[Path], out: Path | None = None) -> Path:
@@ -44,10 +58,14 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Equal budgets": report.scored and report.budgets(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
+        "Link use": report.link_use(),
+        "One update": report.timeline(),
+        "Waiting": report.waiting(),
         "Transfer times": report.transfer_times(),
         "Computing time": report.compute_time(),
         "Robustness": report.scored and report.robustness(),
         "Forgetting": report.scored and report.forgetting(),
+        "Partitions": report.partitions(),
         "Losses": report.updated and sections.losses(report.means, report.axes),
         "What was run": sections.what_was_run(found, report.points),
         "Words": sections.words(),
@@ -58,7 +76,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     lead = f"{_count(len(report.points), 'point')}, {_count(report.points['algorithm'].nunique(), 'algorithm')}"
     lead += "" if report.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
-    path.write_text(page(title, lead, shown), "utf-8")
+    path.write_text(page(title, lead, shown, report.charts), "utf-8")
     return path
 
 
@@ -71,6 +89,8 @@ class _Report:
 
     def __init__(self, runs: Runs, folder: Path) -> None:
         self.runs, self.folder = runs, folder
+        self.charts: dict[str, charts.Spec] = {}  # what the page draws, by the figure's name
+        self.room = MOST_DRAWN
         self.axes = list(runs.axes)
         self.by = [*self.axes, "algorithm"]
         self.points = tables.finished(runs)
@@ -86,7 +106,10 @@ class _Report:
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
-        return figure(draw(spec, self.folder / "figures" / name), name)
+        svg = draw(spec, self.folder / "figures" / name)
+        self.charts[name] = interactive(spec)
+        self.room -= len(svg)
+        return figure(svg if self.room >= 0 else "", name)
 
     def curves(self) -> str:
         curves = tables.curves(self.runs, self.points, self.by)
@@ -129,10 +152,66 @@ class _Report:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
         parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        parts.append(self.by_fate())
         wasted = tables.wasted_bytes(self.runs, self.points, self.by)
         self.save("bytes_wasted", wasted)
         parts.append(sections.wasted(wasted, self.axes))
         return section("bytes", "Bytes", *parts)
+
+    def by_fate(self) -> str:
+        frame = fates.by_fate(self.runs, self.points, self.by)
+        self.save("bytes_by_fate", frame)
+        return self.drawn("bytes_by_fate", charts.stacked_bytes(frame, "fate", ["kind", *self.axes]))
+
+    def one_run_each(self) -> tuple[pd.DataFrame, str]:
+        """Return one point an algorithm, all under the easiest condition, and the words that name it."""
+        shown, where = easiest(self.points, self.axes)
+        return shown.drop_duplicates("algorithm"), where
+
+    def link_use(self) -> str:
+        """Return the section on the server's links; "" where no message passed them."""
+        points, where = self.one_run_each()
+        moved = self.runs.split("transfers")
+        frames = [
+            link_use.link_use(moved[row["point"]], self.runs.resolved[row["point"]]).assign(algorithm=row["algorithm"])
+            for _, row in points.iterrows()
+        ]
+        frame = pd.concat(frames, ignore_index=True)
+        if frame.empty:
+            return ""
+        self.save("link_use", frame)
+        note = "Every transfer's bytes are spread evenly from its sending to its end. The numbers: tables/link_use.csv."
+        drawing = self.drawn("link_use", link_use.used(frame, where))
+        return section("links", "Link use", drawing, paragraph(note, "note"))
+
+    def timeline(self) -> str:
+        """Return the section on one update of one run; "" where none folded anything."""
+        points, where = self.one_run_each()
+        point, algorithm = points["point"].iloc[0], points["algorithm"].iloc[0]
+        frame = timeline.one_update(*(self.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
+        if frame.empty:
+            return ""
+        self.save("timeline", frame)
+        drawing = self.drawn("timeline", timeline.timeline(frame, f"{algorithm}. {where}"))
+        return section("timeline", "One update", drawing, paragraph(timeline.NOTE, "note"))
+
+    def waiting(self) -> str:
+        """Return the section on waiting for the slowest; "" where no update had two replies."""
+        frame = waiting.waiting(self.runs, self.points, self.by)
+        if frame.empty:
+            return ""
+        self.save("waiting", frame)
+        drawing = self.drawn("waiting", waiting.waited(frame, self.axes))
+        return waiting.waiting_section(frame, self.axes, drawing)
+
+    def partitions(self) -> str:
+        """Return the section on partitions of snapshots; "" where there are none."""
+        frame = partition_figures.partitions(self.runs, self.points, self.by)
+        if frame.empty:
+            return ""
+        self.save("partitions", frame)
+        drawing = self.drawn("partitions", partition_figures.divided(frame, self.axes))
+        return partition_figures.partitions_section(frame, self.axes, drawing)
 
     def transfer_times(self) -> str:
         """Return the section on how long messages took; "" where scores say more, and where none was delivered."""
@@ -201,12 +280,7 @@ class _Report:
             words = "There is only one period, so nothing can be forgotten."
             return section("forgetting", "Forgetting", paragraph(words))
         # one matrix an algorithm can be read, dozens cannot: draw the easiest condition, leave the rest to the table
-        shown, where = cells, {}
-        for axis in self.axes:
-            if shown[axis].nunique() > 1:
-                where[axis] = best_end(axis, list(shown[axis]))
-                shown = shown[shown[axis] == where[axis]]
-        place = f"At {condition_of(where)}. " if where else ""
+        shown, place = easiest(cells, self.axes)
         note = "Rows: the period just learned; columns: the period tested. All conditions are in tables/forgetting.csv."
         drawing = self.drawn("forgetting", charts.forgetting_matrix(shown, place))
         return section("forgetting", "Forgetting", drawing, paragraph(note, "note"))
