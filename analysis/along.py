@@ -50,7 +50,7 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     places = sorted(value for value in texts if value is not None)
     spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
     ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
-    scale = alt.Scale(type="log" if log else "linear", zero=False, nice=False, padding=12)
+    scale = alt.Scale(type="log" if log else "linear", zero=alt.Undefined if log else False, nice=False, padding=12)
     across = alt.X("beside:Q", title=short(axis), axis=ticks, scale=scale)
     up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}

@@ -47,8 +47,8 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
     end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
     rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
-    wide = first > 0 and last / first > 30
-    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear", zero=False))
+    wide_scale = {"type": "log"} if first > 0 and last / first > 30 else {"type": "linear", "zero": False}
+    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(**wide_scale))
     tint = alt.Color(
         "method:N",
         scale=alt.Scale(domain=methods, range=[PALETTE[i % len(PALETTE)] for i in range(len(methods))]),

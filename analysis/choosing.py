@@ -20,7 +20,7 @@ def interactive(spec: Spec) -> Spec:
 
     The rows move from `datasets` to `table`, {"columns": names, "rows": lists of values}, which is half as long.
     """
-    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ("datasets", "usermeta")})
+    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ("$schema", "datasets", "usermeta")})
     rows = spec["datasets"]["rows"]
     columns = list(rows[0]) if rows else []
     _with_tooltips(told, spec["usermeta"]["tips"])

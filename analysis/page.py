@@ -135,7 +135,7 @@ def page(title: str, lead: str, sections: dict[str, str], charts: Mapping[str, A
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
         + "\n".join(sections.values())
         + '\n<button id="all" hidden>Show all again</button>'
-        + f'\n<script type="application/json" id="charts">{described}</script>'
+        + f'\n<script type="application/json" id="descriptions">{described}</script>'
         + f'\n<script id="vega">{library()}</script>\n<script>{SORT}{CHARTS}</script></body></html>\n'
     )
 

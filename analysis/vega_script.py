@@ -11,9 +11,9 @@ from functools import lru_cache
 import vl_convert
 
 CHARTS = """
-const charts = JSON.parse(document.getElementById("charts").textContent), views = [], picked = new Map();
+const charts = JSON.parse(document.getElementById("descriptions").textContent), views = [], picked = new Map();
 // only errors: a filter that leaves a layer empty is none
-const options = {actions: {export: true, source: false, compiled: false, editor: false}, logLevel: 1};
+const options = {mode: "vega-lite", actions: {export: true, source: false, compiled: false, editor: false}, logLevel: 1};
 const all = document.getElementById("all");
 const unpacked = ({columns, rows}) => rows.map(row => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
 function follow(drawn, field) {

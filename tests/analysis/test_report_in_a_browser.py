@@ -89,7 +89,7 @@ def test_a_mark_tells_its_row(seen):
 
 def test_names_cannot_end_the_script(charts):
     text = page.page("t", "l", {}, charts)
-    inside = text.split('id="charts">')[1].split("</script>")[0]
+    inside = text.split('id="descriptions">')[1].split("</script>")[0]
     assert json.loads(inside).keys() == charts.keys()
     assert NASTY in json.dumps(json.loads(inside))
 
