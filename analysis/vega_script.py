@@ -13,7 +13,8 @@ import vl_convert
 CHARTS = """
 const charts = JSON.parse(document.getElementById("descriptions").textContent), views = [], picked = new Map();
 // only errors: a filter that leaves a layer empty is none
-const options = {mode: "vega-lite", actions: {export: true, source: false, compiled: false, editor: false}, logLevel: 1};
+const actions = {export: true, source: false, compiled: false, editor: false};
+const options = {mode: "vega-lite", logLevel: 1, actions};
 const all = document.getElementById("all");
 const unpacked = ({columns, rows}) => rows.map(row => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
 function follow(drawn, field) {

@@ -20,8 +20,9 @@ from analysis.summarise import summarise
 SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algorithms": ("fedavg", "power")}
 ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("power",), "seeds": (0,)}
 FIGURES = (
+    "bytes_by_fate link_use timeline waiting "
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
-    "leaders_time leaders_moved ranking bytes_by_fate link_use timeline waiting am_along_network_latency am_along_protocol_participation "
+    "leaders_time leaders_moved ranking am_along_network_latency am_along_protocol_participation "
     "robustness_network_latency robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
     "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
