@@ -49,6 +49,7 @@ FIRST, REST = (0, 1), (1, None)  # of the local steps
 class DGCoLearn(FedAvg):
     """See the module's docstring."""
 
+    aggregates = True
     prepares = frozenset({"first", "embed", "correct", *(f"layer{i}" for i in range(2, LAYERS + 1))})
 
     exchange: Exchange = "exact"  # what crosses the cuts

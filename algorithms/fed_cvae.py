@@ -33,7 +33,7 @@ from fedsim.learn.cvae import CVAE, truncated_normal
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.units import Count
@@ -64,10 +64,7 @@ class FedCVAE(Algorithm):
 
     def start(self):
         """Return the first model and decoder.  Raises ScenarioError for a task without classes, or without samples."""
-        if not isinstance(self.task, NodeClassification):
-            raise ScenarioError(
-                [Problem("algorithm", "'fed_cvae' generates vertices of classes: task node_classification")]
-            )
+        classes_only(self.task, "'fed_cvae' generates vertices of classes: take task: node_classification")
         if self.size <= 0:
             raise ScenarioError([Problem("algorithm.size", f"{self.size} leaves no sample; it must be above 0")])
         state = {"model": self.task.init(), "updates": 0}

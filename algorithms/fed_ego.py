@@ -39,11 +39,10 @@ import torch.nn.functional as F
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import egos, ops, tree
 from fedsim.learn.ego_sage import EgoSAGE
 from fedsim.learn.optimiser import Adam
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
@@ -52,6 +51,8 @@ from fedsim.units import Count, Fraction
 @dataclass(frozen=True)
 class FedEgo(FedAvg):
     """See the module's docstring."""
+
+    aggregates = True
 
     batch: Count = 32  # centres that are mashed into one ego-graph, at most
     first: Count = 6  # neighbours of a centre
@@ -74,9 +75,7 @@ class FedEgo(FedAvg):
 
     def start(self):
         """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
-        if not isinstance(self.task, NodeClassification):
-            told = "fed_ego mashes labels of vertices; take task: node_classification, or another algorithm"
-            raise ScenarioError([Problem("task", told)])
+        classes_only(self.task, "'fed_ego' mashes labels of vertices: take task: node_classification")
         return {**super().start(), "labels": {}, "updates": 0}
 
     def download(self, state, client, step):
@@ -85,8 +84,7 @@ class FedEgo(FedAvg):
 
     def update(self, state, replies, step):
         """Average the reduction layers, note labels, and train the personal layers on what has come."""
-        masses = [reply.upload["samples"] for reply in replies]
-        mean = tree.mean([r.upload["update"] for r in replies], masses, [r.weight for r in replies])
+        mean = self.average_of(replies, [reply.weight for reply in replies])
         model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
         sent = {r.client: r.upload["y"][:, 0].sum(0) for r in replies if len(r.upload["y"])}
         new = {**state, "model": model, "labels": {**state["labels"], **sent}, "updates": state["updates"] + 1}

@@ -39,7 +39,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import bare, places, spread
 from fedsim.learn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 
 NORMS: dict[str, Norm] = {"none": "sum", "sym": "sym", "row": "mean"}
@@ -49,6 +49,7 @@ NORMS: dict[str, Norm] = {"none": "sum", "sym": "sym", "row": "mean"}
 class FedGCN(FedAvg):
     """See the module's docstring."""
 
+    aggregates = True
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
     hops: Literal[0, 1, 2] = 2  # over how many edges features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # how sums are weighed
@@ -74,9 +75,9 @@ class FedGCN(FedAvg):
                 "numbered: true}} or snapshots, or hops: 0"
             )
             raise ScenarioError([Problem("algorithm.hops", told)])
-        if self.hops and not isinstance(self.task, NodeClassification):
+        if self.hops:
             told = f"{self.hops}: FedGCN classifies vertices; take task: node_classification, or hops: 0"
-            raise ScenarioError([Problem("algorithm.hops", told)])
+            classes_only(self.task, told, "algorithm.hops")
         return {**super().start(), "sent": {}, "given": {}, "due": False}
 
     def steps(self, state):

@@ -31,6 +31,8 @@ from fedsim.units import Count
 class FedNova(FedAvg):
     """FedAvg where all clients take equally many steps."""
 
+    aggregates = True
+
     least: Count | None = None  # steps of a job at least, the scenario's at most; not given: always the scenario's
 
     def start(self):
@@ -69,12 +71,11 @@ class FedNova(FedAvg):
         return self.taken(job) / self.local_steps
 
     def update(self, state, replies, step):
-        """Add the weighted mean of the differences, each first times τ / aₖ and the protocol's discount."""
+        """Add the average of the differences, each first times τ / aₖ and the protocol's discount."""
         masses = [float(reply.upload["samples"]) for reply in replies]
         lengths = [float(reply.upload["length"]) for reply in replies]
         factors = [reply.weight * effective(masses, lengths, own) for reply, own in zip(replies, lengths, strict=True)]
-        mean = tree.mean([reply.upload["update"] for reply in replies], masses, factors)
-        return {**state, "model": tree.add(state["model"], mean)}
+        return {**state, "model": tree.add(state["model"], self.average_of(replies, factors))}
 
 
 def effective(masses, lengths, own):

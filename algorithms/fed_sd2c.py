@@ -41,13 +41,12 @@ import torch.nn.functional as F
 
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import as_dense, take_rows
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import alignment, dense, distillates, layout, tree
 from fedsim.learn.distillates import Autoencoder
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.span import Span
@@ -82,9 +81,7 @@ class FedSD2C(Algorithm):
 
     def start(self):
         """Return the first model.  Raises ScenarioError for a task without classes."""
-        if not isinstance(self.task, NodeClassification):
-            told = "'fed_sd2c' chooses vertices by class: take task: node_classification"
-            raise ScenarioError([Problem("algorithm", told)])
+        classes_only(self.task, "'fed_sd2c' chooses vertices by class: take task: node_classification")
         return {"model": self.task.init(), "updates": 0}
 
     def download(self, state, client, step):

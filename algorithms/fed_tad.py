@@ -32,14 +32,13 @@ import torch.nn.functional as F
 
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import with_keys
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import layout, reliability, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.personal import model_of
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
 from fedsim.learn.server_training import descend, in_training
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.units import Count
@@ -48,6 +47,8 @@ from fedsim.units import Count
 @dataclass(frozen=True)
 class FedTAD(FedAvg):
     """Without server iterations this is FedAvg, but for what is sent."""
+
+    aggregates = True
 
     walk: Count = 5  # steps of the random walks in φ
     noise: Count = 32  # numbers in z
@@ -71,10 +72,7 @@ class FedTAD(FedAvg):
 
     def start(self):
         """Return the first model and generator.  Raises ScenarioError for a task without classes."""
-        if not isinstance(self.task, NodeClassification):
-            raise ScenarioError(
-                [Problem("algorithm", "'fed_tad' generates vertices of classes: task node_classification")]
-            )
+        classes_only(self.task, "'fed_tad' generates vertices of classes: take task: node_classification")
         first = tree.to(self.generator.init(self.random("first")), self.task.device)
         return {**super().start(), "generator": first, "adam": {"generator": None, "model": None}, "updates": 0}
 

@@ -1,10 +1,20 @@
-"""Federated averaging (McMahan et al., AISTATS 2017)."""
+"""Federated averaging (McMahan et al., AISTATS 2017), also with a robust average of the differences.
 
+With `aggregation: median` or `trimmed_mean` the server takes the coordinate-wise median or β-trimmed mean of the
+cohort's differences, whose weights are then ignored (Yin et al., ICML 2018; fedsim/learn/robust.py).  It protects the
+average alone: what a descendant folds beside it (prototypes, structures) goes on as it does.  Under `hierarchical` the
+edges aggregate so, and the cloud averages the edges, which nobody forges.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fedsim.algorithm import Algorithm, Fit
-from fedsim.learn import tree
+from fedsim.learn import robust, tree
+from fedsim.units import Fraction
+
+TRIM = 0.1
 
 
 @dataclass(frozen=True)
@@ -15,6 +25,30 @@ class FedAvg(Algorithm):
     """
 
     weight_by: Literal["period", "train"] = "period"  # count all examples of the period, or those trained on
+    aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the cohort's differences
+    trim: Fraction | None = None  # the share left out at either end, for trimmed_mean: 10 %
+    aggregates: ClassVar[bool] = True  # whether `update` minds `aggregation`; who overrides it says so anew
+
+    def __init_subclass__(cls, **options):
+        """Take it that an update of a descendant's own does not mind `aggregation` unless it says that it does."""
+        super().__init_subclass__(**options)
+        if "update" in vars(cls) and "aggregates" not in vars(cls):
+            cls.aggregates = False
+
+    def __post_init__(self):
+        """Raise ValueError for an aggregation that the algorithm would ignore, and for a trim without meaning."""
+        if self.ranks_replies and not self.aggregates:
+            told = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
+            raise ValueError(f"aggregation: {told}")
+        if self.trim is not None and self.aggregation != "trimmed_mean":
+            raise ValueError("trim: has no meaning where aggregation is not 'trimmed_mean'; leave it out")
+        if self.trim is not None and self.trim >= 0.5:
+            raise ValueError("trim: must be below 0.5, or nothing would be left (0.1 leaves out a tenth at either end)")
+
+    @property
+    def ranks_replies(self):
+        """Whether the server compares the replies of a cohort."""
+        return self.aggregation != "mean"
 
     def start(self):
         """Return the model with its first parameters."""
@@ -49,13 +83,30 @@ class FedAvg(Algorithm):
         """Return a tree as large as the upload."""
         return {"update": job.download["model"], "samples": 0}
 
+    def averages(self):
+        """Return whether uploads, and what is made of them, are as here: not where a descendant has its own."""
+        own = type(self)
+        same = own.update is FedAvg.update and own.upload_like is FedAvg.upload_like
+        return same and own.steps is Algorithm.steps and own.talks
+
     def mass(self, reply):
         """Return the client's weight in the average."""
         return reply.upload["samples"]
 
     def update(self, state, replies, step):
-        """Add the weighted mean of the differences, each first times the protocol's discount (FedBuff, line 11)."""
+        """Add the average of the differences, each first times the protocol's discount (FedBuff, line 11)."""
+        return {**state, "model": tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))}
+
+    def average_of(self, replies, factors):
+        """Return the weighted mean of the differences, each times its factor, or their median or trimmed mean."""
         updates = [reply.upload["update"] for reply in replies]
-        masses = [reply.upload["samples"] for reply in replies]
-        mean = tree.mean(updates, masses, [reply.weight for reply in replies])
-        return {**state, "model": tree.add(state["model"], mean)}
+        if self.aggregation == "median":
+            return robust.median(updates, factors)
+        if self.aggregation == "trimmed_mean":
+            return robust.trimmed_mean(updates, factors, TRIM if self.trim is None else self.trim)
+        return tree.mean(updates, [reply.upload["samples"] for reply in replies], factors)
+
+    def server_flops(self, state, replies, step):
+        """Return a multiply-add a received number; where they are put in order, one for each of log₂ K comparisons."""
+        ordered = self.ranks_replies and step not in self.prepares
+        return super().server_flops(state, replies, step) * (max(1.0, math.log2(len(replies))) if ordered else 1)

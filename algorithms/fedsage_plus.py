@@ -56,6 +56,7 @@ from fedsim.units import Count, Fraction
 class FedSagePlus(FedAvg):
     """Smaller widths make the exchange cheaper in the same proportion."""
 
+    aggregates = True
     prepares = frozenset({"offer", "judge"})
 
     agg: Literal["weighted", "uniform"] = "weighted"  # the repositories average uniformly

@@ -35,10 +35,9 @@ import torch.nn.functional as F
 
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import graph_of
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import ops, quantised, tree
 from fedsim.learn.ensemble import Ensemble, aggregator_flops, combined
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count
@@ -66,8 +65,7 @@ class FENS(Algorithm):
 
     def start(self):
         """Return an ensemble of one model that nobody has trained.  Raises ScenarioError for a task without classes."""
-        if not isinstance(self.task, NodeClassification):
-            raise ScenarioError([Problem("algorithm", "'fens' weighs logits: take task: node_classification")])
+        classes_only(self.task, "'fens' weighs logits: take task: node_classification")
         first, aggregator = self.task.init(), self.fresh(1, 0)
         model = {"members": {"0": first}, "aggregator": aggregator}
         return {"model": model, "first": first, "members": {}, "aggregator": aggregator, "reached": frozenset(),

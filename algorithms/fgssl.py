@@ -32,7 +32,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import views
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Fraction
@@ -60,9 +60,7 @@ class FGSSL(FedAvg):
 
     def start(self):
         """Return the first model.  Raises ScenarioError for another task than classes, or a model without embedding."""
-        if not isinstance(self.task, NodeClassification):
-            told = "'fgssl' contrasts vertices by class: take task: node_classification"
-            raise ScenarioError([Problem("algorithm", told)])
+        classes_only(self.task, "'fgssl' contrasts vertices by class: take task: node_classification")
         if self.compares and self.task.model.layers < 2:
             raise ScenarioError([Problem("model.layers", "'fgssl' compares a hidden layer's output: 2 or more")])
         return super().start()

@@ -11,7 +11,10 @@ labels uniform over the classes, and trains the global model on one after the ot
 towards the parameters of the graphs before (fedsim/learn/consistency.py and retention.py; Eq. 9).
 
 With P numbers in the generator a message holds nothing down, and 4 P + 8 bytes up: the number of vertices and the
-centre take 4 each.  A client without a training vertex sends those 8 bytes alone, and no graph is drawn for it.
+centre take 4 each.  Uniform labels ask a generator for classes that its client has never trained on, and what comes is
+no vertex of theirs: with `held` the client says which classes it has trained on, C bytes more, and labels are uniform
+over those.  That gives away what uniform labels are to hide, whether a client holds a class.  A client without a
+training vertex sends those 8 bytes alone, and no graph is drawn for it.
 
 Center-Shifting: the noise lies about ς and not about 0, and only who knows ς draws useful graphs.  ς travels in the
 upload as an entry of its own, as if encrypted; a channel of its own is not modelled.  With `attacker` the server draws
@@ -54,7 +57,7 @@ from fedsim.learn.knowledge import Teaching
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.proxy import Proxy
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.span import Span
@@ -82,6 +85,7 @@ class Ghost(Algorithm):
     attacker: float | None = None  # the centre about which the server draws; not given: each client's own
     attacker_range: float = 0.0  # it is moved by up to so much, anew for each graph
     repeats: Count = 3  # M, graphs drawn of each generator
+    labels: Literal["uniform", "held"] = "uniform"  # of a graph's vertices: over all classes, or over those met
     size: Fraction = 1.0  # vertices of a pseudo graph for each of the client's; OASIS has 0.1 for ogbn-arxiv
     order: Literal["sequential", "joint"] = "sequential"  # one graph after the other, or all in every step
     server_steps: Count = 5  # T_G, for each graph
@@ -118,10 +122,7 @@ class Ghost(Algorithm):
 
     def start(self):
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
-        if not isinstance(self.task, NodeClassification):
-            raise ScenarioError(
-                [Problem("algorithm", "'ghost' generates vertices of classes: task node_classification")]
-            )
+        classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
         if self.retains and not consistency.suits(self.task.model):
             told = "true needs a model of plain layers with a weight each, such as gcn; or say false"
             raise ScenarioError([Problem("algorithm.use_retention", told)])
@@ -156,12 +157,19 @@ class Ghost(Algorithm):
         """Return the m-th pseudo graph of a client in this update."""
         device, upload, drawn = self.task.device, reply.upload, self.random("graph", state["updates"], reply.client, m)
         n = self.vertices(upload)
-        y = uniform_labels(n, self.task.classes, drawn).to(device)
+        y = self.drawn_labels(upload, n, drawn).to(device)
         centre = float(upload["centre"])
         if self.attacker is not None:
             centre = self.attacker + self.attacker_range * (2 * float(torch.rand((), generator=drawn)) - 1)
         z = self.proxy.generator.draw(n, drawn, centre).to(device)
         return pseudo_graph(self.proxy.generator.forward(upload["generator"], z, y), y, self.neighbours)
+
+    def drawn_labels(self, upload, n, generator):
+        """Return the labels (n,) of a client's pseudo graph, on the CPU."""
+        if self.labels == "uniform":
+            return uniform_labels(n, self.task.classes, generator)
+        held = upload["held"].cpu().nonzero().squeeze(1)
+        return held[uniform_labels(n, len(held), generator)]
 
     def vertices(self, upload):
         """Return how many vertices a pseudo graph of this client has."""
@@ -204,6 +212,8 @@ class Ghost(Algorithm):
         given = self.proxy.given(own, sent["centre"])
         trained = yield Fit(start=start, loss=self.proxy.loss, given=given, data=own, slot="generator", each=True)
         job.memory["generator"] = trained
+        if self.labels == "held":
+            sent["held"] = torch.bincount(own["y"], minlength=self.task.classes) > 0
         return {**sent, "generator": trained}
 
     def trains_on(self, data):
@@ -221,7 +231,11 @@ class Ghost(Algorithm):
     def upload_like(self, job):
         """Return a tree as large as the upload."""
         like = {"vertices": Spec((1,), "int32"), "centre": Spec((1,), "float32")}
-        return {**like, "generator": self.proxy.generator.like()} if self.trains_on(job.data) else like
+        if not self.trains_on(job.data):
+            return like
+        if self.labels == "held":
+            like["held"] = Spec((self.task.classes,), "bool")
+        return {**like, "generator": self.proxy.generator.like()}
 
     def effort(self, job):
         """Count the generator's steps against the model's."""

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 class Power(FedAvg):
     """The knowledge transfer and the replay can each be switched off: with neither, this is FedAvg bit for bit."""
 
+    aggregates = True
+
     preset: Literal["paper", "official"] = "paper"
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
     alpha: Fraction = 0.5  # share of the local embedding in Z; 1 is "Local CM"
@@ -82,6 +84,10 @@ class Power(FedAvg):
         new = self.learn(new, [reply for reply in replies if "prototypes" in reply.upload])
         teachers = {r.client: tree.add(r.download["model"], r.upload["update"]) for r in replies}
         return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
+
+    def averages(self):
+        """Return whether nothing but the mean is used: not where prototypes are sent and models taught."""
+        return not self.transfer
 
     def learn(self, state, replies):
         """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""

@@ -1,8 +1,8 @@
 """How long computing takes on the simulated clock: clients' jobs and the server's updates, from the table of spans.
 
 A client's job is a span `train`, from the download to the upload, its broken-off jobs included with what they took. The
-server's computing are the spans of nodes below zero: the server itself (-1) and edge aggregators, waiting for a core
-not included. Both follow from operations over a node's speed.
+server's computing are the spans `serve` of nodes below zero: the server itself (-1) and edge aggregators, waiting for
+a core not included. Both follow from operations over a node's speed.
 
 Not modelled: real time; the peers' own merging (`mix`) is told by its span only. A round in which an algorithm asks a
 client for several steps has as many jobs.
@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.spread import over_replicates
 
+MASKING = ("keys", "shares", "unmask")  # exchanges of secure aggregation, which fold nothing
 COLUMNS = ["client_seconds", "server_seconds", "client_total", "server_total"]
 
 
@@ -23,8 +24,8 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
     """
     seconds = spans["end"] - spans["start"]
     jobs = seconds[(spans["client"] >= 0) & (spans["what"] == "train")]
-    served = seconds[spans["client"] < 0]
-    folded = int((updates["folded"] > 0).sum())
+    served = seconds[(spans["client"] < 0) & (spans["what"] == "serve")]
+    folded = int(((updates["folded"] > 0) & ~updates["step"].isin(MASKING)).sum())
     return {
         "client_seconds": float(jobs.mean()) if len(jobs) else None,
         "server_seconds": float(served.sum()) / folded if len(served) and folded else None,

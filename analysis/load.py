@@ -21,13 +21,13 @@ from analysis.axes import is_replicate
 
 TABLES = {
     "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
-    "updates": "time version step asked folded lost late staleness",
+    "updates": "time version step asked folded lost late staleness refused epsilon",
     "spans": "client start end what",
     "arrivals": "time client period version",
     "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
     "scores": "time version client period seen model split metric value weight",
 }
-COUNTS = ["updates", "asked", "folded", "lost", "late"]
+COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = [
     "la",
@@ -35,15 +35,26 @@ LATER = [
     "prequential",
     "updates_per_period",
     "staleness",
+    "refused",
     "client_seconds",
     "server_seconds",
+    "epsilon",
+    "bytes_masking",
     "arrivals",
     "partitions",
     "unowned",
     "majority",
 ]  # columns and tables that older runs lack
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
-NUMBERS += ["client_seconds", "server_seconds", "target", "seconds_to_target", "real_seconds"]
+NUMBERS += [
+    "client_seconds",
+    "server_seconds",
+    "epsilon",
+    "bytes_masking",
+    "target",
+    "seconds_to_target",
+    "real_seconds",
+]
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 

@@ -30,6 +30,7 @@ from analysis.held_out import held_out, held_out_section
 from analysis.load import Runs, load
 from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
+from analysis.privacy_section import privacy_section
 from analysis.ranking import headline, ranking
 from analysis.spread import mean_curves
 from analysis.verdict import condition_of, easiest
@@ -61,6 +62,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Link use": report.link_use(),
         "One update": report.timeline(),
         "Waiting": report.waiting(),
+        "Privacy": privacy_section(report.points, report.axes, report.score, report),
         "Transfer times": report.transfer_times(),
         "Computing time": report.compute_time(),
         "Robustness": report.scored and report.robustness(),

@@ -170,8 +170,8 @@ def _told(heads: list[str], rows: list[list[Cell]], first: int) -> tuple[list[st
 
 
 def losses(means: pd.DataFrame, axes: list[str]) -> str:
-    """Return the section on clients asked, replies folded, lost and late, per run."""
-    names = ["asked", "folded", "lost", "late"]
+    """Return the section on clients asked, replies folded, lost, late and (where there were any) refused, per run."""
+    names = ["asked", "folded", "lost", "late", *(["refused"] if (means["refused"] > 0).any() else [])]
     heads = [*map(short, axes), "algorithm", *names, "lost, share", "late, share", "staleness"]
     rows = []
     for _, row in means.iterrows():
@@ -182,6 +182,8 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
             cells.append(Cell(show(share, PERCENT), _key(share)))
         rows.append([*cells, _cell(row, "staleness", VERSIONS)])
     note = "Totals of a run, mean ± standard deviation over replicates; staleness of the folded replies, in versions."
+    if "refused" in names:
+        note += " Refused replies held numbers that are infinite or none."
     return section("losses", "Losses and late replies", table(heads, rows), paragraph(note, "note"))
 
 

@@ -29,9 +29,10 @@ def summarise(
     other model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
     `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
     come later, it is the mean over the snapshots trained on.
-    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost and late; without the
-    table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds, which are the
-    mean simulated seconds of computing a job and an update.
+    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost, late and refused;
+    without the table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds,
+    which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
+    has one.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
@@ -40,6 +41,7 @@ def summarise(
     sent = totals(moved)
     computed = {} if spans is None else compute_seconds(_frame(spans), folding)
     counts = {name: int(folding[name].sum()) if len(folding) else None for name in ("asked", "folded", "lost", "late")}
+    counts["refused"] = int(folding["refused"].sum()) if len(folding) and "refused" in folding else None
     return {
         "metric": metric,
         "score": float(points["score"].iloc[-1]) if len(points) else None,
@@ -53,10 +55,17 @@ def summarise(
         "staleness": staleness(folding),
         **counts,
         **{name: computed.get(name) for name in ("client_seconds", "server_seconds")},
+        "epsilon": _last(folding),
         "target": target,
         "seconds_to_target": reached[0] if reached else None,
         "bytes_to_target": reached[1] if reached else None,
     }
+
+
+def _last(updates: pd.DataFrame) -> float | None:
+    """Return what all releases amount to, or None where nothing was released privately."""
+    known = updates["epsilon"].dropna() if "epsilon" in updates else updates["time"].iloc[:0]
+    return float(known.iloc[-1]) if len(known) else None
 
 
 def _frame(table: Any) -> pd.DataFrame:

@@ -1,3 +1,17 @@
 """fedsim: a discrete-event network simulator for federated graph learning."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedsim.simulation import Result, simulate
+
 __version__ = "0.1.0"
+__all__ = ["Result", "__version__", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a notebook calls when it is asked for: workers and dry runs must not wait for it."""
+    if name in ("Result", "simulate"):
+        return getattr(import_module("fedsim.simulation"), name)
+    raise AttributeError(f"module 'fedsim' has no attribute {name!r}")

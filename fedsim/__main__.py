@@ -82,8 +82,9 @@ def run(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Run the points and return the exit code."""
-    from fedsim.display import Display, results
+    from fedsim.display import Display, refusals, results
     from fedsim.run import run as run_point
+    from fedsim.simulation import as_given, data_folder
     from fedsim.sweep import Sweep
 
     out = given.out or Path("runs") / scenario.name
@@ -95,6 +96,8 @@ def run(
     except ScenarioError as error:
         raise document.error(error.problems) from None
     console.print(results(rows, [*points[0].axes]))
+    if told := refusals(rows):
+        console.print(told, soft_wrap=True)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         from analysis import load, report
 
@@ -112,6 +115,7 @@ def tune(
     """Look for the options of the scenario's algorithms and return the exit code."""
     from fedsim.display import Display
     from fedsim.run import run as run_point
+    from fedsim.simulation import as_given, data_folder
     from fedsim.tune import command
     from fedsim.tune.bench import Bench
 
@@ -126,12 +130,6 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     from fedsim.engines.choose import choose
 
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
-
-
-def as_given(document: Document) -> str:
-    """Return the text of a scenario file, with the flags that have changed it as comments."""
-    text = document.text if document.text.endswith("\n") else f"{document.text}\n"
-    return text + "".join(f"# with {flag}\n" for flag in document.flags.values())
 
 
 def refuse(document: Document, problems: Sequence[Problem]) -> None:
@@ -155,11 +153,6 @@ def show(console: Console, scenario: Scenario, points: Sequence[Point], every: b
 def schema() -> str:
     """Return the JSON schema of scenario files, for editors."""
     return json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False)
-
-
-def data_folder(given: Path | None) -> Path:
-    """Return the folder of data sets: the given one, or $FEDSIM_DATA, or a cache of the user's."""
-    return given or Path(os.environ.get("FEDSIM_DATA") or Path.home() / ".cache" / "fedsim")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -126,6 +126,13 @@ class Algorithm(ABC):
         """Return the exchanges that what this step has brought calls for before the round goes on."""
         return ()
 
+    def averages(self) -> bool:
+        """Return whether all that it learns from uploads is the weighted mean of their "update".
+
+        So that it can be had of a masked sum, and with noise; "samples" may be the weight beside it, nothing else.
+        """
+        return False
+
     def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
         """Return the parameters that the server would have this client predict with."""
         return state["model"]
@@ -174,6 +181,11 @@ class Algorithm(ABC):
     def extra_steps(self, job: Job) -> float:
         """Return how many training steps' work the job takes beside its training (the task's estimate of one step)."""
         return 0.0
+
+    @property
+    def ranks_replies(self) -> bool:
+        """Whether the server compares the replies of a cohort, which one reply at a time does not allow."""
+        return False
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the server's work of one update in floating-point operations: a multiply-add a received number."""

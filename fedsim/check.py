@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from fedsim import combinations, find, fleet, rehearsal, source, wording
+from fedsim import combinations, find, fleet, private, rehearsal, source, wording
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
 
@@ -35,7 +35,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
         if not wrong:
             look = partial(_fit_problems, whole=whole)
             there = [key for key in LEARNS if plain.get(key)]
-            wrong += once(f"fit of {there}", ("algorithm", "protocol", "network"), look)
+            wrong += once(f"fit of {there}", ("algorithm", "protocol", "network", "privacy", "clients"), look)
         if not wrong:
             wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:
@@ -72,12 +72,15 @@ def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
         fleet.codecs(scenario, protocol.shares_only)
     except ScenarioError as error:
         return [*error.problems]
+    if wrong := private.problems(scenario, protocol):
+        return wrong
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
     algorithm = find.build("algorithm", scenario.algorithm)
     found = missing_lesson(scenario) if algorithm.learns else []
     reason = protocol.refuse(algorithm, topology)
-    return [*found, Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else found
+    found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
+    return found + private.uncovered(scenario, algorithm)
 
 
 def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:

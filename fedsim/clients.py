@@ -16,6 +16,7 @@ import numpy.typing as npt
 import simpy
 
 from fedsim.algorithm import Job, State
+from fedsim.net.masking import STEPS
 from fedsim.net.network import Network
 from fedsim.net.wire import Tree
 from fedsim.record import Column, Row, Span
@@ -122,7 +123,7 @@ class ClientHost:
 
     def job(self, step: str, download: Tree) -> Job:
         """Return the work for this download with what the client holds at this moment."""
-        self._jobs += 1
+        self._jobs += step not in STEPS  # so that training draws the same, masked or not
         seed = self._seed_of(self.number, self._jobs)
         return Job(self.number, step, self.period, download, self.data, dict(self.memory), seed)  # type: ignore[arg-type]
 
@@ -130,9 +131,9 @@ class ClientHost:
         """Return a job that has not begun with what the client holds at this moment."""
         return replace(job, period=self.period, data=self.data, memory=dict(self.memory))  # type: ignore[arg-type]
 
-    def forget(self) -> None:
-        """Hear that the last job will never begin."""
-        self._jobs -= 1
+    def forget(self, step: str) -> None:
+        """Hear that the last job, of this step, will never begin."""
+        self._jobs -= step not in STEPS
 
     def finished(self, promise: WorkPromise) -> None:
         """Take over the memory of a job that trained to its end."""
@@ -170,7 +171,7 @@ class Clients(Mapping[int, ClientHost]):
         self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
         self.joint: dict[int, Joint] = {}  # the wave of each client that is asked in one
         network.nodes.presence.start(env)
-        network.nodes.presence.came = self._stir
+        network.nodes.presence.came = self.stir
         network.nodes.watch(self._changed, idle=False)
 
     def __getitem__(self, client: int) -> ClientHost:
@@ -199,7 +200,7 @@ class Clients(Mapping[int, ClientHost]):
         self.examples[client] = period.examples
         if not self.holding[client]:
             self.holding[client] = True
-            self._stir()
+            self.stir()
 
     def availability(self) -> npt.NDArray[np.float64]:
         """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
@@ -249,13 +250,13 @@ class Clients(Mapping[int, ClientHost]):
             self.network.nodes.presence.dismiss(client)
         self.busy[list(clients)] = False
         if clients:
-            self._stir()
+            self.stir()
 
     def finish(self, client: int) -> None:
         """Note that a client is free again."""
         self.busy[client] = False
         self.network.nodes.presence.dismiss(client)
-        self._stir()
+        self.stir()
 
     def start(self, client: int, step: str, download: Tree) -> tuple[Job, WorkPromise, float]:
         """Return the job of a download, the promise of what comes of it, and its operations."""
@@ -271,7 +272,7 @@ class Clients(Mapping[int, ClientHost]):
 
     def unstarted(self, job: Job) -> None:
         """Hear that the last job of a client will never begin."""
-        self[job.client].forget()
+        self[job.client].forget(job.step)
 
     def done(self, client: int, promise: WorkPromise) -> None:
         """Hear that a client has trained to the end of a job."""
@@ -289,7 +290,7 @@ class Clients(Mapping[int, ClientHost]):
         if not self.network.nodes.is_online(client):
             return None
         _, promise, operations = self.start(client, step, download)
-        if not (yield from self.compute(client, operations, "train")):
+        if not (yield from self.compute(client, operations, "mask" if step in STEPS else "train")):
             promise.cancel()
             return None
         self.done(client, promise)
@@ -338,7 +339,7 @@ class Clients(Mapping[int, ClientHost]):
         if client in self._computing and what != "wake":
             self._computing[client][0].interrupt(what)
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Wake whoever waits for a client to be free, to be online or to hold data."""
         if self._stirred.callbacks:
             stirred, self._stirred = self._stirred, self.env.event()

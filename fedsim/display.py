@@ -99,6 +99,17 @@ def results(rows: Sequence[Row], axes: Sequence[str]) -> Table:
     return table
 
 
+def refusals(rows: Sequence[Row]) -> str | None:
+    """Return a sentence on replies that held numbers which are not finite, or None where there were none."""
+    counts = [int(count) for row in rows for count in _given([row], "refused") if count]
+    if not counts:
+        return None
+    where = f"in {len(counts)} of {len(rows)} points" if len(rows) > 1 else "in this point"
+    told = "the training diverged (lower its learning rate, or set training.clip), or an effect forged them"
+    replies = "1 reply" if sum(counts) == 1 else f"{sum(counts)} replies"
+    return f"refused: {replies} {where} held numbers that are infinite or none, and counted for nothing: {told}"
+
+
 def spread(rows: Sequence[Row], key: str, form: Callable[[Any], str]) -> str:
     """Return the mean and, of several values, the standard deviation; a dash for none, and how many where some lack."""
     given = _given(rows, key)

@@ -4,29 +4,42 @@
 operations over the server's speed and queues for its cores; nothing is read from the host's clock.  An edge aggregator
 folds, and leaves it to the cloud to count: a version is the cloud's everywhere.
 
+A reply with a number that is infinite or none is refused when it would be folded: its upload is discarded, and the
+update counts it as refused.  It is looked at no sooner, for what has arrived may not have been computed yet.
+
+When the server restarts (net/effects/restart.py) its state is that of a checkpoint, whoever it has asked breaks off,
+and replies to asks of before are lost, whoever holds them.  The version counts on.
+
 What it does not model: a server that learns of a lost client only by a timeout (it knows at once).
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
 
 from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
+from fedsim.checkpoints import Checkpoints
 from fedsim.clients import Clients, WorkPromise
-from fedsim.net import wire
+from fedsim.cores import Cores
+from fedsim.masked import Masked
+from fedsim.net import masking, wire
 from fedsim.net.codec import Codec, Memory, squeeze
+from fedsim.net.finite import is_finite
 from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
+from fedsim.net.service import Service
 from fedsim.net.squeezed import Squeezed
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
 from fedsim.wave import Wave, WriteMany
+
+RESTART = "restart"  # the step of the row that tells of one
 
 
 class Ask(simpy.Event):
@@ -37,6 +50,23 @@ class Ask(simpy.Event):
         super().__init__(env)
         self.client, self.step = client, step
         self.open = True
+
+
+class Guard(Protocol):
+    """Who makes differentially private what is folded (learn/release.py)."""
+
+    def drawn(self, chosen: int, among: int) -> None:
+        """Hear that so many clients have been chosen by equal chances, and of how many."""
+        ...
+
+    def release(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Return what the algorithm may see of these opened replies."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """What all that has been released amounts to."""
+        ...
 
 
 @dataclass
@@ -57,6 +87,7 @@ class ServerHost:
     up: Codec | None = None
     down: Codec | None = None
     write_many: WriteMany | None = None  # None: every ask goes by itself
+    guard: Guard | None = None  # None: the algorithm folds what has come
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
@@ -67,27 +98,54 @@ class ServerHost:
         self.updated: simpy.Event = self.env.event()
         self.busy: set[int] = set()
         self.planned: dict[int, tuple[Wave, int]] = {}  # replies of waves that nobody has folded yet, by ask
-        self._queue = simpy.Resource(self.env, self.cores)
+        self._cores = Cores(self.env, self.cores, self.speed, self.node, self.write)
         self._fresh: dict[int, record.Transfer] = {}  # uploads that have just arrived, by client
         self._unread: dict[int, record.Transfer] = {}  # those of replies that nobody has folded yet, by ask
         self._asks = 0
-        self._lost = self._late = 0
+        self._lost = self._late = self._refused = 0
         self.closed = False  # from then on nothing is kept back
+        self.restarts = 0
+        self._forgotten = 0  # the last ask that it has forgotten in a restart
+        self._down_since: float | None = None
+        self._checkpoints = Checkpoints(self.state)
+        if self._service is not None:
+            self._service.watch(self._halted, self._resumed)
 
-    def ask(self, client: int, step: str = "train") -> Ask:
-        """Send this client a download and await its upload.  Raises ValueError for a client that is at work already."""
+    @property
+    def _service(self) -> Service | None:
+        return self.network.service if self.node == SERVER else None  # an edge aggregator does not restart
+
+    @property
+    def serving(self) -> bool:
+        """Whether it can ask anybody."""
+        return self._service is None or self._service.up
+
+    def ask(self, client: int, step: str = "train", beside: Tree = None) -> Ask:
+        """Send this client a download and await its upload; `beside` is what masking sends with it.
+
+        Raises ValueError for a client that is at work already.
+        """
         self.clients.begin(client)
         ask = Ask(self.env, client, step)
         self._asks += 1
         self.busy.add(client)
-        self.env.process(self._exchange(ask, self._asks))
+        self.env.process(self._exchange(ask, self._asks, beside))
         return ask
 
-    def ask_all(self, clients: Sequence[int], step: str, alone: bool) -> Wave | None:
+    def download(self, client: int, step: str, beside: Tree = None) -> Tree:
+        """Return what this client is sent: the algorithm's download, what masking sends beside it, or that alone."""
+        if step in masking.STEPS:
+            return {masking.BESIDE: beside}
+        own = self.algorithm.download(self.state, client, step)
+        return own if beside is None else {**own, masking.BESIDE: beside}
+
+    def ask_all(
+        self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
+    ) -> Wave | None:
         """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
 
-        `alone`: nobody else is asked, nor is anything sent, until all of them have ended.  Raises ValueError for a
-        client that is at work already.
+        `beside` is what masking sends each with its download.  `alone`: nobody else is asked, nor is anything sent,
+        until all of them have ended.  Raises ValueError for a client that is at work already.
         """
         numbers = np.array(clients, dtype=np.int64)
         plain = self.algorithm.talks and self.up is None and self.down is None and self.node == SERVER
@@ -96,7 +154,7 @@ class ServerHost:
         if not self.network.nodes.online[numbers].all() or not self.network.planner.fits(numbers, alone):
             return None
         first, self._asks = self._asks + 1, self._asks + len(clients)
-        wave = Wave(self, clients, step, first)
+        wave = Wave(self, clients, step, first, beside or {})
         self.clients.join(clients, wave)
         self.busy.update(clients)
         return wave
@@ -120,48 +178,80 @@ class ServerHost:
         self._late += 1
         self._drop(reply, "discarded")
 
-    def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, None]:
-        """Fold replies into the state and count the update; without any, only note that none came."""
+    def remembered(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Return those asked for since the last restart; the others are lost, and their uploads discarded."""
+        known = [reply for reply in replies if not 0 < reply.ask <= self._forgotten]
+        if len(known) < len(replies):
+            self._lose([reply for reply in replies if 0 < reply.ask <= self._forgotten])
+        return known
+
+    def screen(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Return the replies that can be folded, opened, in order of the client; those that are not finite are refused.
+
+        An edge aggregator, a server and a peer all take what they fold from here.
+        """
+        # what a set of replies amounts to must not depend on which came first
+        ordered = sorted(self.remembered(replies), key=lambda reply: (reply.client, reply.ask))
+        opened = [replace(reply, upload=_opened(reply.upload)) for reply in ordered]
+        sound = [reply for reply in opened if is_finite(reply.upload)]
+        if len(sound) < len(opened):
+            kept = {id(reply) for reply in sound}
+            for reply in opened:
+                if id(reply) not in kept:
+                    self._refused += 1
+                    self._drop(reply, "discarded")
+        return sound
+
+    def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, int]:
+        """Fold replies into the state and count the update; without any, only note that none came.
+
+        Returns how many were folded.
+        """
         opened = yield from self.fold(replies, step)
         behind = sum(self.version - reply.version for reply in opened) / max(1, len(opened))
         yield from self.count(step, len(opened), behind)
+        return len(opened)
 
     def fold(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, list[Reply]]:
-        """Fold replies into the state, which takes the server's time; return them opened, in order of the client."""
-        # what a set of replies amounts to must not depend on which came first
-        ordered = sorted(replies, key=lambda reply: (reply.client, reply.ask))
-        opened = [
-            Reply(one.client, one.version, one.download, _opened(one.upload), one.weight, one.ask) for one in ordered
-        ]
+        """Fold replies into the state, which takes the server's time; return those folded, opened, in order."""
+        opened = self.screen(replies)
         if opened:
-            yield from self.compute(self.algorithm.server_flops(self.state, opened, step))
-            self.state = self.algorithm.update(self.state, opened, step)
+            if not (yield from self.compute(self.algorithm.server_flops(self.state, opened, step))):
+                self._lose(opened)
+                return []
+            seen = opened if self.guard is None else self.guard.release(opened)
+            self.state = self.algorithm.update(self.state, seen, step)
         for reply in opened:
             self._drop(reply, "delivered")
         return opened
 
-    def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, None]:
-        """Merge what others have shared into the state, which takes a multiply-add a number."""
-        yield from self.compute(sum(wire.array_bytes(share) / 2 for share in shares))
+    def hear(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
+        """Take replies of an exchange of masking's own, which change no state."""
+        for reply in replies:
+            self._drop(reply, "delivered")
+        yield from self.count(step, len(replies), 0.0)
+
+    def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, bool]:
+        """Merge what others have shared into the state, which takes a multiply-add a number; return whether it did."""
+        if not (yield from self.compute(sum(wire.array_bytes(share) / 2 for share in shares))):
+            return False
         self.state = self.algorithm.mix(self.state, shares, weights)
+        return True
 
-    def compute(self, operations: float) -> Generator[simpy.Event, Any, None]:
-        """Take a core for that many operations, once one is free."""
-        with self._queue.request() as core:
-            yield core
-            start = self.env.now
-            yield self.env.timeout(operations / self.speed)
-            if operations:
-                self.write(Span(self.node, start, self.env.now, "serve"))
+    def compute(self, operations: float) -> Generator[simpy.Event, Any, bool]:
+        """Take a core for that many operations, once one is free; return whether no restart has broken it off."""
+        return (yield from self._cores.compute(operations))
 
-    def note(self, lost: int = 0, late: int = 0) -> None:
+    def note(self, lost: int = 0, late: int = 0, refused: int = 0) -> None:
         """Count so many clients more among those that the next row tells of."""
         self._lost += lost
         self._late += late
+        self._refused += refused
 
-    def tally(self) -> tuple[int, int]:
-        """Return how many have been lost and late since the last row, or since this was last asked."""
-        counts, self._lost, self._late = (self._lost, self._late), 0, 0
+    def tally(self) -> tuple[int, int, int]:
+        """Return how many were lost, late and refused since the last row, or since this was last asked."""
+        counts = self._lost, self._late, self._refused
+        self._lost = self._late = self._refused = 0
         return counts
 
     def count(self, step: str, folded: int, staleness: float) -> Generator[simpy.Event, Any, None]:
@@ -169,10 +259,14 @@ class ServerHost:
 
         What only prepares has its row too, but counts as none.
         """
-        lost, late = self.tally()
-        counts = bool(folded) and step not in self.algorithm.prepares
+        lost, late, refused = self.tally()
+        asked = folded + lost + late + refused
+        counts = bool(folded) and step not in self.algorithm.prepares and step not in masking.STEPS
         self.version += counts
-        self.write(Update(self.env.now, self.version, step, folded + lost + late, folded, lost, late, staleness))
+        if counts and self._service is not None:
+            self._checkpoints.keep(self._service.intervals, self.version, self.state)
+        epsilon = self.guard.epsilon if self.guard and counts else None
+        self.write(Update(self.env.now, self.version, step, asked, folded, lost, late, staleness, refused, epsilon))
         if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
@@ -187,6 +281,7 @@ class ServerHost:
 
     def end(self) -> None:
         """Close the books: write the rows that were kept back for replies that nobody has folded."""
+        self._note_down()
         for row in (*self._fresh.values(), *self._unread.values()):
             self.write(replace(row, fate="discarded"))
         self._fresh.clear()
@@ -195,10 +290,32 @@ class ServerHost:
             wave.decide(place, "discarded")
         self.planned.clear()
 
-    def _exchange(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, None]:
+    def _halted(self, interval: int) -> None:
+        """Go down: nothing is left but a checkpoint."""
+        self.restarts += 1
+        self._forgotten = self._asks
+        if self._down_since is None:
+            self._down_since = self.env.now
+        version, self.state = self._checkpoints.last(interval)
+        undone = float(self.version - version)
+        self.write(Update(self.env.now, self.version, RESTART, 0, 0, 0, 0, undone))
+        self._cores.break_off()
+        for client in sorted(self.busy):
+            self.network.nodes.leave(client)
+
+    def _resumed(self) -> None:
+        self._note_down()
+        self.clients.stir()
+
+    def _note_down(self) -> None:
+        if self._down_since is not None:
+            self.write(Span(self.node, self._down_since, self.env.now, "down"))
+            self._down_since = None
+
+    def _exchange(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, None]:
         reply = None
         with suppress(Lost):
-            reply = yield from (self._talk(ask, number) if self.algorithm.talks else self._alone(ask, number))
+            reply = yield from (self._talk(ask, number, beside) if self.algorithm.talks else self._alone(ask, number))
         self.busy.remove(ask.client)
         if reply is None and ask.open:
             self._lost += 1
@@ -207,9 +324,9 @@ class ServerHost:
             self._drop(reply, "late")
         self.clients.finish(ask.client)
 
-    def _talk(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
+    def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
         client, version = ask.client, self.version
-        download = self.algorithm.download(self.state, client, ask.step)
+        download = self.download(client, ask.step, beside)
         sent = download
         if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
             sent, download, _ = squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
@@ -217,7 +334,7 @@ class ServerHost:
         promise = yield from self.clients.work(client, ask.step, download)
         if promise is None:
             return None
-        promise, parcel = self._squeezed(promise, client, ask.step)
+        promise, parcel = self._squeezed(self.network.forgers.upload(client, promise), client, ask.step)
         yield self.network.send(Message(client, self.node, ask.step, parcel, version))
         if (row := self._fresh.pop(client, None)) is not None:
             self._unread[number] = row
@@ -226,7 +343,7 @@ class ServerHost:
     def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
         """Return the upload as the server will have it, and what travels for it."""
         if self.up is None:
-            return promise, promise
+            return promise, promise.parcel if isinstance(promise, Masked) else promise
         host = self.clients[client]
 
         def keep(memory: Memory) -> None:
@@ -240,8 +357,11 @@ class ServerHost:
 
     def squeezed_share(self, share: Tree, sender: int) -> tuple[Tree, Tree]:
         """Return what travels for a peer's share, and what those who receive it have."""
+        share = self.network.forgers.share(sender, share)
         if self.up is None:
             return share, share
+        if self.up.finite and not is_finite(share):  # whoever receives it refuses it, whatever the codec makes of it
+            return self.up.like(share), share
         encoded, received, _ = squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
         return encoded, received
 
@@ -250,6 +370,11 @@ class ServerHost:
         version = self.version
         promise = yield from self.clients.work(ask.client, ask.step, None)
         return None if promise is None else Reply(ask.client, version, None, promise, ask=number)
+
+    def _lose(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            self._lost += 1
+            self._drop(reply, "discarded")
 
     def _drop(self, reply: Reply, fate: str) -> None:
         if (planned := self.planned.pop(reply.ask, None)) is not None:

@@ -27,6 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
+from fedsim.hosts import Guard
 from fedsim.learn import asked, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
@@ -34,6 +35,7 @@ from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import Task
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
+from fedsim.protocol import Protocol
 from fedsim.record import Recorder
 from fedsim.scenario import Part, Scenario
 from fedsim.world import Streams, World
@@ -107,6 +109,19 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart)
+
+
+def guard(world: World, scenario: Scenario, protocol: Protocol) -> Guard | None:
+    """Return who makes what is folded differentially private, or None where the scenario does not ask for it."""
+    given = scenario.privacy
+    if given.clip is None:
+        return None
+    from fedsim.learn.release import Release  # whose library takes seconds to load
+
+    count = protocol.folded(len(world.clients))
+    assert count is not None  # `private.problems` has seen to it
+    by_chance = protocol.by_chance and world.sampler.even
+    return Release(given.clip, given.noise, given.delta, count, by_chance, world.rng("privacy"))
 
 
 def versions() -> Mapping[str, str]:

@@ -3,8 +3,8 @@
 Of each client and direction it holds that the bytes that went over its access link, which the network meters where
 they move, are those of the transfers' rows: delivered, repeated (headers and repeats of what arrived), cut, late and
 discarded.  Beside that: time never runs backwards, nothing arrives before it was sent, no reply is sent before its
-request has arrived, no client does two jobs at once, and every ask is folded, lost or late.  That no link carries more
-than its capacity the links see to themselves (`net/sharing/`).  It takes a constant time a row.
+request has arrived, no client does two jobs at once, and every ask is folded, lost, late or refused.  That no link
+carries more than its capacity the links see to themselves (`net/sharing/`).  It takes a constant time a row.
 
 It cannot see whether an algorithm's arithmetic is right, nor bytes that no message carries (handshakes, background).
 """
@@ -64,7 +64,7 @@ class Ledger:
             self._busy_until[row.client] = row.end
         elif isinstance(row, Update):
             counts = row.folded > 0 and row.step not in self._prepares
-            if row.asked != row.folded + row.lost + row.late or row.version - self._version != counts:
+            if row.asked != row.folded + row.lost + row.late + row.refused or row.version - self._version != counts:
                 raise Breach(f"an update does not add up after version {self._version}: {row}")
             self._version = row.version
 

@@ -5,7 +5,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import simpy
 from fedsim.algorithm import Algorithm, Reply
 from fedsim.hosts import Ask
 from fedsim.net.topology import Topology
+from fedsim.net.wire import Tree
 from fedsim.units import Count, Fraction
 from fedsim.world import Members, World
 
@@ -25,6 +26,9 @@ class Protocol(ABC):
 
     asks: ClassVar[bool] = True  # False where it only moves bytes and needs no algorithm
     shares_only: ClassVar[bool] = False  # True where all that travels are peers' whole shares
+    sums: ClassVar[bool] = False  # True where replies of one cohort are added, which secure aggregation needs
+    by_chance: ClassVar[bool] = False  # True where an update folds nobody but those drawn for its round
+    silent: ClassVar[bool] = False  # True where nothing travels, whatever the algorithm
 
     @abstractmethod
     def run(self, world: World) -> Steps:
@@ -38,6 +42,10 @@ class Protocol(ABC):
         """Return why the algorithm or the topology does not fit, with the mend, or None: told before the run."""
         if not topology.has_server:
             return "needs a server, and a network of peers has none: take the protocol 'gossip', or the topology 'star'"
+        return None
+
+    def folded(self, clients: int) -> int | None:
+        """Return how many replies, each of weight 1 at most, an update is meant to fold; None where nothing says so."""
         return None
 
     def suits(self, clients: int) -> None:  # noqa: B027
@@ -90,9 +98,12 @@ def own_steps(algorithm: Algorithm) -> bool:
 
 
 def exchanges(world: World) -> Iterator[str]:
-    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them."""
-    waiting = list(world.algorithm.steps(world.server.state))
-    while waiting:
+    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them.
+
+    Where the server restarts the round is over: what its steps have brought is lost.
+    """
+    waiting, restarts = list(world.algorithm.steps(world.server.state)), world.server.restarts
+    while waiting and world.server.restarts == restarts:
         step, before = waiting.pop(0), world.server.state
         yield step
         if world.server.state is not before:  # where nobody has replied, nothing new is known
@@ -100,8 +111,11 @@ def exchanges(world: World) -> Iterator[str]:
 
 
 def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
-    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one."""
-    while not (cohort := world.sample(count, among)):
+    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one.
+
+    A server that is down is waited for as well.
+    """
+    while not (world.server.serving and (cohort := world.sample(count, among))):
         yield world.clients.stirred
     return cohort
 
@@ -140,15 +154,23 @@ def gather(
 
 
 def exchange(
-    world: World, cohort: Sequence[int], step: str, want: int | None = None, before: float = math.inf
+    world: World,
+    cohort: Sequence[int],
+    step: str,
+    want: int | None = None,
+    before: float = math.inf,
+    beside: Mapping[int, Tree] | None = None,
 ) -> Generator[simpy.Event, Any, list[Reply]]:
     """Ask a cohort and wait as `gather` does, for all of them unless told otherwise; return the replies.
 
-    Nobody else may be asked until it returns.  In return the cohort is asked as one wave where the network allows it,
-    which is many times faster; times, bytes and fates are the same.
+    `beside` is what masking sends each with its download.  Nobody else may be asked until it returns.  In return the
+    cohort is asked as one wave where the network allows it, which is many times faster; times, bytes and fates are the
+    same.
     """
     want = len(cohort) if want is None else want
-    wave = world.server.ask_all(cohort, step, alone=want >= len(cohort) and math.isinf(before))
+    wave = world.server.ask_all(cohort, step, want >= len(cohort) and math.isinf(before), beside)
     if wave is None:
-        return (yield from gather(world, [world.server.ask(client, step) for client in cohort], want, before))
+        told = beside or {}
+        asks = [world.server.ask(client, step, told.get(client)) for client in cohort]
+        return (yield from gather(world, asks, want, before))
     return (yield from wave.first(want, before))

@@ -29,9 +29,9 @@ class Transfer(Row):
 
     `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it: headers and repeats
     too, and only the part that had moved when it was cut.  `fate` is one of: `delivered`; `late`, it arrived
-    when nobody waited for it any more; `discarded`, it arrived in time and the protocol's rule would not take it (too
-    stale, or the run ended before it was folded); `cut`, it broke off after some bytes had moved; `lost`, it broke off
-    before any had.  `arrived` is the second in which it ended, whatever its fate.
+    when nobody waited for it any more; `discarded`, it arrived in time and was not taken (by the protocol's rule too
+    stale, not finite, or the server restarted or the run ended before it was folded); `cut`, it broke off after some
+    bytes had moved; `lost`, it broke off before any had.  `arrived` is the second in which it ended, whatever its fate.
     """
 
     sent: float
@@ -47,10 +47,15 @@ class Transfer(Row):
 
 @dataclass(frozen=True, slots=True)
 class Update(Row):
-    """One folding of replies into the server's state: of `asked` clients, `folded + lost + late` make the whole.
+    """One folding of replies into the server's state: `asked` clients are the folded, lost, late and refused ones.
+
+    Replies that held numbers that are infinite or none were `refused`.
 
     `staleness` is by how many versions the folded replies were behind on average, counted from what each client had
-    downloaded; 0 where none was folded.
+    downloaded; 0 where none was folded.  A row with the step `restart` tells that the server has lost its state: nobody
+    was asked in it, and `staleness` is how many updates the checkpoint that it fell back to is behind.  Versions go on.
+    `epsilon` is what all releases so far amount to at the scenario's delta, infinite without noise; empty where nothing
+    is released privately.
     """
 
     time: float
@@ -61,14 +66,17 @@ class Update(Row):
     lost: int
     late: int
     staleness: float
+    refused: int = 0
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Span(Row):
     """A stretch of a client's time, or of the server's (-1) and an edge aggregator's (below).
 
-    `train`; `mix` (a peer updates its own state and merges what others have sent); `offline`; `left` (an instant: it
-    left in the middle of its work); `serve` (a server computes; waiting for a core is not counted).
+    `train`; `mask` (it answers an exchange of secure aggregation); `mix` (a peer updates its own state and merges what
+    others have sent); `offline`; `left` (an instant: it left in the middle of its work); `serve` (a server computes;
+    waiting for a core is not counted); `down` (the server restarts).
     """
 
     client: int
@@ -145,7 +153,7 @@ TABLES: dict[str, type[Row]] = {
     "partitions": Partition,
     "scores": Score,
 }
-ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string()}
+ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64()}
 # What many rows at a time may be written out of turn by; equal rows stay in the order in which they were written.
 ORDER: dict[str, list[tuple[str, str]]] = {
     "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],

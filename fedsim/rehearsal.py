@@ -7,10 +7,11 @@ time: nothing is sent, the clock stands, and effects are set off but never go on
 that it needs no torch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import simpy
 
 from fedsim import find, fleet, seeds
 from fedsim.errors import Problem, ScenarioError, UserError
+from fedsim.net.effect import Effect
 from fedsim.net.network import Network
 from fedsim.scenario import Scenario
 
@@ -39,10 +41,15 @@ def problems(scenario: Scenario) -> list[Problem]:
     if not found:
         with _told_as("network.topology", found):
             laid += [fleet.network(simpy.Environment(), scenario, columns, rng, lambda row: None)]
-    for number, part in enumerate(network.effects if laid else []):
+    effects = [
+        find.build("effect", part, f"network.effects.{number}")
+        for number, part in enumerate(network.effects if laid else [])
+    ]
+    found += unheard(scenario, protocol, effects)
+    for number, effect in enumerate(effects):
         with _told_as(f"network.effects.{number}", found):
-            effect = find.build("effect", part, f"network.effects.{number}")
             effect.drive(laid[0].env, laid[0], rng(f"effect/{number}"))
+            effect.forge(len(laid[0].nodes), rng(f"effect/{number}/forge"))
     if laid:
         with _told_as("clients.sampler", found):
             everybody = _Everybody(len(laid[0].nodes))
@@ -50,6 +57,23 @@ def problems(scenario: Scenario) -> list[Problem]:
             if not len(sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
                 found.append(Problem("clients.sampler", "nobody would ever be asked; give some client a chance"))
     return found
+
+
+class Talking(Protocol):
+    """What is asked of a protocol here."""
+
+    silent: ClassVar[bool]
+
+
+def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) -> list[Problem]:
+    """Return the effects that have no meaning because under the protocol nothing travels."""
+    names = [part.name for part in scenario.network.effects]
+    told = f"strikes what clients send and are sent, and under {scenario.protocol.name!r} that is nothing; leave it out"
+    return [
+        Problem(f"network.effects.{number}", f"{names[number]!r} {told}")
+        for number, effect in enumerate(effects)
+        if effect.on_messages and protocol.silent
+    ]
 
 
 @contextmanager

@@ -18,12 +18,14 @@ import numpy.typing as npt
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__, check, find, fleet, logbook, seeds
+from fedsim import __version__, check, find, fleet, logbook, private, rehearsal, seeds
 from fedsim.algorithm import Algorithm
 from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
+from fedsim.masked import MaskedBackend
+from fedsim.net.masking import STEPS, Masking
 from fedsim.plain import Plain
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
@@ -79,6 +81,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
+    row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 
@@ -91,14 +94,19 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
     protocol: Protocol = find.build("protocol", scenario.protocol)
     if wrong := check.missing_algorithm(scenario, protocol.asks):
         raise ScenarioError(wrong)
+    if wrong := private.problems(scenario, protocol):
+        raise ScenarioError(wrong)
     # Where nobody is asked, whatever a scenario says of algorithm and data is left aside.
     algorithm = find.build("algorithm", scenario.algorithm if scenario.algorithm and protocol.asks else check.NOTHING)
+    if wrong := private.uncovered(scenario, algorithm):
+        raise ScenarioError(wrong)
     clients, rng = fleet.size(scenario), Streams(scenario.seed)
     if algorithm.learns:
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)
         world = _world(scenario, rng, algorithm, lesson.cohort, recorder, protocol)
+        world.server.guard = learning.guard(world, scenario, protocol)
         evaluator = lesson.start(world, recorder, scenario)
     else:
         evaluator = None
@@ -129,9 +137,14 @@ def _world(
         recorder.extend(Span, spans)
 
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
+    if wrong := rehearsal.unheard(scenario, protocol, effects):
+        raise ScenarioError(wrong)
     own_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
-    ledger = Ledger(env, links, len(links.nodes), algorithm.prepares)
+    ledger = Ledger(env, links, len(links.nodes), {*algorithm.prepares, *STEPS})
+    secure = scenario.privacy.secure_aggregation
+    masks = Masking(secure.neighbours, secure.threshold, secure.bits) if secure.on else None
+    backend = backend if masks is None else MaskedBackend(backend, masks)
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)
@@ -149,7 +162,7 @@ def _world(
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     sampler = find.build("sampler", scenario.clients.sampler)
-    world = World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledger)
+    world = World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledger, masks)
     return world
 
 

@@ -5,7 +5,7 @@ reads from the clients' rows.  Not modelled: samplers that look at models or los
 """
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ class Rows(Protocol):
 
 class Sampler(ABC):
     """A rule for choosing a cohort."""
+
+    even: ClassVar[bool] = False  # True where all that are free have the same chance, whatever happened before
 
     @abstractmethod
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:

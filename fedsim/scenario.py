@@ -234,6 +234,49 @@ class Network(Section):
     tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
 
 
+class SecureAggregation(Section):
+    """Messages of pairwise masking (fedsim/net/masking.py): true, or a mapping with its options."""
+
+    on: bool = True
+    neighbours: int | None = Field(
+        default=None, ge=2, multiple_of=2, description="With how many others a client shares its secrets; null: all."
+    )
+    threshold: Fraction = Field(default=0.5, description="More than this share of them must answer.")
+    bits: int = Field(default=32, ge=8, le=64, description="Of a number before it is added to others.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grown(cls, value: Any) -> Any:
+        return {"on": value} if isinstance(value, bool) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        return {"anyOf": [{"type": "boolean"}, handler.resolve_ref_schema(handler(schema))]}
+
+
+class Privacy(Section):
+    """What hides a client's upload: differential privacy where `clip` is given, and secure aggregation."""
+
+    clip: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Largest norm of an upload's difference."
+    )
+    noise: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Deviation of the noise on their sum, as a multiple of clip.",
+    )
+    delta: float = Field(default=1e-5, gt=0, lt=1, description="At which epsilon is told; well below 1 / clients.")
+    secure_aggregation: SecureAggregation = SecureAggregation(on=False)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.noise and self.clip is None:
+            raise ValueError(f"noise is {self.noise:g} and there is no clip: it is a multiple of clip; give one")
+        return self
+
+
 class Server(Section):
     """The server as a computer: its aggregations take simulated time."""
 
@@ -275,6 +318,7 @@ class Scenario(Section):
     server: Server = Server()
     protocol: Part
     algorithm: Part | None = Field(default=None, description="Needed by every protocol that asks clients.")
+    privacy: Privacy = Privacy()
     measure: Measure = Measure()
     cohort: CohortSection = CohortSection()
     device: Device = "auto"

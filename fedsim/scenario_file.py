@@ -1,54 +1,22 @@
 """Scenario files: YAML read with the line of every key, `--set` laid over it, and every problem tied to its place.
 
-The YAML is version 1.2's core: `5e-4` is a number, `off` and `no` are texts, dates are texts.  One document a file, no
-tags; anchors and merge keys work.
+What YAML they may hold is told in `yaml_text`.
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from fedsim import grid, paths
+from fedsim import grid, paths, yaml_text
 from fedsim.combinations import AXES
 from fedsim.errors import Problem, UserError
 from fedsim.scenario import Scenario
 
 MOST = 5  # problems shown at once
-FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-)
-CORE = [
-    ("null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
-    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")),
-    ("int", re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), list("-+0123456789")),
-    ("float", FLOAT, list("-+0123456789.")),
-    ("merge", re.compile(r"<<"), ["<"]),
-]
-TAG = "tag:yaml.org,2002:"
-
-
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as PyYAML declares it
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes whatever either version of YAML would not read as text."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
-        return True
-
-
-for _name, _pattern, _first in CORE:
-    _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
-    _Loader.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
-    _Dumper.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
 
 
 @dataclass
@@ -88,9 +56,14 @@ def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
     document = read(path)
     for flag in flags:
         apply(document, flag)
-    document.data = paths.made_absolute(document.data, path.parent)
+    return validated(document), document
+
+
+def validated(document: Document) -> Scenario:
+    """Return the scenario of a document, with absolute names of files.  Raises UserError for all that is wrong."""
+    document.data = paths.made_absolute(document.data, document.path.parent)
     try:
-        return Scenario.model_validate(document.data), document
+        return Scenario.model_validate(document.data)
     except ValidationError as error:
         raise document.error(grid.plain_problems(error, Scenario)) from None
     except ValueError as error:
@@ -112,7 +85,7 @@ def read(path: Path) -> Document:
         line = error.object[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
     document = Document(path, text, {})
-    data = _plain(text, str(path), document.lines)
+    data = yaml_text.read(text, str(path), document.lines)
     if not isinstance(data, dict):
         what = "empty" if data is None else f"a {'list' if isinstance(data, list) else 'single value'}"
         raise UserError(f"{path}: the file is {what}; a scenario is a mapping, as\n  name: my_scenario\n  seed: 0")
@@ -121,9 +94,7 @@ def read(path: Path) -> Document:
 
 
 def apply(document: Document, flag: str) -> None:
-    """Lay one KEY=VALUE over the document, in place; a key that is an axis stops being one, or becomes the axis
-    it is set to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a
-    value sets the key any more.
+    """Lay one KEY=VALUE over the document, in place; see `lay`.
 
     Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
     """
@@ -131,13 +102,22 @@ def apply(document: Document, flag: str) -> None:
     key, name = key.strip(), f"--set {flag}"
     if not equals or not key or any(not step for step in key.split(".")):
         raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
-    value = _plain(text, name, {})
+    lay(document, key, yaml_text.read(text, name, {}), name)
+
+
+def lay(document: Document, key: str, value: Any, name: str) -> None:
+    """Set a dotted key of the document in place; a key that is an axis stops being one, or becomes the axis it is set
+    to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a value sets the
+    key any more.  `name` tells in messages who has set it.
+
+    Raises UserError where the key leads nowhere.
+    """
     kind, _, axis = key.partition(".")
     if kind == "when":
         raise UserError(f"{name}: what goes with a value cannot be set from outside; set the key itself")
     if kind in AXES and axis:
         if not isinstance(value, list):
-            raise UserError(f"{name}: an axis is a list, as in --set {key}=[{text}]")
+            raise UserError(f"{name}: an axis is a list, as in {name.replace('=', '=[', 1)}]")
         _forget(document, axis)
         document.data[kind] = {**_mapping(document, kind), axis: value}
     else:
@@ -182,95 +162,7 @@ def _apply_to_axes(document: Document, key: str, value: Any, name: str) -> None:
 
 def dump(scenario: Scenario) -> str:
     """Return the scenario as YAML that reads back to the same scenario."""
-    return text_of(scenario.plain())
-
-
-def text_of(data: dict[str, Any]) -> str:
-    """Return a scenario's plain data as YAML."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
-
-
-def _plain(text: str, name: str, lines: dict[str, int]) -> Any:
-    if odd := _Loader.NON_PRINTABLE.search(text):
-        line = text[: odd.start()].count("\n") + 1
-        raise UserError(f"{name}, line {line}: not YAML text: it holds the character {odd[0]!r}, which no text should")
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        return None if node is None else _value(loader, node, (), lines, name, ())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}, line {mark.line + 1}" if mark and not name.startswith("--set") else name
-        raise UserError(f"{place}: {_syntax(error, text)}") from None
-    finally:
-        loader.dispose()
-
-
-def _value(
-    loader: Any, node: yaml.Node, path: tuple[str, ...], lines: dict[str, int], name: str, above: tuple[yaml.Node, ...]
-) -> Any:
-    lines.setdefault(".".join(path), node.start_mark.line + 1)
-    place = name if name.startswith("--set") else f"{name}, line {node.start_mark.line + 1}"
-    if node in above:
-        raise UserError(f"{place}: {'.'.join(path)} contains itself")
-    if isinstance(node, yaml.SequenceNode) and node.tag == f"{TAG}seq":
-        return [
-            _value(loader, inner, (*path, str(i)), lines, name, (*above, node)) for i, inner in enumerate(node.value)
-        ]
-    if isinstance(node, yaml.MappingNode) and node.tag == f"{TAG}map":
-        _refuse_bad_keys(node, path, name)
-        loader.flatten_mapping(node)
-        found = {}
-        for key, inner in reversed(node.value):  # merged keys come first and give way to the mapping's own
-            here = (*path, key.value)
-            if key.value not in found:
-                lines.setdefault(".".join(here), key.start_mark.line + 1)
-                found[key.value] = _value(loader, inner, here, lines, name, (*above, node))
-        return dict(reversed(found.items()))
-    return _scalar(node, place)
-
-
-def _refuse_bad_keys(node: yaml.MappingNode, path: tuple[str, ...], name: str) -> None:
-    seen: dict[str, int] = {}
-    for key, _ in node.value:
-        line = key.start_mark.line + 1
-        place = name if name.startswith("--set") else f"{name}, line {line}"
-        if not isinstance(key, yaml.ScalarNode) or key.tag not in (f"{TAG}str", f"{TAG}merge"):
-            shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise UserError(f"{place}: {shown!r} cannot be a key; keys are words, put it in quotes if it is meant")
-        if key.value in seen and key.tag != f"{TAG}merge":
-            whole = ".".join((*path, key.value))
-            raise UserError(f"{place}: {whole}: the key is there twice (first in line {seen[key.value]}); keep one")
-        seen[key.value] = line
-
-
-def _scalar(node: yaml.Node, place: str) -> Any:
-    kind = node.tag.removeprefix(TAG)
-    text = str(node.value)
-    if kind == "str":
-        return text
-    if kind == "null":
-        return None
-    if kind == "bool" and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if kind == "int" and re.fullmatch(CORE[2][1], text):
-        return int(text, 0 if text[:2] in ("0x", "0o") else 10)
-    if kind == "float" and re.fullmatch(FLOAT, text):
-        return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1].isalpha() else float(text)
-    raise UserError(f"{place}: the tag {node.tag!r} is not used in scenarios; write the plain value")
-
-
-def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:
-    mark = error.problem_mark or error.context_mark
-    problem = (error.problem or "not YAML").replace("could not find expected ':'", "a key without ':'")
-    line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
-    if "\\t" in problem or line[: len(line) - len(line.lstrip())].count("\t"):
-        return "a tab; YAML indents with spaces"
-    if "but found another document" in problem:
-        return "a second document begins here; a scenario is one document"
-    if "mapping values are not allowed" in problem:
-        return f"a ':' where no key can stand, in {line.strip()!r}; put a text that holds ': ' in quotes"
-    return f"not YAML: {problem}, in {line.strip()!r}"
+    return yaml_text.text_of(scenario.plain())
 
 
 def _near_file(path: Path) -> str:

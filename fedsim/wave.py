@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim.algorithm import Algorithm, Job, Reply
+from fedsim.algorithm import Job, Reply
 from fedsim.clients import Clients, WorkPromise
 from fedsim.net import wire
+from fedsim.net.masking import STEPS
 from fedsim.net.message import Message
 from fedsim.net.network import Network
 
@@ -35,16 +36,14 @@ class Home(Protocol):
 
     env: simpy.Environment
     network: Network
-    algorithm: Algorithm
     clients: Clients
     node: int
     version: int
     planned: dict[int, tuple["Wave", int]]
     write_many: WriteMany | None
 
-    @property
-    def state(self) -> Any:
-        """The algorithm's."""
+    def download(self, client: int, step: str, beside: Any) -> Any:
+        """Return what this client is sent."""
         ...
 
     def note(self, lost: int = 0, late: int = 0) -> None:
@@ -63,14 +62,18 @@ class Wave:
     last has ended and every reply has been folded or dropped.
     """
 
-    def __init__(self, home: Home, clients: Sequence[int], step: str, number: int) -> None:
-        """Plan the exchanges of these clients, the first of which is ask number `number`."""
+    def __init__(
+        self, home: Home, clients: Sequence[int], step: str, number: int, beside: Mapping[int, Any] | None = None
+    ) -> None:
+        """Plan the exchanges of these clients, the first of which is ask number `number`.
+
+        `beside` is what masking sends each with its download.
+        """
         self._home, self._step, self._number, self.version = home, step, number, home.version
         self._clients = np.array(clients, dtype=np.int64)
         self._place = {client: k for k, client in enumerate(clients)}
         self.began, count = home.env.now, len(clients)
-        state, algorithm = home.state, home.algorithm
-        self._downloads = [algorithm.download(state, client, step) for client in clients]
+        self._downloads = [home.download(client, step, (beside or {}).get(client)) for client in clients]
         self._overhead = Message(home.node, 0, step, None).nbytes - wire.size(None)
         sizes = wire.Sizes()  # most of a cohort are sent the same parts
         self._down_bytes = self._overhead + np.array([sizes.of(tree) for tree in self._downloads], dtype=np.int64)
@@ -208,7 +211,8 @@ class Wave:
             number = self._number + k
             self._home.planned[number] = self, k
             client, download = self._jobs[k].client, self._downloads[k]
-            replies.append(Reply(client, self.version, download, self._promises[k], ask=number))
+            upload = self._home.network.forgers.upload(client, self._promises[k])
+            replies.append(Reply(client, self.version, download, upload, ask=number))
         return replies
 
     def _take(self, k: int) -> None:
@@ -253,8 +257,9 @@ class Wave:
             "wire_bytes": self._up_moved.astype(np.int64), "fate": FATES[self._up_fate],
         }  # fmt: skip
         same = {"kind": self._step, "version": self.version}
+        what = "mask" if self._step in STEPS else "train"
         home.write_many(
-            {**legs[0], **same}, {**_picked(legs[1], ups), **same}, {**_picked(spans, worked), "what": "train"},
+            {**legs[0], **same}, {**_picked(legs[1], ups), **same}, {**_picked(spans, worked), "what": what},
             started[ups],
         )  # fmt: skip
         for leg, wire_bytes, upload in ((self._down, self._down_moved, False), (self._up, self._up_moved, True)):

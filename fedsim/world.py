@@ -13,6 +13,7 @@ from fedsim.algorithm import Algorithm, State
 from fedsim.clients import Clients
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
+from fedsim.net.masking import Masking
 from fedsim.net.network import Network
 from fedsim.record import Arrival, Row
 from fedsim.sampler import Sampler
@@ -56,6 +57,7 @@ class World:
     write: Callable[[Row], None]
     edges: Sequence[ServerHost] = ()
     ledger: Ledger | None = None
+    masking: Masking | None = None  # None: uploads travel as they are
     arrival: simpy.Event = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,10 @@ class World:
 
     def sample(self, count: int, among: Members | None = None) -> list[int]:
         """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
-        chosen = self.sampler.choose(self._free(among), count, self.clients, self.rng("participation"))
+        free = self._free(among)
+        chosen = self.sampler.choose(free, count, self.clients, self.rng("participation"))
+        if self.server.guard is not None and len(chosen):
+            self.server.guard.drawn(len(chosen), len(free))
         return [int(client) for client in chosen]
 
     def state_of(self, client: int) -> State:

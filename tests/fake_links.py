@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 from fedsim import record
+from fedsim.net.forged import Forgers
 from fedsim.net.topology import edge_node
 from fedsim.net.transfer import Delivery, Lost
 
@@ -19,6 +20,7 @@ class Links:
         self._rng, self._record, self._edge_of, self._near = rng, record, edge_of, near
         self._moving: dict[Delivery, tuple] = {}
         nodes.watch(self._moved)
+        self.forgers, self.service = Forgers([], rng), None
         for index, effect in enumerate(effects):
             if drive := effect.drive(env, self, rng(f"effect/{index}")):
                 env.process(drive)
@@ -73,7 +75,7 @@ class Links:
 
     def _write(self, delivery, moved):
         message, sent = self._moving.pop(delivery)
-        fate = ("late" if delivery.late else "delivered") if moved is None else "cut" if moved else "lost"
+        fate = delivery.fate if moved is None else "cut" if moved else "lost"
         ends = message.src, message.dst, message.kind, message.version, message.nbytes
         self._record(record.Transfer(sent, self.env.now, *ends, message.nbytes if moved is None else moved, fate))
         return message

@@ -223,9 +223,9 @@ def _extend(rows, table, columns):
 def _count_asks(here, server):
     ask = server.ask
 
-    def counted(client, step="train"):
+    def counted(client, step="train", beside=None):
         here.asked += 1
-        return ask(client, step)
+        return ask(client, step, beside)
 
     server.ask = counted
 
@@ -252,7 +252,7 @@ def check_books(here: Lab) -> None:
     assert sorted(told) == sorted(carried)
     assert {row.fate for row in here.transfers} <= {"delivered", "late", "discarded", "cut", "lost"}
     for row in here.updates:
-        assert row.asked == row.folded + row.lost + row.late
+        assert row.asked == row.folded + row.lost + row.late + row.refused
     for before, after in zip([0, *(row.version for row in here.updates)], here.updates, strict=False):
         assert after.version == before + (after.folded > 0)
     for span in here.spans:

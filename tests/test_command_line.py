@@ -9,7 +9,7 @@ import pytest
 from test_scenario import SMALL
 
 from fedsim import __main__ as command_line
-from fedsim import __version__
+from fedsim import __version__, simulation
 
 ROOT = Path(__file__).parents[1]
 QUICK = SMALL + "grid: {seed: [0, 1]}\n"
@@ -164,7 +164,7 @@ def test_a_reader_that_stops_early_is_no_failure(tmp_path):
 
 def test_the_folder_of_data_is_the_given_one_or_that_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
-    assert command_line.data_folder(None) == tmp_path
-    assert command_line.data_folder(Path("here")) == Path("here")
+    assert simulation.data_folder(None) == tmp_path
+    assert simulation.data_folder(Path("here")) == Path("here")
     monkeypatch.delenv("FEDSIM_DATA")
-    assert command_line.data_folder(None) == Path.home() / ".cache" / "fedsim"
+    assert simulation.data_folder(None) == Path.home() / ".cache" / "fedsim"

@@ -19,13 +19,15 @@ ROOT = Path(__file__).resolve().parents[1]
 # An arrow may only go down, or stay within one entry.  The first entry that fits a module is its floor.
 FLOORS: list[tuple[int, str, str]] = [
     (14, "fedsim.__main__", "the command line"),
+    (13, "fedsim.simulation", "the same from Python"),
     (13, "fedsim.tune", "sweeps in search of options"),
     (12, "fedsim.sweep fedsim.engines fedsim.display", "many points, and how they are shown"),
     (11, "fedsim.run", "one point"),
     (10, "fedsim.learning", "its learning half"),
     (10, "algorithms", "what is computed and sent"),
+    (10, "fedsim.protocols", "when, and with whom"),
     (9, "fedsim.learn", "torch"),
-    (9, "fedsim.protocols", "when, and with whom"),
+    (9, "fedsim.secure_sum", "a round masked"),
     (8, "fedsim.data", "torch"),
     (8, "fedsim.protocol", "their contract"),
     (8, "fedsim.partitions", "the work of partitions on the clock"),
@@ -35,8 +37,10 @@ FLOORS: list[tuple[int, str, str]] = [
     (6, "fedsim.views", "what clients have received"),
     (6, "fedsim.check", "whether a scenario can be run"),
     (5, "fedsim.wave", "the asks of a whole cohort"),
+    (5, "fedsim.masked", "work under secure aggregation"),
     (4, "fedsim.clients fedsim.plain", "the clients, and work that trains nothing"),
-    (4, "fedsim.rehearsal", "whether its parts can meet"),
+    (4, "fedsim.rehearsal fedsim.private", "whether its parts can meet"),
+    (4, "fedsim.checkpoints fedsim.cores", "a server's saved states, and its computing"),
     (3, "fedsim.algorithm", "the contract, without torch"),
     (3, "fedsim.fleet fedsim.scenario_file", "what a scenario's files say"),
     (2, "fedsim.net", "messages and links"),
@@ -46,12 +50,21 @@ FLOORS: list[tuple[int, str, str]] = [
     (1, "fedsim.record", "the tables"),
     (1, "fedsim.find fedsim.source fedsim.wording", "from a name to a class"),
     (1, "fedsim.table fedsim.paths", "files that a scenario names"),
+    (1, "fedsim.yaml_text", "YAML as plain data"),
     (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook fedsim.span", "values"),
     (1, "analysis", "reads the tables"),
     (0, "fedsim", "the version"),
 ]
 # Floor 1 has an order of its own: an entry may use those after it.
-WITHIN_FLOOR_1 = ["fedsim.find", "fedsim.source", "fedsim.wording", "fedsim.table", "fedsim.units", "fedsim.errors"]
+WITHIN_FLOOR_1 = [
+    "fedsim.yaml_text",
+    "fedsim.find",
+    "fedsim.source",
+    "fedsim.wording",
+    "fedsim.table",
+    "fedsim.units",
+    "fedsim.errors",
+]
 TORCH = ("fedsim.learn", "fedsim.learning", "fedsim.data", "algorithms")  # all that may import it
 ALGORITHMS_USE = (
     "fedsim.algorithm",

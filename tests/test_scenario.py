@@ -1,6 +1,7 @@
 # ruff: noqa: E501 -- a table of mistakes and their messages reads best in lines
 import copy
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_texts import SMALL
 
-from fedsim import check, scenario_file
+from fedsim import check, scenario_file, yaml_text
 from fedsim.errors import UserError
 from fedsim.scenario import Part, Scenario
 
@@ -445,3 +446,35 @@ def test_points_leaves_the_scenario_as_it_was():
     assert len([*scenario.points()]) == 4
     assert scenario.model_dump() == before
     assert raw == given
+
+
+def test_merged_keys_give_way_to_own_ones_and_to_earlier_ones():
+    text = "b: &b {count: 3, speed: 1}\nc: {<<: [*b, {count: 5, z: 2}], z: 4, k: 1}\nd: {<<: *b}"
+    assert yaml_text.read(text, "x", {}) == yaml.safe_load(text)
+    assert list(yaml_text.read(text, "x", {})["c"]) == ["count", "speed", "z", "k"]
+
+
+TENFOLD = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\n".join(["a0: &a0 [x, x]", *TENFOLD]), "too many values; a scenario has 100,000 values at most"),
+        ("a: " + "[" * 3000 + "]" * 3000, "nested too deeply; a scenario has 40 levels at most"),
+        ("a: " + "{a: " * 60 + "1" + "}" * 60, "x, line 1: nested too deeply; a scenario has 40 levels at most"),
+        ("a: &a {<<: *a}", "x, line 1: a contains itself"),
+        ("a: &a [*a]", "x, line 1: a.0 contains itself"),
+        ("a: {<<: 3}", "x, line 1: '<<' takes a mapping, or a list of mappings"),
+    ],
+)
+def test_yaml_that_stands_for_too_much_is_refused_at_once(text, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        yaml_text.read(text, "x", {})
+
+
+def test_nested_merges_are_gone_through_once():
+    text = "\n".join(
+        ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 13))]
+    )
+    assert yaml_text.read(text, "x", {})["a12"] == {"x": 1}  # 10^12 mappings, one by one

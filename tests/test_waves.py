@@ -13,6 +13,7 @@ from fedsim.run import build
 
 CHURN = "{name: churn, online: 40 s, offline: 20 s}"
 DROPOUT = "{name: dropout, rate: 0.02 Hz}"
+RESTART = "{name: restart, every: 15 s, length: 2 s, checkpoint: 2}"
 SYNC = "{name: sync, rounds: 6, participation: 0.5}"
 DEADLINE = "{name: deadline, rounds: 6, participation: 0.5, wait: 9 s, over: 1.5}"
 TEXT = """
@@ -34,7 +35,7 @@ runs = st.fixed_dictionaries(
         "seed": st.integers(0, 99),
         "links": st.sampled_from([OWN, LOSSY]),
         "model": st.sampled_from(["fluid", "fluid", "naive"]),
-        "effects": st.sampled_from(["", CHURN, DROPOUT, f"{CHURN}, {DROPOUT}"]),
+        "effects": st.sampled_from(["", CHURN, DROPOUT, RESTART, f"{CHURN}, {DROPOUT}, {RESTART}"]),
         "protocol": st.sampled_from([SYNC, DEADLINE]),
         "down": st.integers(0, 4000),
         "up": st.integers(1, 4000),

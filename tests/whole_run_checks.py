@@ -68,9 +68,9 @@ def check_summary(seen):
     assert row["bytes_down"] == (None if peers else came["nbytes"][rises < 0].sum())
     assert row["bytes_peer"] == (came["nbytes"].sum() if peers else None)
     assert row["bytes_wasted"] == moved["wire_bytes"].sum() - came["nbytes"].sum()
-    for name in ("asked", "folded", "lost", "late"):
+    for name in ("asked", "folded", "lost", "late", "refused"):
         assert row[name] == (folding[name].sum() if len(folding) else None)
-    assert (folding["asked"] == folding["folded"] + folding["lost"] + folding["late"]).all()
+    assert (folding["asked"] == folding[["folded", "lost", "late", "refused"]].sum(axis=1)).all()
     if seen.scenario.protocol.name not in ("hierarchical", "gossip", "isolated", "replay"):
         assert folding["folded"].sum() == (came["dst"] == SERVER).sum()
 

@@ -16,14 +16,13 @@ from fedsim.learn import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.recurrent import Recurrent
 from fedsim.learn.task import Task
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 
 
 def width(task: Task) -> int:
     """Return H, the width of an embedding.  Raises ScenarioError where vertices have no classes, or no embedding."""
-    if not isinstance(task, NodeClassification):
-        raise ScenarioError([Problem("task", "prototypes are of classes: take node_classification")])
+    classes_only(task, "prototypes are of classes: take task: node_classification", "task")
     if task.model.layers < 2 and not isinstance(task.model, Recurrent):
         raise ScenarioError([Problem("model.layers", "prototypes need a hidden layer: give 2 or more")])
     return task.model.hidden

@@ -77,7 +77,7 @@ class Evaluator:
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = type(world.algorithm).sees is not Algorithm.sees
-        self._scored_at = (-1, 0, 0.0)  # version, periods seen by all clients together, second
+        self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
     def watch(self) -> Generator[simpy.Event, Any, None]:
@@ -107,7 +107,7 @@ class Evaluator:
         seen = {host.number: len(host.seen) for host in world.clients.values() if host.seen}
         if not seen:
             return
-        version, now, total = world.server.version, world.env.now, sum(seen.values())
+        version, now, total = (world.server.version, world.server.restarts), world.env.now, sum(seen.values())
         if self._scored_at[0] == version and (self._scored_at[1] == total or self._scored_at[2] == now):
             return
         self._scored_at = version, total, now

@@ -7,8 +7,9 @@ the stack.  A row that somebody has looked into is an ordinary dict of tensors f
 Only dicts of dense floating-point tensors are kept so; every other tree is cut up at once.
 """
 
+import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ class Stack:
         self._subtrahend = subtrahend
         self._less: weakref.ref[Stack] | None = None  # what was last taken from it, as long as a row needs it
         self._measured: tuple[int, int] | None = None
+        self._finite: list[bool] | None = None
         if minuend is not None:
             minuend._less = weakref.ref(self)
 
@@ -38,6 +40,13 @@ class Stack:
             like = _specs(self.tree)
             self._measured = wire.size(like) - wire.PREFIX, wire.array_bytes(like)
         return self._measured
+
+    @property
+    def finite(self) -> list[bool]:
+        """Whether each row holds finite numbers only; all are looked at together, once."""
+        if self._finite is None:
+            self._finite = _finite(self.tree, self.clients)
+        return self._finite
 
     def minus(self, second: Tree) -> "Stack | None":
         """Return the stack less one tree, the same for all rows; None where they are not of the same shapes."""
@@ -68,6 +77,11 @@ class Row(dict[str, Any]):
     def measured(self) -> tuple[int, int] | None:
         """What net/wire.py asks for; None where it has to look itself."""
         return None if self._stack is None else self._stack.measured
+
+    @property
+    def finite(self) -> bool | None:
+        """What net/finite.py asks for; None where it has to look itself."""
+        return None if self._stack is None else self._stack.finite[self._place]
 
     def fill(self) -> None:
         """Become an ordinary dict of tensors."""
@@ -212,6 +226,24 @@ def _is_stacked(node: Tree, clients: int) -> bool:
     if not isinstance(node, Tensor) or node.layout != torch.strided or node.requires_grad:
         return False
     return node.is_floating_point() and node.dim() > 0 and len(node) == clients
+
+
+def _finite(tree: Tree, clients: int) -> list[bool]:
+    """Return of each row whether it is finite: a sum that is has finite terms only; else every number is looked at."""
+    whole = [leaf.reshape(clients, -1) for leaf in _leaves(tree)]
+    sums = torch.stack([leaf.sum().double() for leaf in whole])
+    if math.isfinite(sums.sum().item()):
+        return [True] * clients
+    sound: list[bool] = torch.stack([leaf.isfinite().all(1) for leaf in whole]).all(0).tolist()
+    return sound
+
+
+def _leaves(node: Tree) -> Iterator[Tensor]:
+    if isinstance(node, dict):
+        for value in node.values():
+            yield from _leaves(value)
+    else:
+        yield node
 
 
 def _fits(stacked: Tree, one: Tree) -> bool:

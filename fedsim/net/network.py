@@ -18,18 +18,21 @@ from fedsim import record, seeds
 from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect
 from fedsim.net.fabric import Fabric
+from fedsim.net.forged import Forgers
 from fedsim.net.lanes import Lanes
 from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.plan import Ints, Planner
+from fedsim.net.service import Service
 from fedsim.net.shaping import shaped
 from fedsim.net.sharing.link import Link
 from fedsim.net.sharing.pipe import Pipe
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import Cable, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer
+from fedsim.record import SERVER
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,21 @@ class Network:
         self._luck = int(rng("transfers").integers(2**62))  # the seed of what transfers draw
         self._shaping = tuple(effect for effect in self.effects if type(effect).shape is not Effect.shape)
         self._leaving = tuple(effect for effect in self.effects if type(effect).stay is not Effect.stay)
+        forging = {
+            index: effect.forge(len(nodes), rng(f"effect/{index}/forge"))
+            for index, effect in enumerate(self.effects)
+            if type(effect).forge is not Effect.forge
+        }
+        self.forgers = Forgers([*forging.values()], rng)
         self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
         self.received: Callable[[Message], None] | None = None  # hears of each message that arrives; not of plans
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
         nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes
         nodes.watch_rates(self._on_rates)
+        self.service = Service() if topology.has_server else None
+        if self.service is not None:
+            self.service.watch(self._on_halt, _nothing)
         for index, effect in enumerate(self.effects):
             if drive := effect.drive(env, self, rng(f"effect/{index}")):
                 env.process(drive)
@@ -163,7 +175,7 @@ class Network:
         return min((effect.stay(rng) for effect in self._leaving), default=math.inf)
 
     def send(self, message: Message) -> Delivery:
-        """Send a message from one node to another; at once lost if a client at an end of it is offline.
+        """Send a message from one node to another; at once lost if a client at an end is offline, or the server down.
 
         The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises ValueError
         where the topology has no way from one to the other.
@@ -175,7 +187,7 @@ class Network:
         transfer = self._transfer(message, route)
         delivery = Delivery(self.env)
         delivery.defused = True  # a loss that nobody waits for is no failure of the run
-        if self._is_online(route.out) and self._is_online(route.into):
+        if self._is_online(route.out) and self._is_online(route.into) and self._is_served(message):
             lane, track = self._lanes.find(message.src, message.dst, route)
             passage = Passage(self.env, transfer, lane, track, self.model, self._on_arrival)
             self._under_way[passage] = message, delivery, self._connect(transfer)
@@ -192,6 +204,16 @@ class Network:
 
     def _is_online(self, client: int | None) -> bool:
         return client is None or self.nodes.is_online(client)
+
+    def _is_served(self, message: Message) -> bool:
+        return self.service is None or self.service.up or SERVER not in (message.src, message.dst)
+
+    def _on_halt(self, interval: int) -> None:
+        for passage, (message, _, _) in list(self._under_way.items()):
+            if SERVER in (message.src, message.dst):
+                self._cut(passage)
+        if self._connections:
+            self._connections.close(SERVER)
 
     def _transfer(self, message: Message, route: Route) -> Transfer:
         pair = message.src, message.dst
@@ -223,8 +245,7 @@ class Network:
         message, delivery, connection = self._remove(passage)
         if self._connections and connection:
             self._connections.give(connection, passage.transfer, self.env.now)
-        fate = "late" if delivery.late else "delivered"
-        self._add_row(passage.transfer.start, message, round(passage.size), fate)
+        self._add_row(passage.transfer.start, message, round(passage.size), delivery.fate)
         if self.received is not None:
             self.received(message)
         delivery.succeed(message)
@@ -247,3 +268,7 @@ class Network:
     def _add_row(self, sent: float, message: Message, moved: int, fate: str) -> None:
         ends = message.src, message.dst, message.kind, message.version
         self._record(record.Transfer(sent, self.env.now, *ends, message.nbytes, moved, fate))
+
+
+def _nothing() -> None:
+    """Be what the network does when the server is up again."""

@@ -1,5 +1,7 @@
 """A promised upload behind a codec: squeezed when somebody opens it, its size known before.
 
+An upload that is not finite, under a codec that needs it to be, reaches the server as it is, to be refused there.
+
 It models no time: squeezing costs the client nothing.
 """
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory, squeeze
+from fedsim.net.finite import is_finite
 from fedsim.net.wire import Tree
 
 
@@ -72,7 +75,7 @@ class Squeezed:
     def value(self) -> Tree:
         """Return the upload as the server has it.
 
-        Raises ValueError where its size is not the one told before, and where the codec cannot send its values.
+        Raises ValueError where its size is not the one told before.
         """
         return self._opened()[1]
 
@@ -97,6 +100,9 @@ class Squeezed:
     def _opened(self) -> tuple[Tree, Tree]:
         if self._both is None:
             upload = self._inner.value()
+            if self._codec.finite and not is_finite(upload):
+                self._both = self._codec.like(upload), upload
+                return self._both
             encoded, received, after = squeeze(self._codec, upload, self._take(), self._rng)
             if (size := wire.size(encoded)) != self.nbytes:
                 raise ValueError(

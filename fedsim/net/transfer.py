@@ -69,13 +69,14 @@ class Lost(Exception):  # noqa: N818 - it tells a fate, not a mistake
 class Delivery(simpy.Event):
     """Succeeds with the message when it arrives, fails with Lost when it is cut; nobody has to wait for it.
 
-    Set `late` where nobody waits any more: its row then says so if it arrives all the same.
+    Its `fate` is what its row says if it arrives: set it to "late" where nobody waits any more, to "discarded" where
+    it will not be taken.
     """
 
     def __init__(self, env: simpy.Environment) -> None:
         """Stand for a message under way; the network sets what is to happen `on_abort`."""
         super().__init__(env)
-        self.late = False
+        self.fate = "delivered"
         self.on_abort: Callable[[], None] = _nothing
 
     def abort(self) -> None:

@@ -8,7 +8,7 @@ s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = 
 1) (hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before the last update
 the server stops asking, and whoever is still at work is late.
 
-Not modelled: FedAsync's proximal term (which is the algorithm's), FedBuff's clipping and noise.
+Not modelled: FedAsync's proximal term (which is the algorithm's).
 """
 
 import math
@@ -64,6 +64,10 @@ class Buffered(Rounds):
             )
         return super().refuse(algorithm, topology)
 
+    def folded(self, clients: int) -> int | None:
+        """Return the size of the buffer; a rate above 1 would let a reply weigh more."""
+        return self.buffer if self.rate <= 1 else None
+
     def discount(self, behind: int) -> float:
         """Return s, the weight of a reply that is so many updates behind."""
         a, b = (
@@ -94,6 +98,7 @@ class Buffered(Rounds):
         batch: list[Reply] = []
         while len(batch) < self.buffer:
             reply = yield came.get()
+            batch = world.server.remembered(batch)  # a restart empties the buffer
             behind = world.server.version - reply.version
             if self.most_stale is not None and behind > self.most_stale:
                 world.server.discard(reply)
@@ -112,7 +117,7 @@ class Buffered(Rounds):
 
         wanted = self.cohort_size(world)
         while not last.triggered:
-            missing = wanted - len(world.server.busy)
+            missing = wanted - len(world.server.busy) if world.server.serving else 0
             for client in world.sample(missing) if missing else ():
                 ask = world.server.ask(client)
                 under_way[id(ask)] = ask

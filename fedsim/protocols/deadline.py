@@ -8,7 +8,8 @@ round, the clients that replied to one step are asked the next; where none did, 
 import math
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchange, exchanges, select
+from fedsim.protocol import Rounds, Steps, exchanges, select
+from fedsim.secure_sum import exchange
 from fedsim.units import Seconds
 from fedsim.world import World
 
@@ -17,6 +18,7 @@ from fedsim.world import World
 class Deadline(Rounds):
     """A round never lasts longer than `wait` and the server's own work."""
 
+    sums = by_chance = True
     wait: Seconds  # the longest that a round's step may take
     over: float = 1.0  # how many times more clients are asked than wanted
 
@@ -27,6 +29,10 @@ class Deadline(Rounds):
             raise ValueError("over: must be finite and at least 1 (1.3 asks 30 % more clients than are wanted)")
         if self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
+
+    def folded(self, clients: int) -> int:
+        """Return how many replies are wanted."""
+        return self.cohort_of(clients)
 
     def run(self, world: World) -> Steps:
         """Ask too many, take the first, update."""

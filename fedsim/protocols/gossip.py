@@ -11,6 +11,9 @@ or leaves before its state is updated has lost the round; after that, it merely 
 rounds the senders of the shares mixed had been behind the peer on average, those ahead of it counted as 0.  A share
 that nobody mixes any more has been delivered all the same.
 
+A peer that has computed numbers that are infinite or none refuses its own work: its state stays, it sends nothing, and
+its row counts it as refused.  A share with such numbers is discarded by whoever receives it.
+
 The codec `up` squeezes what a peer sends, once for all its neighbours.
 
 Not modelled: rounds in step with the neighbours, and shares that are sent on.
@@ -27,6 +30,7 @@ import simpy
 
 from fedsim.algorithm import Algorithm, Reply
 from fedsim.net import wire
+from fedsim.net.finite import is_finite
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
@@ -52,6 +56,8 @@ class Gossip(Protocol):
             return "needs clients that have neighbours: take the topology 'peers', or the protocol 'sync'"
         if not algorithm.talks:
             return f"mixes what peers send, and {name} sends nothing: take the protocol 'sync' and the topology 'star'"
+        if algorithm.ranks_replies:
+            return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         if own_steps(algorithm):
             return f"has no rounds with one cohort, which the steps of {name} need: take the protocol 'sync'"
         return None
@@ -88,30 +94,32 @@ class _Peers:
         self.world.env.process(self._round(client))
 
     def _round(self, client: int) -> Steps:
-        server, staleness = self.world.server, 0.0
+        staleness = 0.0
         updated = yield from self._update(client)
         if updated:
             yield from self._send(client)
             staleness = yield from self._mix(client)
-        else:
-            server.note(lost=1)
-        yield from server.count("train", int(updated), staleness)
+        yield from self.world.server.count("train", int(updated), staleness)
         self.left -= 1
         self.through[client] += 1
         self.due[client] = self.through[client] < self.gossip.rounds
         self.world.clients.finish(client)
 
     def _update(self, client: int) -> Generator[simpy.Event, Any, bool]:
-        """Work, and fold the outcome into the peer's own state; return whether nothing broke it off."""
+        """Work, and fold the outcome into the peer's own state; return whether that came to pass, or note why not."""
         algorithm, clients = self.world.algorithm, self.world.clients
         state, number = clients[client].state, int(self.through[client])
         assert state is not None
         download = algorithm.download(state, client, "train")
         promise = yield from clients.work(client, "train", download)
         if promise is None:
+            self.world.server.note(lost=1)
             return False
-        replies = [Reply(client, number, download, promise.value())]
+        replies = self.world.server.screen([Reply(client, number, download, promise)])
+        if not replies:
+            return False
         if not (yield from clients.compute(client, algorithm.server_flops(state, replies, "train"), "mix")):
+            self.world.server.note(lost=1)
             return False
         clients[client].state = algorithm.update(state, replies, "train")
         return True
@@ -123,9 +131,12 @@ class _Peers:
         sent_share, share = self.world.server.squeezed_share(self.world.algorithm.share(state), client)
         network = self.world.network
         sent: list[Delivery] = []
+        sound = is_finite(share)
         for neighbour in network.neighbours(client):
             delivery = network.send(Message(client, neighbour, "share", sent_share, number))
-            delivery.callbacks.append(partial(self._received, share))
+            delivery.fate = "delivered" if sound else "discarded"
+            if sound:
+                delivery.callbacks.append(partial(self._received, share))
             sent.append(delivery)
         for delivery in sent:
             with suppress(Lost):

@@ -8,7 +8,8 @@ it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it time, and
 An edge none of whose clients is available when it would ask them gives up the rest of its round; one that has folded
 nothing sends nothing.  An edge that is not through when the time is up breaks off: its clients are late, and so are
 those whose replies it had folded already; what it had in the air arrives late.  An edge keeps its own state between
-rounds and takes over the shared part alone.
+rounds and takes over the shared part alone.  Where the cloud restarts in the middle of a round the edges go on, and
+what they bring to it is lost.
 
 Not modelled: edges that start from each other's models, and clients that change edges.
 """
@@ -75,20 +76,24 @@ class Hierarchical(Rounds):
         node_of = np.array([world.network.edge_of(client) for client in world.clients])
         members = [node_of == edge.node for edge in world.edges]
         for _ in range(self.rounds):
-            while not world.available():
+            while not (world.server.serving and world.available()):
                 yield world.clients.stirred
             world.server.rounds += 1
+            restarts = world.server.restarts
             legs = [Leg(edge, own) for edge, own in zip(world.edges, members, strict=True) if own.any()]
             yield from self._send_out(world, legs)
-            brought = [leg for leg in legs if leg.arrived]
+            brought = [leg for leg in legs if leg.arrived and world.server.restarts == restarts]
             if brought:
                 masses = [sum(leg.masses.values()) for leg in brought]
                 weights = masses if any(masses) else [1.0] * len(brought)
-                yield from world.server.mix([leg.share for leg in brought], weights)
+                if not (yield from world.server.mix([leg.share for leg in brought], weights)):
+                    brought = []
             for leg in legs:
                 world.server.note(*leg.edge.tally())
-            world.server.note(late=sum(leg.folded for leg in legs if not leg.arrived))
-            yield from world.server.count("train", sum(leg.folded for leg in brought), 0.0)
+            folded = sum(leg.folded for leg in brought)
+            rest = sum(leg.folded for leg in legs) - folded
+            world.server.note(**{"late" if world.server.restarts == restarts else "lost": rest})
+            yield from world.server.count("train", folded, 0.0)
 
     def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
         """Go through a round at all edges at once, for as long as the cloud waits."""
@@ -111,7 +116,7 @@ class Hierarchical(Rounds):
             for ask in leg.asks:
                 leg.edge.close(ask)
             if leg.moving is not None:
-                leg.moving.late = True
+                leg.moving.fate = "late"
 
     def _through(self, world: World, leg: Leg, share: Tree) -> Steps:
         edge, cloud = leg.edge, world.server

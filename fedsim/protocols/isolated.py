@@ -7,15 +7,16 @@ travels: neither topology, rates nor codecs matter, and of the effects only thos
 
 A round ends when all have finished or are lost, and counts as one update, so that `every: 10 updates` of a stream or
 of `measure` means as many rounds as under `sync`.  Who goes to sleep or leaves before its state is updated is lost for
-the round, and its state stays as it was.  Where an algorithm has several steps, each client goes through those of its
-own state; clients at the same step take it together, in one row, and wait for those that have more to go.
+the round, and its state stays as it was; likewise who has computed numbers that are infinite or none, and refuses them.
+Where an algorithm has several steps, each client goes through those of its own state; clients at the same step take it
+together, in one row, and wait for those that have more to go.
 
 Not modelled: clients whose rounds are not in step, and a server's faster computer.
 """
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import simpy
 
@@ -29,8 +30,13 @@ from fedsim.world import World
 class Isolated(Rounds):
     """A step lasts as long as its slowest client; who is lost is asked again in the next step."""
 
+    silent: ClassVar[bool] = True
+
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return None: whatever would travel stays where it is, so that any algorithm fits any network."""
+        """Return why not: nothing travels, so that any algorithm fits any network unless it compares replies."""
+        if algorithm.ranks_replies:
+            name = type(algorithm).__name__
+            return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         return None
 
     def run(self, world: World) -> Steps:
@@ -64,13 +70,11 @@ def _take(world: World, clients: Sequence[int], step: str) -> Steps:
         world.clients.begin(client)
         jobs.append(world.env.process(_alone(world, client, step)))
     yield world.env.all_of(jobs)
-    folded = sum(bool(job.value) for job in jobs)
-    world.server.note(lost=len(jobs) - folded)
-    yield from world.server.count(step, folded, 0.0)
+    yield from world.server.count(step, sum(bool(job.value) for job in jobs), 0.0)
 
 
 def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
-    """Let a client work, and fold the outcome into its own state; return whether nothing broke it off."""
+    """Let a client work, and fold the outcome into its own state; return whether that came to pass."""
     updated = yield from _update(world, client, step)
     world.clients.finish(client)
     return updated
@@ -81,9 +85,13 @@ def _update(world: World, client: int, step: str) -> Generator[simpy.Event, Any,
     download = algorithm.download(state, client, step)
     promise = yield from clients.work(client, step, download)
     if promise is None:
+        world.server.note(lost=1)
         return False
-    replies = [Reply(client, world.server.version, download, promise.value())]
+    replies = world.server.screen([Reply(client, world.server.version, download, promise)])
+    if not replies:
+        return False
     if not (yield from clients.compute(client, algorithm.server_flops(state, replies, step), "mix")):
+        world.server.note(lost=1)
         return False
     clients[client].state = algorithm.update(state, replies, step)
     return True

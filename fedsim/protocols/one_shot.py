@@ -88,6 +88,10 @@ class OneShot(Cohorts):
         """Return how many of so many clients are wanted."""
         return among if self.all_wanted else super().cohort_of(among)
 
+    def folded(self, clients: int) -> int | None:
+        """Return the number wanted; late replies are folded in numbers that nobody knows before."""
+        return self.cohort_of(clients) if self.late == "drop" else None
+
     def share(self, world: World) -> float:
         """Return the share of those wanted who have had their turn, or of the time; late ones that count are asked."""
         asked = world.clients.turns > 0
@@ -110,10 +114,10 @@ class OneShot(Cohorts):
             replies = yield from self._collect(asked, cohort)
             if self.late == "drop" or step != last:
                 asked.close()
-            yield from world.server.update(replies, step)
+            folded = yield from world.server.update(replies, step)
             cohort, step = sorted(reply.client for reply in replies), next(steps, None)
             if step is None:
-                yield from self._fold_late(asked, len(replies))
+                yield from self._fold_late(asked, folded)
             asked.close()
 
     def _collect(self, asked: _Asked, cohort: Collection[int]) -> Generator[simpy.Event, Any, list[Reply]]:
@@ -126,7 +130,7 @@ class OneShot(Cohorts):
         replies: list[Reply] = []
         up = env.timeout(self.wait) if self.wait else env.event()
         while len(replies) < want and (missing or asked.under_way) and not up.processed:
-            for client in world.available(unasked) if missing else ():
+            for client in world.available(unasked) if missing and world.server.serving else ():
                 unasked[client], missing = False, missing - 1
                 asked.ask(client)
             yield env.any_of([asked.one, world.clients.stirred, up])
@@ -136,6 +140,10 @@ class OneShot(Cohorts):
                     replies.append(ask.value)
                 elif self.retry:
                     unasked[ask.client], missing = True, missing + 1
+            gathered, replies = replies, world.server.remembered(replies)
+            if self.retry and len(replies) < len(gathered):  # the server has restarted
+                again = sorted({reply.client for reply in gathered} - {reply.client for reply in replies})
+                unasked[again], missing = True, missing + len(again)
         return replies
 
     def _fold_late(self, asked: _Asked, folded: int) -> Steps:
@@ -146,6 +154,7 @@ class OneShot(Cohorts):
             while asked.one.triggered:
                 reply = asked.take().value
                 came += [reply] if reply is not None else []
+            came = asked.world.server.screen(came)  # a reply that is refused has no weight
             folded += len(came)
             if came or not asked.under_way:
                 weight = len(came) / max(1, folded)

@@ -2,13 +2,20 @@
 
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchange, exchanges, select
+from fedsim.protocol import Rounds, Steps, exchanges, select
+from fedsim.secure_sum import exchange
 from fedsim.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sync(Rounds):
     """A step lasts as long as its slowest client; who is lost is noticed at once, and asked again in the next step."""
+
+    sums = by_chance = True
+
+    def folded(self, clients: int) -> int:
+        """Return the size of a cohort."""
+        return self.cohort_of(clients)
 
     def run(self, world: World) -> Steps:
         """Ask, wait for all, update; step by step where the algorithm has several."""

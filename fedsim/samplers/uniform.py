@@ -11,6 +11,8 @@ from fedsim.sampler import Numbers, Rows, Sampler
 class Uniform(Sampler):
     """Draws without replacement; all of them where there are no more than wanted."""
 
+    even = True
+
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""
         if len(free) <= count:

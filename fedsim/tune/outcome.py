@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from fedsim import __version__, scenario_file
+from fedsim import __version__, yaml_text
 from fedsim.display import NONE, number
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
@@ -76,7 +76,7 @@ def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget:
         *(_told(trial) for trial in chosen),
     ]
     comment = "".join(f"# {line}\n" for told in lines for line in told.splitlines())
-    replace(path, comment + scenario_file.text_of(data))
+    replace(path, comment + yaml_text.text_of(data))
 
 
 def _told(trial: Trial) -> str:

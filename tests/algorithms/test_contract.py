@@ -216,6 +216,7 @@ def check_sizes(watch):
         return
     assert sorted((row["src"], row["dst"], row["nbytes"]) for row in transfers) == sorted(watch.messages)
     assert watch.messages
+    assert not any(row["refused"] for row in watch.tables["updates"])
     folded = sum(row["folded"] for row in watch.tables["updates"])
     assert folded > 0
     if any(row["dst"] == SERVER for row in transfers):  # among peers nobody's upload travels

@@ -140,6 +140,17 @@ def test_graphs_have_uniform_labels_whatever_the_client_holds():
     assert {len(drawn["y"]) for drawn in halved} == {23}
 
 
+def test_held_labels_are_uniform_over_the_classes_trained_on_and_cost_a_byte_each():
+    graph = easy(0, n=46)
+    labels = torch.where(graph["train"], 2 * (torch.arange(46) % 2), 1)  # only held-out vertices have class 1
+    algorithm = made(labels="held")
+    replies, _ = asked(algorithm, [{**graph, "y": labels}])
+    assert replies[0].upload["held"].tolist() == [True, False, True]
+    assert wire.array_bytes(replies[0].upload) == 4 * NUMBERS + 8 + CLASSES
+    for drawn in graphs_of(algorithm, replies):
+        assert torch.bincount(drawn["y"], minlength=CLASSES).tolist() == [23, 0, 23]
+
+
 def test_graphs_are_drawn_anew_for_each_repeat_client_and_update():
     algorithm = made()
     replies, _ = asked(algorithm, [easy(0), easy(0)])

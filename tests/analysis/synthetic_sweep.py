@@ -13,8 +13,9 @@ from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
 
 RESULTS = [  # the columns of a real summary.csv after point, status, axes and seed
     "metric", "score", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down", "bytes_peer",
-    "bytes_wasted", "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "client_seconds",
-    "server_seconds", "target", "seconds_to_target", "bytes_to_target", "real_seconds",
+    "bytes_wasted", "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late", "refused",
+    "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "seconds_to_target", "bytes_to_target",
+    "real_seconds",
 ]  # fmt: skip
 LATENCY = {"10 ms": 0.01, "100 ms": 0.1, "1 s": 1.0}
 LEARNS = {"fedavg": (0.78, 0.30), "fedprox": (0.74, 0.22), "power": (0.84, 0.06)}  # final score, lost a period
@@ -68,7 +69,16 @@ def write_sweep(
             "global", "accuracy", target, arrivals=tables["arrivals"], spans=tables["spans"],
         )  # fmt: skip
         rows.append(
-            {"point": point, "status": "done", **grid, "seed": seed, **row, "sim_seconds": ended, "real_seconds": 1}
+            {
+                "point": point,
+                "status": "done",
+                **grid,
+                "seed": seed,
+                **row,
+                "bytes_masking": None,
+                "sim_seconds": ended,
+                "real_seconds": 1,
+            }
         )
     columns = ["point", "status", *(key for key in axes if len(axes[key]) > 1), "seed", *RESULTS]
     pd.DataFrame(rows)[columns].to_csv(folder / "summary.csv", index=False)

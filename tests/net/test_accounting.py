@@ -84,7 +84,7 @@ class Story:
 
     def late(self, number):
         if number < len(self.deliveries):
-            self.deliveries[number].late = True
+            self.deliveries[number].fate = "late"
 
 
 def integrate(story):

@@ -249,7 +249,7 @@ def test_an_offline_client_loses_messages_at_once():
 def test_late_is_told_of_what_arrives_all_the_same():
     here = world()
     arrives, cut = here.network.send(up(0, 10**6)), here.network.send(up(0, 10**6))
-    arrives.late = cut.late = True
+    arrives.fate = cut.fate = "late"
     here.at(0.5, cut.abort)
     here.env.run()
     assert [row.fate for row in here.rows] == ["cut", "late"]

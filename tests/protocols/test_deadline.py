@@ -156,9 +156,9 @@ def test_a_round_never_lasts_longer_than_its_deadline_and_the_servers_work(
     begun: list[float] = []
     ask = here.world.server.ask
 
-    def noted(client, step="train"):
+    def noted(client, step="train", beside=None):
         begun.append(here.env.now)
-        return ask(client, step)
+        return ask(client, step, beside)
 
     here.world.server.ask = noted
     for second, client, what in disturbances:

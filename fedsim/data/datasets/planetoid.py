@@ -5,10 +5,11 @@ Raw features: binary words, in PubMed TF-IDF.  The masks are the public split: 2
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fedsim.data.dataset import Dataset
 from fedsim.data.graph import Graph
+from fedsim.data.pickles import refuse_code
 from fedsim.data.published import published
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -25,4 +26,10 @@ class Planetoid(Dataset):
         parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
         names = [f"ind.{self.graph.lower()}.{part}" for part in parts]
         urls = {name: f"{URL}/{name}" for name in names}
-        return published(root, f"{self.graph}/raw", urls, lambda pyg, folder: pyg.Planetoid(folder, self.graph))
+
+        def read(pyg: Any, folder: str) -> Any:
+            for name in names[:-1]:  # the last is a text
+                refuse_code(Path(folder) / self.graph / "raw" / name)
+            return pyg.Planetoid(folder, self.graph)
+
+        return published(root, f"{self.graph}/raw", urls, read)

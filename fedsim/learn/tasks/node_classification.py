@@ -9,10 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph
+from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import metrics as measures
 from fedsim.learn import ops
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
+
+
+def classes_only(task: Task, told: str, key: str = "algorithm") -> None:
+    """Raise a ScenarioError for a task other than this one, from an algorithm that needs classes of vertices."""
+    if not isinstance(task, NodeClassification):
+        raise ScenarioError([Problem(key, told)])
 
 
 @dataclass(frozen=True)

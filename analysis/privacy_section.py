@@ -1,0 +1,120 @@
+"""The report's section on privacy: accuracy, bytes and epsilon of each condition in one table and one chart.
+
+Where runs released with differential privacy or under secure aggregation. Masking's bytes are those by which payloads
+grew, of all messages that clients were sent and replied; their share is of all payload delivered.
+
+Not modelled: guarantees against anyone but whoever sees models alone; epsilon's terms stand in docs/privacy.md.
+"""
+
+import math
+from typing import Any, Protocol
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.axes import short
+from analysis.page import Cell, paragraph, section, table, text
+from analysis.panels import colour, facet, finished, shape, with_panels
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
+from analysis.spread import over_replicates
+
+FIGURES = ["score", "epsilon", "bytes_up", "bytes_down", "bytes_masking", "sim_seconds"]
+NO_BOUND = "no bound"
+
+
+class Files(Protocol):
+    """Where tables and drawings go."""
+
+    def save(self, name: str, frame: pd.DataFrame) -> None:
+        """Write a table."""
+
+    def drawn(self, name: str, spec: dict[str, Any]) -> str:
+        """Write a drawing and return it as a part of the page."""
+
+
+def privacy_section(points: pd.DataFrame, axes: list[str], score: str, files: Files) -> str:
+    """Return the section, having written its figure and table; "" where no run hides anything."""
+    frame = private(points, axes)
+    if frame.empty:
+        return ""
+    files.save("privacy", frame)
+    bounded = frame[np.isfinite(frame["epsilon"]) & frame["score"].notna()]
+    drawing = [files.drawn("privacy", against_epsilon(bounded, axes, score))] if len(bounded) else []
+    note = (
+        "Epsilon holds for all that one client takes part in, at the scenario's delta, against whoever sees models "
+        f"and while the server is trusted; '{NO_BOUND}' where uploads are clipped and no noise is added, an en dash "
+        "where nothing is released privately. The share of masking is of all payload delivered."
+    )
+    return section("privacy", "Privacy", *drawing, _table(frame, axes, score), paragraph(note, "note"))
+
+
+def private(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """Return means and `_sd` over replicates of FIGURES, with masking_share: `axes`, algorithm, n and these.
+
+    All conditions are there, bare ones too, where one of them hides something; else none.
+    """
+    if points[["epsilon", "bytes_masking"]].isna().all(axis=None):
+        return points.iloc[:0]
+    rows = over_replicates(points, [*axes, "algorithm"], FIGURES)
+    rows["epsilon_sd"] = rows["epsilon_sd"].where(np.isfinite(rows["epsilon"]))
+    return rows.assign(masking_share=rows["bytes_masking"].fillna(0.0) / (rows["bytes_up"] + rows["bytes_down"]))
+
+
+def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[str, Any]:
+    """Chart score against epsilon, the size of a mark its bytes: `axes`, algorithm, score, epsilon, bytes, n."""
+    moved = frame["bytes_up"] + frame["bytes_down"]
+    scale, unit = unit_for(float(moved.max()), BYTES)
+    algorithms = list(frame["algorithm"].unique())
+    # what noise and epsilon tell twice makes no panels
+    panels = [axis for axis in axes if not axis.startswith("privacy.") or axis.endswith("secure_aggregation")]
+    rows = with_panels(frame.assign(moved=moved / scale), panels)
+    wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 5
+    across = alt.X("epsilon:Q", title="epsilon", scale=alt.Scale(type="log" if wide else "linear", zero=not wide))
+    up = alt.Y("score:Q", title=score, axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(zero=False))
+    marks = alt.Chart().mark_point(filled=True, opacity=0.85).encode(
+        x=across, y=up, color=colour(algorithms), shape=shape(algorithms),
+        size=alt.Size("moved:Q", title=f"payload ({unit})", scale=alt.Scale(zero=True, range=[0, 300])),
+    )  # fmt: skip
+    chart = facet([marks], rows, height=200)
+    note = "Smaller epsilon hides more; runs without a bound are in the table alone; mean over replicates"
+    return finished(chart, rows, f"Final {score} against epsilon", note)
+
+
+def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
+    heads = [
+        *(short(axis) for axis in axes),
+        "algorithm",
+        score,
+        "epsilon",
+        "up",
+        "down",
+        "masking",
+        "of payload",
+        "time",
+    ]
+    return table(heads, [_row(row, axes) for _, row in frame.iterrows()])
+
+
+def _row(row: pd.Series, axes: list[str]) -> list[Cell]:
+    named = [text(str(row[axis]) or MISSING) for axis in (*axes, "algorithm")]
+    return [
+        *named,
+        _cell(row, "score", PERCENT),
+        _epsilon(row),
+        *(_cell(row, name, BYTES) for name in ("bytes_up", "bytes_down", "bytes_masking")),
+        Cell(show(row["masking_share"], PERCENT), float(row["masking_share"])),
+        _cell(row, "sim_seconds", SECONDS),
+    ]
+
+
+def _cell(row: pd.Series, name: str, units: list[tuple[float, str]]) -> Cell:
+    value = float(row[name])
+    return Cell(show(value, units, float(row[f"{name}_sd"])), "" if math.isnan(value) else value)
+
+
+def _epsilon(row: pd.Series) -> Cell:
+    value = float(row["epsilon"])
+    if math.isnan(value):
+        return Cell(MISSING, "")
+    return Cell(NO_BOUND, 1e300) if math.isinf(value) else Cell(f"{value:.2f}", value)

@@ -1,0 +1,73 @@
+"""Restart: the server goes down now and then, forgets what it had not saved, and comes up again."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+import simpy
+
+from fedsim.errors import UserError
+from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.service import Service
+from fedsim.units import Count, Seconds
+
+
+@dataclass(frozen=True)
+class Restart(Effect):
+    """The server is down at given times, or after exponential times, each time for the same while.
+
+    When it goes down, all that is on the way to it or from it is cut, clients break off what they do for it, replies
+    that it has gathered and not folded are lost, an update that it computes is broken off, and its state is that of its
+    last checkpoint; one is kept every so many updates, and of the very first state.  Nobody is asked until it is up; a
+    round in which it goes down is over.  Versions count on: they tell how many updates there have been, and a row of
+    the updates with the step "restart" how many of them were undone.  Clients keep their memories.  Edge aggregators go
+    on; what they bring to a round of before is lost.  Not modelled: the time and room that a checkpoint takes, clients
+    that go on working for a lost ask, and a server that comes up bit by bit.
+    """
+
+    calm: ClassVar[bool] = True
+    on_messages: ClassVar[bool] = True
+
+    length: Seconds  # from going down to being up
+    every: Seconds | None = None  # mean time from being up to going down
+    at: tuple[Seconds, ...] | None = None  # or the seconds at which it goes down
+    checkpoint: Count = 1  # updates from one checkpoint to the next
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for times that make no sense, and unless there is one kind of them."""
+        if (self.every is None) == (self.at is None):
+            raise ValueError("restart: give either 'every' (a mean time) or 'at' (a list of times)")
+        for name, value in (("every", 1.0 if self.every is None else self.every), ("length", self.length)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"restart: option '{name}' is {value} s; it must be finite and above 0")
+        if self.at is not None:
+            apart = all(later - earlier > self.length for earlier, later in pairwise(self.at))
+            if not (self.at and self.at[0] >= 0 and math.isfinite(self.at[-1]) and apart):
+                told = "its times must be ascending, not negative, and further apart than the option 'length'"
+                raise ValueError(f"restart: option 'at': {told}")
+
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
+        """Return the process of restarts.  Raises UserError where there is no server."""
+        if network.service is None:
+            raise UserError("restart: a network of peers has no server; leave it out, or take the topology 'star'")
+        network.service.intervals.add(self.checkpoint)
+        return self._restarts(env, network.service, rng)
+
+    def _restarts(self, env: simpy.Environment, service: Service, rng: np.random.Generator) -> Drive:
+        for wait in self._waits(rng):
+            yield env.timeout(wait)
+            service.halt(self, self.checkpoint)
+            yield env.timeout(self.length)
+            service.resume(self)
+
+    def _waits(self, rng: np.random.Generator) -> Iterator[float]:
+        """Yield the seconds from being up to going down, each time."""
+        up = 0.0
+        for time in self.at or ():
+            yield time - up
+            up = time + self.length
+        while self.every is not None:
+            yield float(rng.exponential(self.every))

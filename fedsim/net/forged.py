@@ -1,0 +1,100 @@
+"""What byzantine clients send: uploads and shares with forged values, of the size and at the time of the true ones.
+
+Of an upload that names the difference to what was received (`update`) only that part is forged, of others all.  Only
+arrays of floats are forged; whole numbers, single numbers and texts (counts, weights, names) stay as they are.
+What a client keeps to itself, its model among it, is not touched: it forges what it sends, before a codec squeezes it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedsim.net import floats
+from fedsim.net.effect import Forge
+from fedsim.net.squeezed import Inner
+from fedsim.net.wire import Spec, Tree
+
+DIFFERENCE = "update"
+
+
+class Upload(Inner, Protocol):
+    """A promised upload of known size."""
+
+    @property
+    def nbytes(self) -> int:
+        """The upload's encoded size."""
+        ...
+
+
+class Forged:
+    """A promised upload that is forged when somebody opens it; it has the true one's size."""
+
+    def __init__(self, inner: Upload, forge: Callable[[Tree], Tree]) -> None:
+        """Forge nothing yet."""
+        self._inner, self._forge = inner, forge
+        self._value: Tree = None
+        self._done = False
+
+    @property
+    def nbytes(self) -> int:
+        """The upload's encoded size."""
+        return self._inner.nbytes
+
+    @property
+    def like(self) -> Tree | None:
+        """A tree of the upload's size, or None where only the finished work tells it."""
+        return self._inner.like
+
+    def value(self) -> Tree:
+        """Return the forged upload, always the same."""
+        if not self._done:
+            self._value, self._done = self._forge(self._inner.value()), True
+        return self._value
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as the job leaves it."""
+        return self._inner.memory()
+
+    def cancel(self) -> None:
+        """Forget the job."""
+        self._inner.cancel()
+
+
+class Forgers:
+    """Who forges, and how: each client's functions, one after the other, with a random stream of the client's own."""
+
+    def __init__(self, effects: Sequence[Mapping[int, Forge]], rng: Callable[[str], np.random.Generator]) -> None:
+        """Take what each effect does; the streams go on from upload to upload."""
+        clients = sorted({client for each in effects for client in each})
+        self._forges = {client: [each[client] for each in effects if client in each] for client in clients}
+        self._rng = {client: rng(f"forge/{client}") for client in clients}
+
+    def __contains__(self, client: int) -> bool:
+        """Return whether a client forges what it sends."""
+        return client in self._forges
+
+    def upload(self, client: int, promise: Upload) -> Upload:
+        """Return what a client sends in place of an upload."""
+        return Forged(promise, lambda tree: self._struck(client, tree)) if client in self else promise
+
+    def share(self, client: int, tree: Tree) -> Tree:
+        """Return what a client sends in place of a tree; where nothing is forged it is the tree itself."""
+        return self._replaced(client, tree) if client in self else tree
+
+    def _struck(self, client: int, upload: Tree) -> Tree:
+        if isinstance(upload, dict) and DIFFERENCE in upload:
+            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE])}
+        return self._replaced(client, upload)
+
+    def _replaced(self, client: int, node: Tree) -> Tree:
+        if isinstance(node, dict):
+            return {key: self._replaced(client, value) for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            return type(node)(self._replaced(client, value) for value in node)
+        if not floats.is_array(node) or isinstance(node, Spec) or floats.spec(node).dtype not in floats.LETTERS:
+            return node
+        array = floats.values(node)
+        for forge in self._forges[client]:
+            array = forge(array, self._rng[client])
+        return floats.kin(array, node)

@@ -1,0 +1,107 @@
+"""What the messages of secure aggregation hold, in bytes: pairwise masking with shares of its keys.
+
+Bonawitz et al., CCS 2017 (honest but curious server), and with few neighbours Bell et al., CCS 2020.  Three exchanges
+go beside a round's own: `keys`, each client sends two public keys; `shares`, it is sent those of its neighbours and
+sends each of them a sealed share of its two secrets; then the round's own, whose download brings the neighbours' shares
+and whose upload is a vector of masked whole numbers; and `unmask`, it is told which neighbours have sent theirs and
+sends one share for each neighbour that had shared, and one of its own.
+
+Only sizes are modelled, real in number and length: nothing is masked, and the sum is what comes out up to rounding to
+`bits`.  Not modelled: signatures and the consistency check against a server that deviates, the time that keys and masks
+take to compute, a directory of identities, and clients that lie.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.net import floats
+from fedsim.net.wire import Spec, Tree
+
+STEPS = ("keys", "shares", "unmask")  # the exchanges beside a round's own
+BESIDE = "masking"  # where a download holds what goes beside the algorithm's
+NUMBER = 4  # bytes of a client's number
+KEY = 32  # of a public key on Curve25519
+SHARE = 32  # of a share of a secret of 256 bits
+SEAL = 12 + 16  # nonce and tag of what is encrypted
+SEALED = 2 * NUMBER + 2 * SHARE + SEAL  # of both secrets' shares, from whom and for whom
+
+Neighbours = Mapping[int, Collection[int]]
+
+
+@dataclass(frozen=True)
+class Masking:
+    """`neighbours`: with how many others a client shares, all where None; an even number.
+
+    `threshold`: a client's secret is found again when more than this share of it and its neighbours answer; of two
+    clients there must be two.  `bits`: of a number, before a sum of n of them needs log2(n) more.
+    """
+
+    neighbours: int | None = None
+    threshold: float = 0.5
+    bits: int = 32
+
+    def graph(self, clients: Sequence[int], rng: np.random.Generator) -> dict[int, list[int]]:
+        """Return each client's neighbours, ascending: all others, or those nearest on a circle drawn at random."""
+        if self.neighbours is None or self.neighbours >= len(clients) - 1:
+            return {one: [other for other in clients if other != one] for one in clients}
+        circle = [clients[place] for place in rng.permutation(len(clients))]
+        reach, count = self.neighbours // 2, len(clients)
+        steps = [*range(-reach, 0), *range(1, reach + 1)]
+        return {one: sorted(circle[(at + step) % count] for step in steps) for at, one in enumerate(circle)}
+
+    def holds(self, graph: Neighbours, masked: Collection[int], there: Collection[int]) -> bool:
+        """Return whether those who are `there` can take the masks of all `masked` clients away."""
+        left = set(there)
+        return len(left) > 1 and all(
+            len(left & {one, *graph[one]}) >= max(2, math.floor(self.threshold * (1 + len(graph[one])) + 1e-9) + 1)
+            for one in masked
+        )
+
+    def vector(self, numbers: int, clients: int) -> int:
+        """Return the bytes of so many masked numbers of which so many clients' are added."""
+        return math.ceil(numbers * (self.bits + math.ceil(math.log2(clients))) / 8)
+
+
+def keys_of(count: int) -> Tree:
+    """Return the two public keys of so many clients, numbered."""
+    return {"keys": _bytes(count * (NUMBER + 2 * KEY))}
+
+
+def own_keys() -> Tree:
+    """Return what a client says of itself."""
+    return {"keys": _bytes(2 * KEY)}
+
+
+def sealed(count: int, clients: int = 0) -> Tree:
+    """Return so many sealed shares, and of how many `clients` the masked vectors will be added."""
+    return {"sealed": _bytes(count * SEALED), "of": clients}
+
+
+def alive(count: int, sharing: int) -> Tree:
+    """Return the numbers of so many neighbours that have sent a vector, of so many that had shared."""
+    return {"alive": _bytes(count * NUMBER), "of": sharing}
+
+
+def answer(step: str, asked: Tree) -> Tree:
+    """Return what a client replies in one of `STEPS` to what it was sent."""
+    if step == "keys":
+        return own_keys()
+    if step == "shares":
+        return sealed(asked["keys"].shape[0] // (NUMBER + 2 * KEY))
+    return {"shares": _bytes((asked["of"] + 1) * SHARE)}
+
+
+def numbers(tree: Tree) -> int:
+    """Return how many numbers a tree holds, those in arrays and single ones."""
+    if isinstance(tree, dict):
+        return sum(map(numbers, tree.values()))
+    if isinstance(tree, list | tuple):
+        return sum(map(numbers, tree))
+    return math.prod(floats.spec(tree).shape) if floats.is_array(tree) else 1
+
+
+def _bytes(count: int) -> Spec:
+    return Spec((count,), "uint8")

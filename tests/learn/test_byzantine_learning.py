@@ -1,0 +1,35 @@
+"""What forged differences do to learning on digits: the mean is lost, median and trimmed mean are not."""
+
+from pathlib import Path
+
+import pytest
+
+from fedsim import scenario_file
+from fedsim.record import Recorder
+from fedsim.run import build
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "byzantine.yaml"
+AVERAGES = ["fedavg", "{name: fedavg, aggregation: median}", "{name: fedavg, aggregation: trimmed_mean, trim: 30 %}"]
+FEWER = ["protocol.rounds=12", "measure.every=12 updates", "model.hidden=32", "clients.count=10"]
+
+
+def score(tmp_path, algorithm, share):
+    """The mean accuracy over clients after twelve rounds of the scenario's, among ten clients."""
+    given = [f"grid.algorithm=[{algorithm}]", f"grid.network.effects.0.share=[{share} %]", "grid.seed=[0]", *FEWER]
+    scenario, _ = scenario_file.load(SCENARIO, given)
+    (point,) = scenario.points()
+    world, evaluator, done = build(point.scenario, tmp_path, Recorder())
+    world.env.run(until=done)
+    evaluator.score()
+    return evaluator.latest
+
+
+@pytest.mark.parametrize("share", [20, 30])
+def test_the_mean_fails_and_robust_averages_survive(share, tmp_path):
+    mean, *robust = [score(tmp_path, algorithm, share) for algorithm in AVERAGES]
+    assert mean < 0.3
+    assert min(robust) > 0.7
+
+
+def test_where_nobody_forges_all_learn_alike(tmp_path):
+    assert min(score(tmp_path, algorithm, 0) for algorithm in AVERAGES) > 0.8

@@ -1,0 +1,208 @@
+"""What byzantine clients send, who they are, and what a tree needs to be finite."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from netlab import world
+
+from fedsim import find
+from fedsim.errors import ScenarioError, UserError
+from fedsim.learn import tree
+from fedsim.net import wire
+from fedsim.net.codecs.int8 import Int8
+from fedsim.net.effects.byzantine import Byzantine
+from fedsim.net.finite import is_finite
+from fedsim.net.forged import Forged, Forgers
+from fedsim.net.squeezed import Squeezed
+from fedsim.scenario import Part
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@dataclass
+class Work:
+    """An upload that notes when it is asked for."""
+
+    upload: dict
+    like: dict | None = None
+    asked: int = 0
+    cancelled: bool = False
+
+    @property
+    def nbytes(self):
+        return wire.size(self.upload)
+
+    def value(self):
+        self.asked += 1
+        return self.upload
+
+    def memory(self):
+        return {"own": self.asked}
+
+    def cancel(self):
+        self.cancelled = True
+
+
+def upload(kind=torch.float32):
+    return {
+        "update": {"w": torch.arange(-3, 5).reshape(2, 4).to(kind), "b": np.array([2.0, -1.0], np.float32)},
+        "ids": torch.tensor([1, 2]), "samples": 7, "rate": 0.5, "name": "x", "none": None,
+    }  # fmt: skip
+
+
+def sent(attack, tree_, **options):
+    forges = Byzantine(attack=attack, clients=(1,), **options).forge(3, np.random.default_rng(0))
+    return Forgers([forges], lambda _: np.random.default_rng(5)).share(1, tree_)
+
+
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
+@pytest.mark.parametrize(
+    ("attack", "factor", "times"),
+    [("sign_flip", None, -1), ("sign_flip", 5.0, -5), ("scaled", None, 10), ("scaled", 0.5, 0.5)],
+)
+def test_differences_are_multiplied_and_counts_stay(kind, attack, factor, times):
+    given_ = upload(kind)
+    found = sent(attack, given_, factor=factor)
+    assert torch.equal(found["update"]["w"], upload(kind)["update"]["w"] * times)
+    assert found["update"]["w"].dtype == kind
+    assert found["update"]["b"].tolist() == [2.0 * times, -1.0 * times]
+    assert found["update"]["b"].dtype == np.float32
+    assert {k: found[k] for k in ("samples", "rate", "name", "none")} == {
+        "samples": 7,
+        "rate": 0.5,
+        "name": "x",
+        "none": None,
+    }
+    assert torch.equal(found["ids"], torch.tensor([1, 2]))
+    assert wire.size(found) == wire.size(given_)
+    assert torch.equal(given_["update"]["w"], upload(kind)["update"]["w"])  # the client's own is not touched
+
+
+def test_noise_is_as_large_as_it_says_and_nan_is_no_number():
+    large = {"w": torch.full((200, 200), 3.0)}
+    noise = sent("noise", large, factor=2.0)["w"] - 3.0
+    assert float(noise.std()) == pytest.approx(6.0, rel=0.02)
+    assert abs(float(noise.mean())) < 0.1
+    assert torch.equal(sent("noise", {"w": torch.zeros(3)})["w"], torch.zeros(3))
+    found = sent("nan", upload())
+    assert found["update"]["w"].isnan().all()
+    assert not is_finite(found)
+    assert not is_finite(sent("scaled", {"w": torch.full((2,), 1e38)}))  # too large for its type
+
+
+def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_its_own():
+    forgers, work = (
+        Forgers([{1: lambda array, rng: array + rng.normal()}], lambda _: np.random.default_rng(0)),
+        Work(upload()),
+    )
+    forged = forgers.upload(1, work)
+    assert isinstance(forged, Forged)
+    assert work.asked == 0
+    first = forged.value()
+    assert forged.value() is first
+    assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
+    aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
+    assert torch.equal(forgers.upload(1, Work(aside)).value()["prototypes"], torch.ones(2))
+    assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)})).value()["model"], torch.ones(2))
+    forged.cancel()
+    assert work.cancelled
+    assert forged.memory() == {"own": 1}
+    assert forgers.upload(0, work) is work
+    assert forgers.share(0, work.upload) is work.upload
+
+
+def test_several_effects_strike_one_after_the_other():
+    twice = Forgers(
+        [{0: lambda array, rng: array * 2}, {0: lambda array, rng: array + 1}], lambda _: np.random.default_rng(0)
+    )
+    assert twice.share(0, {"w": torch.tensor([3.0])})["w"].tolist() == [7.0]
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.2, 4), (0.27, 5), (1.0, 20)])
+def test_a_share_is_drawn_from_the_runs_seed(share, count):
+    def chosen(seed):
+        here = world(clients=20, effects=[Byzantine(attack="nan", share=share)], seed=seed)
+        return [client for client in range(20) if client in here.network.forgers]
+
+    assert [len(chosen(seed)) for seed in range(4)] == [count] * 4
+    assert chosen(1) == chosen(1)
+    assert len({tuple(chosen(seed)) for seed in range(4)}) == (1 if share in (0.0, 1.0) else 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"attack": "nan"}, "give either 'share'"),
+        ({"attack": "nan", "share": 0.1, "clients": [1]}, "give either 'share'"),
+        ({"attack": "bribe", "share": 0.1}, "attack"),
+        ({"attack": "nan", "share": 0.1, "factor": 2.0}, "no meaning"),
+        ({"attack": "scaled", "share": 0.1, "factor": 0.0}, "above 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, told):
+    with pytest.raises(ScenarioError, match=told):
+        find.build("effect", Part(name="byzantine", options=options))
+
+
+def test_a_client_that_there_is_not_is_refused():
+    with pytest.raises(UserError, match="there is no client 3: they are numbered from 0 to 2"):
+        world(clients=3, effects=[Byzantine(attack="nan", clients=(3,))])
+
+
+def test_a_codec_that_needs_numbers_lets_others_pass_for_the_server_to_refuse():
+    kept, good, bad = [], upload(), upload()
+    bad["update"]["w"][0, 0] = math.inf
+    sizes = []
+    for each in (good, bad):
+        squeezed = Squeezed(Work(each, upload()), Int8(), np.random.default_rng(0), dict, kept.append)
+        sizes.append((squeezed.nbytes, wire.size(squeezed.encoded())))
+        assert is_finite(squeezed.value()) == (each is good)
+    assert sizes[0] == sizes[1]
+    assert len(kept) == 1  # what was not squeezed leaves nothing out
+
+
+def kinds(values):
+    return [torch.tensor(values, dtype=kind) for kind in FLOATS] + [
+        np.array(values, np.float64),
+        np.array(values, np.float32),
+    ]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(width=16), min_size=1, max_size=5), st.integers(0, 5), st.sampled_from(["dict", "list", "tuple"])
+)
+def test_a_tree_is_finite_where_every_number_is(values, which, form):
+    array = kinds(values)[which]
+    held = {"dict": {"a": 1, "b": {"c": array}}, "list": [None, array], "tuple": ("x", (array, 2))}[form]
+    narrowed = array.double().tolist() if torch.is_tensor(array) else array.tolist()
+    assert is_finite(held) == all(map(math.isfinite, narrowed))
+
+
+def test_sums_beyond_the_range_and_what_is_no_float():
+    for array in kinds([6e4] * 100):
+        assert is_finite(array)  # though the sum is infinite in 16 bits
+    assert is_finite(
+        [torch.tensor([2**62] * 9), torch.tensor([True]), np.array(["x"]), wire.Spec((3,), "float32"), None, "nan", 3]
+    )
+    assert is_finite(torch.zeros(0))
+    for wrong in (math.nan, math.inf, -math.inf, [torch.tensor([math.inf]), torch.tensor([-math.inf])]):
+        assert not is_finite({"a": wrong})
+
+
+def test_rows_of_a_cohort_are_judged_together_and_not_looked_into():
+    stacked = {"w": torch.ones(4, 3, 2), "b": {"c": torch.full((4, 1), 1e38)}}
+    assert [is_finite({"update": row, "samples": 1}) for row in tree.unstack(stacked, 4)] == [True] * 4
+    stacked["w"][2, 1, 0] = math.nan
+    rows = tree.unstack(stacked, 4)
+    less = [tree.sub(row, {"w": torch.zeros(3, 2), "b": {"c": torch.zeros(1)}}) for row in rows]
+    for found in (rows, less):
+        assert [is_finite({"update": row, "samples": 1}) for row in found] == [True, True, False, True]
+        assert all(row.origin is not None for row in found)
+    rows[0]["w"][0, 0] = math.inf  # who is looked into is judged by itself
+    assert [is_finite(row) for row in rows] == [False, True, False, True]
