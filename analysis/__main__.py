@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.load import NotARunError
 from analysis.report import write
+from analysis.stored import NotARunError
 
 EXAMPLES = """examples:
   python -m analysis runs/sparse_clients                   report.html, figures/ and tables/ in the run's folder

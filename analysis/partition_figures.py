@@ -31,7 +31,7 @@ NOTE = (
 
 def partitions(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known."""
-    rows = runs.tables["partitions"].merge(points[["point", *by]], on="point")
+    rows = runs.split("partitions").together().merge(points[["point", *by]], on="point")
     if rows.empty:
         return pd.DataFrame(columns=[*by, "snapshot", "n"])
     edges, vertices = rows["edges"].where(rows["edges"] > 0), rows["vertices"].where(rows["vertices"] > 0)

@@ -4,6 +4,7 @@ Not modelled: the comparison of different metrics in one chart; runs side by sid
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -41,8 +42,8 @@ MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers wi
 def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv; return the page's path.
 
-    Without `out` they go into the first run's folder. Raises load.NotARunError, naming folder and mend, for what is not
-    a finished run, and OSError where `out` cannot be written.
+    Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and mend, for
+    what is not a finished run, and OSError where `out` cannot be written.
     """
     found = load(runs)
     folder = runs[0] if out is None else out
@@ -104,6 +105,10 @@ class _Report:
         self.updated = bool(self.points["asked"].notna().any())
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
+    @cached_property
+    def every_curve(self) -> pd.DataFrame:
+        return tables.curves(self.runs, self.points, self.by)
+
     def save(self, name: str, frame: pd.DataFrame) -> None:
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
 
@@ -114,7 +119,7 @@ class _Report:
         return figure(svg if self.room >= 0 else "", name)
 
     def curves(self) -> str:
-        curves = tables.curves(self.runs, self.points, self.by)
+        curves = self.every_curve
         self.save("curves", curves)
         parts = []
         for name, x in (("score_time", "time"), ("score_bytes", "moved")):
@@ -142,7 +147,7 @@ class _Report:
 
     def budgets(self) -> str:
         """Return the section on who leads for which budget; "" where a single method was run."""
-        return budgets_section.budgets(tables.curves(self.runs, self.points, self.by), self.axes, self)
+        return budgets_section.budgets(self.every_curve, self.axes, self)
 
     def bytes_moved(self) -> str:
         directions = tables.direction_bytes(self.runs, self.points, self.by)
@@ -231,7 +236,7 @@ class _Report:
 
     def periods(self) -> str:
         """Return the section on what each period was given; "" where no run has a second one."""
-        arrivals = self.runs.tables["arrivals"]
+        arrivals = self.runs.split("arrivals").together()
         if arrivals.empty or arrivals["period"].max() < 1:
             return ""
         self.save("periods", tables.periods(self.runs, self.points, self.by))

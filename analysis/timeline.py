@@ -77,7 +77,7 @@ def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
         y=alt.Y("who:N", sort=kept, title=None),
         color=tint,
     ).properties(width=620, height=max(80, 15 * len(kept)))
-    shown = "" if step == 1 else f"; every {step}th of {len(names)} clients"
+    shown = "" if step == 1 else f"; {len(kept)} of {len(names)} clients"
     note = f"{where}Update {int(frame['version'].iloc[0])}, of median length{shown}"
     tips = [tip("who", "client"), tip("what", "what"), tip("begins", f"from ({unit})", ".4~g")]
     tips += [tip("ends", f"to ({unit})", ".4~g"), tip("lasts", f"lasts ({unit})", ".4~g")]

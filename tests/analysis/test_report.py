@@ -13,8 +13,9 @@ import yaml
 from synthetic_sweep import write_sweep
 
 from analysis.__main__ import main
-from analysis.load import NotARunError, load, lookup
+from analysis.load import load, lookup
 from analysis.report import write
+from analysis.stored import NotARunError
 from analysis.summarise import summarise
 
 SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algorithms": ("fedavg", "power")}
@@ -199,7 +200,7 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
     assert "times" not in Page(report).ids  # scores say more; the numbers are in the table
     runs = load([sweep])
     by = ["network.latency", "protocol.participation", "algorithm"]
-    moved = runs.tables["transfers"].merge(runs.points[["point", *by]], on="point")
+    moved = runs.split("transfers").together().merge(runs.points[["point", *by]], on="point")
     moved = moved[moved["fate"] == "delivered"]
     assert len(times) == 16
     for row in times.itertuples(index=False):
