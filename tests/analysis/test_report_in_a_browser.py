@@ -5,14 +5,10 @@ import shutil
 
 import pandas as pd
 import pytest
-from synthetic_sweep import write_sweep
 
 from analysis import page, panels
 from analysis.charts import score_against, stacked_bytes
 from analysis.choosing import interactive
-from analysis.load import load
-from analysis.spread import mean_curves
-from analysis.tables import curves, finished, step_bytes
 
 AXES = ["protocol.participation"]
 NASTY = "</script><b>power"
@@ -21,18 +17,20 @@ NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
 
 @pytest.fixture(scope="module")
-def charts(tmp_path_factory):
-    run = write_sweep(
-        tmp_path_factory.mktemp("runs") / "few", ("fedavg", "power"), ("10 ms",), ("0.1", "1.0"), seeds=(0,)
+def charts():
+    """A chart of lines and one of bars, each with a legend and a panel for either participation."""
+    names, shares = ("fedavg", NASTY), ("0.1", "1.0")
+    curves = pd.DataFrame(
+        [(name, share, time, time / 10, 0.1, 0.9, 2) for name in names for share in shares for time in (1.0, 5.0)],
+        columns=["algorithm", *AXES, "time", "score", "low", "high", "n"],
     )
-    runs = load([run])
-    by = [*AXES, "algorithm"]
-    points = finished(runs)
-    points["algorithm"] = points["algorithm"].replace("power", NASTY)
-    found = mean_curves(curves(runs, points, by), by, "time")
+    steps = pd.DataFrame(
+        [(name, share, kind, 5e5, 1e6, 0.0, 2) for name in names for share in shares for kind in ("train", "embed")],
+        columns=["algorithm", *AXES, "kind", "bytes", "total", "total_sd", "n"],
+    )
     return {
-        "curves": interactive(score_against(found, "time", AXES, "accuracy", 0.6)),
-        "steps": interactive(stacked_bytes(step_bytes(runs, points, by), "kind", AXES)),
+        "curves": interactive(score_against(curves, "time", AXES, "accuracy", 0.6)),
+        "steps": interactive(stacked_bytes(steps, "kind", AXES)),
     }
 
 
