@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import ordered, short
-from analysis.panels import PALETTE, Chart, colour, dash, facet, finished, shape, tip, with_panels
+from analysis.panels import PALETTE, Chart, colour, dash, evenly, facet, finished, shape, tip, with_panels
 from analysis.quantity import BYTES, SECONDS, unit_for
 
 Spec = dict[str, Any]
@@ -24,6 +24,8 @@ TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the 
 TITLES |= {"fate": "Bytes moved on the wire, by step and by what became of them"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
 SCORES = ("score", "am")  # more is better, unlike costs
+MOST_MARKS = 1000  # of a trade-off
+MOST_CELLS = 24  # along either side of a heat map
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
 
 
@@ -146,7 +148,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
     scale, unit = unit_for(frame[cost].max(), units)
     algorithms = list(frame["algorithm"].unique())
-    rows = frame.assign(amount=frame[cost] / scale, column="", row="")
+    rows = _fewer_marks(frame.assign(amount=frame[cost] / scale, column="", row=""))
     wide = rows["amount"].min() > 0 and rows["amount"].max() / rows["amount"].min() > 30
     x = alt.X("amount:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear"))
     y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
@@ -190,6 +192,7 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     kind = SECONDS if value == "seconds_to_target" else BYTES
     scale, unit = (1.0, "") if value in SCORES else unit_for(known.max() if len(known) else 1.0, kind)
     across, down = axes
+    frame = _fewer_cells(frame, axes)
     rows = frame.assign(value=frame[value] / scale, x=frame[across], y=frame[down])
     rows = with_panels(rows, others, column="algorithm")
     low, high = (float(known.min() / scale), float(known.max() / scale)) if len(known) else (0.0, 1.0)
@@ -232,6 +235,26 @@ def _cells(
         .mark_text(fontSize=11)
         .encode(text="text:N", color=written),
     ]
+
+
+def _fewer_marks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return as many rows as can be told apart: the frontier's, and of the others some, evenly over all."""
+    if len(frame) <= MOST_MARKS:
+        return frame
+    best = frame["frontier"].astype(bool)
+    kept = [*frame.index[best], *evenly(list(frame.index[~best]), max(2, MOST_MARKS - int(best.sum())))]
+    shown = frame.loc[sorted(kept)]
+    shown.attrs["left_out"] = f"; {len(shown)} of {len(frame)} marks are drawn, the tables have all"
+    return shown
+
+
+def _fewer_cells(frame: pd.DataFrame, axes: tuple[str, str]) -> pd.DataFrame:
+    """Return the rows of at most MOST_CELLS values of either axis, evenly over all."""
+    kept = {axis: evenly(ordered(frame[axis]), MOST_CELLS) for axis in axes}
+    shown = frame[frame[axes[0]].isin(kept[axes[0]]) & frame[axes[1]].isin(kept[axes[1]])].copy()
+    if len(shown) < len(frame):
+        shown.attrs["left_out"] = "; some values are left out, the tables have all"
+    return shown
 
 
 def _bar_height(frame: pd.DataFrame) -> int:

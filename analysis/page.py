@@ -21,11 +21,12 @@ body { font: 15px/1.55 -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; 
 h1 { font-size: 28px; margin: 0 0 4px; } h2 { font-size: 20px; margin: 44px 0 10px; padding-top: 14px;
      border-top: 1px solid var(--line); } h3 { font-size: 16px; margin: 22px 0 6px; }
 p.lead { color: var(--soft); margin: 0 0 14px; } p.note, figcaption { color: var(--soft); font-size: 13px; }
-nav { font-size: 14px; margin: 14px 0; } nav a { margin-right: 14px; white-space: nowrap; } a { color: var(--accent); }
+nav { font-size: 14px; margin: 14px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
+nav a { white-space: nowrap; } a { color: var(--accent); }
 .wide { overflow: auto; max-height: 520px; margin: 10px 0; } table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { background: var(--tint); cursor: pointer; position: sticky; top: 0; font-weight: 600; }
-th.text, td.text { text-align: left; } td.prose { text-align: left; white-space: normal; max-width: 760px; }
+th.text, td.text, th.prose { text-align: left; } td.prose { text-align: left; white-space: normal; max-width: 760px; }
 tbody tr:hover { background: var(--tint); } td { font-variant-numeric: tabular-nums; }
 figure { margin: 18px 0 26px; overflow-x: auto; } figure svg { max-width: 100%; height: auto; display: block; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: 12px; font-size: 12.5px;

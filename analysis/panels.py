@@ -66,17 +66,19 @@ def _readable(frame: pd.DataFrame, across: bool) -> pd.DataFrame:
     """
     columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
     most = MOST_IN_A_ROW if len(rows) == 1 else MOST_ACROSS
-    kept_columns, kept_rows = _even(columns, most if across else len(columns)), _even(rows, MOST_DOWN)
+    kept_columns, kept_rows = evenly(columns, most if across else len(columns)), evenly(rows, MOST_DOWN)
     if len(kept_columns) == len(columns) and len(kept_rows) == len(rows):
         return frame
     shown = frame[frame["column"].isin(kept_columns) & frame["row"].isin(kept_rows)].copy()
     drawn, whole = (f[["column", "row"]].drop_duplicates().shape[0] for f in (shown, frame))
-    shown.attrs["left_out"] = f"; {drawn} of {whole} panels are drawn, the tables have all"
+    shown.attrs["left_out"] = (
+        frame.attrs.get("left_out", "") + f"; {drawn} of {whole} panels are drawn, the tables have all"
+    )
     return shown
 
 
-def _even(labels: list[str], most: int) -> list[str]:
-    """Return at most so many of the labels, the first and the last included, evenly apart."""
+def evenly(labels: list[Any], most: int) -> list[Any]:
+    """Return at most so many (two or more) of the labels, the first and the last included, evenly apart."""
     if len(labels) <= most:
         return labels
     return [labels[round(i * (len(labels) - 1) / (most - 1))] for i in range(most)]
