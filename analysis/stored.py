@@ -85,7 +85,7 @@ def _read(folder: Path, table: str) -> pd.DataFrame:
         # one file, not a folder that might be a data set of many
         with pq.ParquetFile(path) as file:
             there = [name for name in columns if name in file.schema_arrow.names]
-            frame: pd.DataFrame = file.read(columns=there, use_threads=False).to_pandas()
+            frame: pd.DataFrame = file.read(columns=there, use_threads=False).to_pandas(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise NotARunError(f"{path}: cannot be read ({line(error)}); {AGAIN}") from error
     return frame.assign(**{name: float("nan") for name in columns if name not in there})

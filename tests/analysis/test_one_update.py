@@ -1,6 +1,6 @@
 import pandas as pd
 
-from analysis.timeline import MOST_CLIENTS, one_update, timeline
+from analysis.one_update import MOST_CLIENTS, one_update, timeline
 
 UPDATES = [(10.0, 1, 2), (14.0, 2, 2), (15.0, 3, 0), (30.0, 4, 2)]  # lengths 10, 4, (nothing folded) and 15
 
