@@ -66,33 +66,38 @@ def load(folders: Sequence[Path]) -> Runs:
     if not folders:
         raise NotARunError("no run folder given; name at least one, such as runs/sparse_clients")
     names = _names(folders)
-    summaries = {name: _summary(folder) for name, folder in zip(names, folders, strict=True)}
+    summaries = {name: summary_of(folder) for name, folder in zip(names, folders, strict=True)}
     grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
     frames = []
-    tables: dict[str, Path] = {}
+    where: dict[str, Path] = {}
     resolved: dict[str, dict[str, Any]] = {}
     versions: dict[str, dict[str, str]] = {}
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
-        finished = summary.loc[summary["status"] != "failed", "point"]
-        if finished.empty:
+        done = _done(summary)
+        if not done:
             raise NotARunError(f"{folder}: none of its {len(summary)} points has results; run the scenario to its end")
-        scenarios = {point: _resolved(folder / point) for point in finished}
-        versions |= {f"{name}/{point}": _versions(folder / point) for point in finished}
+        scenarios = {point: scenario_of(folder / point) for point in done}
+        versions |= {f"{name}/{point}": versions_of(folder / point) for point in done}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
-        for point in finished:
+        for point in done:
             check(folder / point)
-            tables[f"{name}/{point}"] = folder / point
+            where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
     points = pd.concat(frames, ignore_index=True)
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
         axes=("run", *axes) if len(folders) > 1 else axes,
-        folders=tables,
+        folders=where,
         scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
         resolved=resolved,
         versions=versions,
     )
+
+
+def finished(run: Path) -> list[Path]:
+    """Return the folders of a run's finished points, in the summary's order.  Raises NotARunError as `load` does."""
+    return [run / point for point in _done(summary_of(run))]
 
 
 def lookup(scenario: dict[str, Any], axis: str) -> str:
@@ -117,7 +122,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return unique
 
 
-def _summary(folder: Path) -> pd.DataFrame:
+def summary_of(folder: Path) -> pd.DataFrame:
+    """Return a run's summary, its numbers as numbers, all else as texts.  Raises NotARunError as `load` does."""
     if not folder.is_dir():
         raise NotARunError(f"{folder}: there is no such folder; expected a run such as runs/<scenario>")
     path = folder / "summary.csv"
@@ -136,7 +142,12 @@ def _summary(folder: Path) -> pd.DataFrame:
         raise NotARunError(f"{path}: cannot be read ({line(error)}); delete it and run the scenario again") from error
 
 
-def _resolved(folder: Path) -> dict[str, Any]:
+def _done(summary: pd.DataFrame) -> list[str]:
+    return [str(point) for point in summary.loc[summary["status"] != "failed", "point"]]
+
+
+def scenario_of(folder: Path) -> dict[str, Any]:
+    """Return the resolved scenario of the point in this folder.  Raises NotARunError where it cannot be read."""
     path = folder / "scenario.yaml"
     try:
         scenario = yaml.safe_load(path.read_text("utf-8"))
@@ -148,7 +159,7 @@ def _resolved(folder: Path) -> dict[str, Any]:
     return scenario
 
 
-def _versions(folder: Path) -> dict[str, str]:
+def versions_of(folder: Path) -> dict[str, str]:
     """Return the versions that head a resolved scenario as comments, one `# name: version` a line."""
     lines = (folder / "scenario.yaml").read_text("utf-8").splitlines()
     heads = [line[1:].partition(":") for line in takewhile(lambda line: line.startswith("#"), lines)]

@@ -16,12 +16,12 @@ from analysis import (
     compute_time,
     fates,
     link_use,
+    one_update,
     partition_figures,
     ranked_section,
     robustness_section,
     sections,
     tables,
-    timeline,
     waiting,
 )
 from analysis.choosing import interactive
@@ -195,12 +195,12 @@ class _Report:
         """Return the section on one update of one run; "" where none folded anything."""
         points, where = self.one_run_each()
         point, algorithm = points["point"].iloc[0], points["algorithm"].iloc[0]
-        frame = timeline.one_update(*(self.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
+        frame = one_update.one_update(*(self.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
         if frame.empty:
             return ""
         self.save("timeline", frame)
-        drawing = self.drawn("timeline", timeline.timeline(frame, f"{algorithm}. {where}"))
-        return section("timeline", "One update", drawing, paragraph(timeline.NOTE, "note"))
+        drawing = self.drawn("timeline", one_update.timeline(frame, f"{algorithm}. {where}"))
+        return section("timeline", "One update", drawing, paragraph(one_update.NOTE, "note"))
 
     def waiting(self) -> str:
         """Return the section on waiting for the slowest; "" where no update had two replies."""

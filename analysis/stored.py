@@ -23,6 +23,7 @@ TABLES = {
     "scores": "time version client period seen model split metric value weight",
 }
 LATER = ["staleness", "refused", "epsilon", "arrivals", "partitions", "unowned", "majority"]
+Tables = Mapping[str, pd.DataFrame]
 AGAIN = "run the scenario again with --fresh"
 
 
@@ -32,7 +33,7 @@ class NotARunError(Exception):
 
 @dataclass(frozen=True)
 class Stored(Mapping[str, pd.DataFrame]):
-    """One table of many points: point -> its rows, with the columns of TABLES."""
+    """One table of many points: point -> its rows, with the columns of TABLES at least."""
 
     table: str
     folders: Mapping[str, Path]  # point -> where its tables are
@@ -49,6 +50,12 @@ class Stored(Mapping[str, pd.DataFrame]):
     def together(self) -> pd.DataFrame:
         """Return the rows of all points with a column `point`, for tables of few rows."""
         return pd.concat([rows.assign(point=point) for point, rows in self.items()], ignore_index=True)
+
+
+def tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return every table of the point in this folder.  Raises NotARunError where one cannot be read."""
+    check(folder)
+    return {table: _read(folder, table) for table in TABLES}
 
 
 def check(folder: Path) -> None:
@@ -82,10 +89,8 @@ def _read(folder: Path, table: str) -> pd.DataFrame:
         kinds = {column: "float64" if column == "time" else "int64" for column in columns}
         return pd.DataFrame({column: pd.Series(dtype=kind) for column, kind in kinds.items()})
     try:
-        # one file, not a folder that might be a data set of many
         with pq.ParquetFile(path) as file:
-            there = [name for name in columns if name in file.schema_arrow.names]
-            frame: pd.DataFrame = file.read(columns=there, use_threads=False).to_pandas(use_threads=False)
+            frame: pd.DataFrame = file.read(use_threads=False).to_pandas(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise NotARunError(f"{path}: cannot be read ({line(error)}); {AGAIN}") from error
-    return frame.assign(**{name: float("nan") for name in columns if name not in there})
+    return frame.assign(**{name: float("nan") for name in columns if name not in frame})

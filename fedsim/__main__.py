@@ -1,46 +1,40 @@
 """The command line: reads a scenario, checks it, runs its points, shows what came of them.
 
-Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written), 130 Ctrl-C.
+Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written) or results that cannot be
+written any more (one message, finished points kept), 130 Ctrl-C.
 """
 
 import argparse
 import json
-import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from fedsim import __version__, check, scenario_file
+from fedsim import arguments, check, find, listing, scenario_file
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
 
 if TYPE_CHECKING:
+    from analysis.logger import Logger
     from fedsim.engines.local import Local
     from fedsim.engines.ray import Ray
 
-EXAMPLES = """examples:
-  python -m fedsim scenarios/sparse_clients.yaml
-  python -m fedsim scenarios/sparse_clients.yaml --dry-run
-  python -m fedsim scenarios/sparse_clients.yaml --set clients.count=5 --set "grid.seed=[0, 1]" --out runs/small
-  python -m fedsim scenarios/cora_continual.yaml --tune 20                     # 20 trials for each algorithm
-  python -m fedsim --schema > scenarios/schema.json
 
-The same command again continues: finished points are skipped.
-Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, 130 Ctrl-C.
-"""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    given = parser().parse_args(arguments)
+    given = arguments.parser().parse_args(words)
     if given.schema:
         print(schema())
+        return 0
+    if given.list:
+        listing.show(console(), [*find.KINDS] if given.list == "all" else [given.list])
         return 0
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
@@ -70,12 +64,32 @@ def command(given: argparse.Namespace) -> int:
     refuse(document, check.points(points))
     if given.tune and given.dry_run:
         raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
-    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+    if given.tune and (given.trace or given.log):
+        raise UserError("--trace and --log tell the points of a scenario, --tune looks for others; give one of them")
     if given.dry_run:
-        show(console, scenario, points, given.verbose)
+        show(console(), scenario, points, given.verbose)
         return 0
     refuse(document, check.points(points, whole=True))
-    return (tune if given.tune else run)(given, scenario, document, points, console)
+    if given.explain:
+        return tell(given, scenario, document, points)
+    return (tune if given.tune else run)(given, scenario, document, points, console())
+
+
+def console() -> Console:
+    """Return a console on the standard output: as wide as a terminal, or wide enough for tables."""
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+
+
+def tell(given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point]) -> int:
+    """Explain the scenario and return the exit code."""
+    from fedsim.explain import explain
+    from fedsim.simulation import data_folder
+
+    try:
+        explain(console(), scenario, points, data_folder(given.data), given.verbose)
+    except ScenarioError as error:
+        raise document.error(error.problems) from None
+    return 0
 
 
 def run(
@@ -83,16 +97,18 @@ def run(
 ) -> int:
     """Run the points and return the exit code."""
     from fedsim.display import Display, refusals, results
+    from fedsim.observed import Observed
     from fedsim.run import run as run_point
     from fedsim.simulation import as_given, data_folder
     from fedsim.sweep import Sweep
 
-    out = given.out or Path("runs") / scenario.name
+    out, found = given.out or Path("runs") / scenario.name, loggers(given)
     sweep = Sweep(points, as_given(document), out, data_folder(given.data))
     left = len(sweep.unfinished(given.fresh))
     try:
         with engine(given, left) as where, Display(console) as display:
-            rows = sweep.run(run_point, where, display, given.fresh)
+            watcher = Observed(display, found, scenario.name, out, points)
+            rows = sweep.run(partial(run_point, every=given.checkpoint), where, watcher, given.fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     console.print(results(rows, [*points[0].axes]))
@@ -106,7 +122,17 @@ def run(
         except (stored.NotARunError, OSError) as error:
             raise UserError(f"the points are done, but there is no report: {error}") from None
         console.print(f"report: {page}", soft_wrap=True)
-    return 1 if any(row["status"] == "failed" for row in rows) else 0
+    return 1 if watcher.failures or any(row["status"] == "failed" for row in rows) else 0
+
+
+def loggers(given: argparse.Namespace) -> "list[Logger]":
+    """Return the loggers that the flags ask for.  Raises UserError where the package of one is not installed."""
+    from analysis import logger
+
+    try:
+        return logger.asked_for(given.log, given.trace, given.log_to)
+    except logger.LogError as error:
+        raise UserError(str(error)) from None
 
 
 def tune(
@@ -120,8 +146,9 @@ def tune(
     from fedsim.tune.bench import Bench
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
+    run_each = partial(run_point, every=given.checkpoint)
     with engine(given) as where:
-        bench = Bench(out / "tuning", as_given(document), data, run_point, where, Display(console), given.fresh)
+        bench = Bench(out / "tuning", as_given(document), data, run_each, where, Display(console), given.fresh)
         return command.tune(scenario, document, points, given.tune, bench, console)
 
 
@@ -153,70 +180,6 @@ def show(console: Console, scenario: Scenario, points: Sequence[Point], every: b
 def schema() -> str:
     """Return the JSON schema of scenario files, for editors."""
     return json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False)
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m fedsim",
-        description="Run every point of a scenario's grid and keep tables, a summary and a report of them.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = made.add_argument
-    add("scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file, see scenarios/")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a dotted key; may be repeated")
-    add("--out", type=Path, metavar="DIR", help="the folder of the results (default: runs/NAME)")
-    add(
-        "--tune",
-        type=_count("trials"),
-        metavar="N",
-        help="N trials for each algorithm; then the best options as a scenario",
-    )
-    add(
-        "--jobs",
-        type=_count("processes"),
-        metavar="N",
-        help="points at the same time (default: as many as CPU cores, at most)",
-    )
-    add("--engine", choices=["local", "ray"], default="local", help="where the points run: here, or on a Ray cluster")
-    add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray of this machine's own)")
-    add(
-        "--gpus-per-point",
-        type=_gpus,
-        metavar="N",
-        help="with --engine ray: the share of a GPU for each point, as 0.25",
-    )
-    add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
-    add("--fresh", action="store_true", help="remove earlier results of this scenario first")
-    add("--no-report", action="store_true", help="make no report at the end")
-    add("--dry-run", action="store_true", help="check the scenario, print its points and the first one in full")
-    add("-v", "--verbose", action="store_true", help="with --dry-run: print every point in full")
-    add("--schema", action="store_true", help="print the JSON schema of scenario files")
-    add("--version", action="version", version=f"fedsim {__version__}")
-    return made
-
-
-def _count(what: str) -> Callable[[str], int]:
-    def parsed(text: str) -> int:
-        if not text.isdecimal() or int(text) < 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what} of at least 1")
-        return int(text)
-
-    return parsed
-
-
-def _gpus(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf or (number > 1 and number != int(number)):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a fraction of a GPU, as 0.25, nor a whole number of them"
-        )
-    return number
 
 
 if __name__ == "__main__":

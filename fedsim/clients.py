@@ -139,6 +139,14 @@ class ClientHost:
         """Take over the memory of a job that trained to its end."""
         self._last = promise
 
+    def notebook(self) -> tuple[dict[str, Any], WorkPromise | None]:
+        """Return the memory as it was last read, and the job finished since, which is not settled."""
+        return self._memory, self._last
+
+    def reopen(self, memory: dict[str, Any], last: WorkPromise | None) -> None:
+        """Take over both from a checkpoint."""
+        self._memory, self._last = memory, last
+
 
 class Clients(Mapping[int, ClientHost]):
     """All clients by number, and as rows (K,) what a sampler or a server may look at.
@@ -173,6 +181,10 @@ class Clients(Mapping[int, ClientHost]):
         network.nodes.presence.start(env)
         network.nodes.presence.came = self.stir
         network.nodes.watch(self._changed, idle=False)
+
+    def known(self) -> list[ClientHost]:
+        """Return the hosts of those that anybody has asked for, as they stand."""
+        return [*self._hosts.values()]
 
     def __getitem__(self, client: int) -> ClientHost:
         """Return the host of that number."""

@@ -28,12 +28,11 @@ from fedsim.clients import Clients, WorkPromise
 from fedsim.cores import Cores
 from fedsim.masked import Masked
 from fedsim.net import masking, wire
-from fedsim.net.codec import Codec, Memory, squeeze
-from fedsim.net.finite import is_finite
+from fedsim.net.codec import Codec, Memory
 from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
 from fedsim.net.service import Service
-from fedsim.net.squeezed import Squeezed
+from fedsim.net.squeezed import Squeezed, Squeezer
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
@@ -87,6 +86,7 @@ class ServerHost:
     up: Codec | None = None
     down: Codec | None = None
     write_many: WriteMany | None = None  # None: every ask goes by itself
+    squeezer: Squeezer = field(default_factory=Squeezer)
     guard: Guard | None = None  # None: the algorithm folds what has come
     state: State = field(init=False)
     version: int = field(default=0, init=False)
@@ -193,7 +193,7 @@ class ServerHost:
         # what a set of replies amounts to must not depend on which came first
         ordered = sorted(self.remembered(replies), key=lambda reply: (reply.client, reply.ask))
         opened = [replace(reply, upload=_opened(reply.upload)) for reply in ordered]
-        sound = [reply for reply in opened if is_finite(reply.upload)]
+        sound = [reply for reply in opened if self.squeezer.finite(reply.upload)]
         if len(sound) < len(opened):
             kept = {id(reply) for reply in sound}
             for reply in opened:
@@ -329,7 +329,7 @@ class ServerHost:
         download = self.download(client, ask.step, beside)
         sent = download
         if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
-            sent, download, _ = squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
+            sent, download, _ = self.squeezer.squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
         yield self.network.send(Message(self.node, client, ask.step, sent, version))
         promise = yield from self.clients.work(client, ask.step, download)
         if promise is None:
@@ -349,8 +349,9 @@ class ServerHost:
         def keep(memory: Memory) -> None:
             host.notes[step] = memory
 
-        squeezed = Squeezed(
-            promise, self.up, self.clients.rng(f"codec up {client}"), lambda: host.notes.get(step, {}), keep
+        codec, rng = self.up, self.clients.rng(f"codec up {client}")
+        squeezed = self.squeezer.promise(
+            promise, lambda inner: Squeezed(inner, codec, rng, lambda: host.notes.get(step, {}), keep)
         )
         host.finished(squeezed)  # whoever reads the client's memory has its uploads squeezed first, in their order
         return squeezed, squeezed.parcel
@@ -360,9 +361,10 @@ class ServerHost:
         share = self.network.forgers.share(sender, share)
         if self.up is None:
             return share, share
-        if self.up.finite and not is_finite(share):  # whoever receives it refuses it, whatever the codec makes of it
-            return self.up.like(share), share
-        encoded, received, _ = squeeze(self.up, share, {}, self.clients.rng(f"codec share {sender}"))
+        codec = self.up
+        if codec.finite and not self.squeezer.finite(share):  # whoever receives it refuses it, whatever a codec does
+            return self.squeezer.parcel(lambda: codec.like(share)), share
+        encoded, received, _ = self.squeezer.squeeze(codec, share, {}, self.clients.rng(f"codec share {sender}"))
         return encoded, received
 
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:

@@ -7,9 +7,9 @@ import ctypes
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import Guard
-from fedsim.learn import asked, setaside
+from fedsim.learn import asked, preserve, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
@@ -38,6 +38,7 @@ from fedsim.learn.training import Trainer
 from fedsim.protocol import Protocol
 from fedsim.record import Recorder
 from fedsim.scenario import Part, Scenario
+from fedsim.tape import Held
 from fedsim.world import Streams, World
 
 MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 class Lesson:
     """What a point learns from and with."""
 
+    algorithm: Algorithm
     task: Task
     cohort: Cohort
     stream: Stream
@@ -58,24 +60,47 @@ class Lesson:
     overview: Overview | None = None
     apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
 
+    def pack(self, value: Any) -> bytes:
+        """Return a value of the algorithm's as bytes.  Raises Unfit where it holds what cannot be kept."""
+        return preserve.pack(value, self._given)
+
+    def unpack(self, data: bytes, held: Callable[[int], Held]) -> Any:
+        """Return the value of the bytes; see `preserve.unpack`."""
+        return preserve.unpack(data, self._given, held)
+
+    @cached_property
+    def _given(self) -> preserve.Given:
+        return preserve.Given(self._graphs())
+
+    def _graphs(self) -> Iterator[Graph]:
+        """Yield every graph that there is from the start, in an order that does not change."""
+        for own in self.periods:
+            for period in own:
+                yield from (period.graph, *period.ahead)
+        yield from (graph for graphs in self.apart.values() for graph in graphs)
+        yield from self.overview.snapshots if self.overview else ()
+
     def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
-        """Set off the observer and then the stream.
+        """Set off the observer; `deliver` comes after it.
 
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        asked.check(measure.metrics, measure.splits, self.task, world.algorithm, self.apart)
+        asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
-            apart=self.apart,
+            apart=self.apart, algorithm=self.algorithm,
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())
+        return evaluator
+
+    def deliver(self, world: World) -> None:
+        """Set off the stream."""
         if self.overview is not None:
             world.env.process(partitions.watch(world, self.overview, len(self.periods)))
         world.env.process(self.stream.run(world, self.periods))
-        return evaluator
 
 
 def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) -> Lesson:
@@ -108,7 +133,9 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         clip=training.clip, schedule=training.schedule,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return Lesson(task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart)
+    return Lesson(
+        algorithm, task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart
+    )
 
 
 def guard(world: World, scenario: Scenario, protocol: Protocol) -> Guard | None:

@@ -18,7 +18,8 @@ def keep(path: Path) -> Iterator[None]:
 
     Raises OSError where the file cannot be written.
     """
-    handler = logging.FileHandler(path, mode="w", encoding="utf-8")
+    path.unlink(missing_ok=True)
+    handler = logging.FileHandler(path, encoding="utf-8")  # which appends, wherever the file ends meanwhile
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in SOURCES}
     for name in SOURCES:

@@ -200,6 +200,21 @@ class Recorder:
             found[name] = self._whole[table][0].sort_by(ORDER[name]) if name in ORDER else self._whole[table][0]
         return found
 
+    def kept(self, table: type[Row]) -> bytes:
+        """Return the rows of a table so far as bytes."""
+        self._shut(table)
+        whole = self._whole[table]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _schema(table), options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            for part in whole:
+                writer.write_table(part)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def reopen(self, table: type[Row], data: bytes) -> None:
+        """Go on with a table of which these rows were kept."""
+        self._open[table] = self._blank(table)
+        self._whole[table] = [pa.ipc.open_stream(data).read_all()]
+
     def close(self, folder: Path) -> dict[str, pa.Table]:
         """Write every table into the folder, each under a temporary name first, and return them by file name.
 
@@ -231,5 +246,9 @@ def _spread(column: Column, count: int) -> Any:
 
 
 def _arrow(table: type[Row], columns: Mapping[str, Any]) -> pa.Table:
-    schema = pa.schema([(field.name, ARROW[field.type]) for field in fields(table)])  # type: ignore[index]
+    schema = _schema(table)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _schema(table: type[Row]) -> pa.Schema:
+    return pa.schema([(field.name, ARROW[field.type]) for field in fields(table)])  # type: ignore[index]

@@ -20,18 +20,22 @@ import simpy
 from analysis.summarise import summarise
 from fedsim import __version__, check, find, fleet, logbook, private, rehearsal, seeds
 from fedsim.algorithm import Algorithm
+from fedsim.checkpoint import EVERY, Keeper
 from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
 from fedsim.masked import MaskedBackend
+from fedsim.net.effect import Effect
 from fedsim.net.masking import STEPS, Masking
+from fedsim.net.squeezed import Squeezer
 from fedsim.plain import Plain
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
 from fedsim.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
+from fedsim.tape import Tape, Taped, TapedBackend
 from fedsim.views import Views
 from fedsim.wave import Columns
 from fedsim.world import Streams, World
@@ -45,25 +49,27 @@ REPORT_EVERY = 0.2  # seconds between two reports of progress
 log = logging.getLogger(__name__)
 
 
-def run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[str, Any]:
+def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float = EVERY) -> dict[str, Any]:
     """Run one point, write tables, log and resolved scenario into the folder, and return its row of summary.csv.
 
+    While it runs it keeps a checkpoint there, every so many seconds of real time, from which the next call goes on.
     Raises UserError where the scenario asks for something that cannot be had, Breach where the books do not balance.
     """
     with logbook.keep(folder / "run.log"):
-        return _run(point, folder, data_root, progress)
+        return _run(point, folder, data_root, progress, every)
 
 
-def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[str, Any]:
+def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float) -> dict[str, Any]:
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
-    world, evaluator, done = build(scenario, data_root, recorder)
+    keeper = Keeper(folder, every, folder / "run.log") if _can_go_on(scenario) else None
+    world, evaluator, done = build(scenario, data_root, recorder, keeper)
     views = Views(world.env)
     if scenario.measure.views:
         world.network.received = views.hear
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
     try:
-        status = _run_clock(world, evaluator, done, scenario, progress)
+        status = _run_clock(world, evaluator, done, scenario, progress, keeper if evaluator else None)
     finally:
         gc.unfreeze()
     world.end()
@@ -82,14 +88,26 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell) -> dict[st
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
     row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
+    if keeper:
+        keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 
 
-def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[World, Evaluator | None, simpy.Process]":
+def _can_go_on(scenario: Scenario) -> bool:
+    """Return whether an interrupted point can go on from a checkpoint: whether all values cross between both halves."""
+    effects = [find.find("effect", part, f"network.effects.{i}") for i, part in enumerate(scenario.network.effects)]
+    private = scenario.privacy.clip is not None or scenario.privacy.secure_aggregation.on
+    return not (private or scenario.measure.views or any(effect.forge is not Effect.forge for effect in effects))
+
+
+def build(
+    scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None, *, trains: bool = True
+) -> "tuple[World, Evaluator | None, simpy.Process]":
     """Return the world of a scenario with its processes started, the evaluator, and the protocol's process.
 
-    Where nothing is learned there is no evaluator.
+    Where nothing is learned there is no evaluator; elsewhere the keeper, if there is one, looks after it.  Where it is
+    not to be trained (`trains`) an `untrained` algorithm stands for the scenario's.
     """
     protocol: Protocol = find.build("protocol", scenario.protocol)
     if wrong := check.missing_algorithm(scenario, protocol.asks):
@@ -100,14 +118,25 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
     algorithm = find.build("algorithm", scenario.algorithm if scenario.algorithm and protocol.asks else check.NOTHING)
     if wrong := private.uncovered(scenario, algorithm):
         raise ScenarioError(wrong)
+    if reason := protocol.refuse(algorithm, find.build("topology", scenario.network.topology)):
+        raise ScenarioError([Problem("protocol", f"{scenario.protocol.name!r} {reason}")])
     clients, rng = fleet.size(scenario), Streams(scenario.seed)
     if algorithm.learns:
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)
-        world = _world(scenario, rng, algorithm, lesson.cohort, recorder, protocol)
-        world.server.guard = learning.guard(world, scenario, protocol)
-        evaluator = lesson.start(world, recorder, scenario)
+        backend: Backend = lesson.cohort
+        if not trains:
+            from fedsim.learn.untrained import Estimates, untrained
+
+            algorithm = known = untrained(algorithm)
+            backend = Estimates(known, lesson.cohort)
+        world = _world(scenario, rng, algorithm, backend, recorder, protocol, keeper.tape if keeper else None)
+        world.server.guard = learning.guard(world, scenario, protocol) if trains else None
+        evaluator = lesson.start(world, recorder, scenario) if trains else None
+        lesson.deliver(world)
+        if keeper and evaluator:
+            keeper.attend(world, lesson, evaluator, recorder)
     else:
         evaluator = None
         world = _world(scenario, rng, algorithm, Plain(algorithm), recorder, protocol)
@@ -117,12 +146,16 @@ def build(scenario: Scenario, data_root: Path, recorder: Recorder) -> "tuple[Wor
 
 
 def _world(
-    scenario: Scenario, rng: Streams, algorithm: Algorithm, backend: Backend, recorder: Recorder, protocol: Protocol
+    scenario: Scenario,
+    rng: Streams,
+    algorithm: Algorithm,
+    backend: Any,
+    recorder: Recorder,
+    protocol: Protocol,
+    tape: Tape | None = None,
 ) -> World:
     env, columns = simpy.Environment(), fleet.rows(scenario, rng)
     network = scenario.network
-    if reason := protocol.refuse(algorithm, find.build("topology", network.topology)):
-        raise ScenarioError([Problem("protocol", f"{scenario.protocol.name!r} {reason}")])
     if wrong := fleet.missing_speed(columns, protocol.asks):
         raise ScenarioError(wrong)
 
@@ -136,6 +169,8 @@ def _world(
         recorder.extend(Transfer, ups)
         recorder.extend(Span, spans)
 
+    if tape is not None:
+        algorithm, backend = Taped(tape, algorithm), TapedBackend(tape, backend)
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
     if wrong := rehearsal.unheard(scenario, protocol, effects):
         raise ScenarioError(wrong)
@@ -158,6 +193,7 @@ def _world(
         return ServerHost(
             env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"],
             None if scenario.measure.views else write_many,  # a wave plans its messages, and sends none
+            tape or Squeezer(),
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
@@ -167,7 +203,12 @@ def _world(
 
 
 def _run_clock(
-    world: World, evaluator: "Evaluator | None", done: simpy.Process, scenario: Scenario, progress: Tell
+    world: World,
+    evaluator: "Evaluator | None",
+    done: simpy.Process,
+    scenario: Scenario,
+    progress: Tell,
+    keeper: Keeper | None,
 ) -> str:
     """Step the clock until the protocol ends, the scenario's end is reached, or nobody is left to wait for."""
     env, until, last = world.env, scenario.measure.until, 0.0
@@ -181,6 +222,8 @@ def _run_clock(
                 env.run(until=until)
             return "done"
         env.step()
+        if keeper:
+            keeper.passed()
         if time.perf_counter() - last > REPORT_EVERY:
             last = time.perf_counter()
             share = protocol.share(world) if until is None else max(protocol.share(world), env.now / until)

@@ -80,6 +80,12 @@ def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str
     return []
 
 
+def docstring(module: str) -> str:
+    """Return the docstring of a module, "" where it has none or there is no such module."""
+    path = file_of(module)
+    return (ast.get_docstring(_parse(path)) or "") if path else ""
+
+
 def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         found = finder.find_spec(name, path)

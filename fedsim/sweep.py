@@ -2,25 +2,29 @@
 
 A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is written
 anew from those rows after each point.  So a finished point is a folder named by its id that holds all its files, and
-whatever ends the program, the same call continues.  Points that are already there are never checked for having been
-made by the same version of the program.
+whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has left,
+if there is one (`checkpoint.py`).  Points that are already there are never checked for having been made by the same
+version of the program.
 """
 
 import csv
+import errno
 import fcntl
+import io
 import json
 import os
 import platform
 import re
 import shutil
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from fedsim import checkpoint
 from fedsim.errors import UserError
 from fedsim.progress import Progress
 from fedsim.scenario import Point
@@ -37,6 +41,12 @@ TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
 LOCK = ".lock"
 ID = re.compile(r"[0-9a-f]{12}")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+BARRED = (errno.EACCES, errno.EPERM)
+
+
+class Unwritable(UserError):  # noqa: N818 - it tells what is wrong
+    """Results cannot be written any more, of this point nor of others."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +103,15 @@ class Sweep:
         with locked(self.out) as remove:
             if fresh:
                 clear(self.out)
-            clear_partial(self.out)
             rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
+            clear_partial(self.out, {point.id for point in self.points} - {*rows})
             self._mention_others(watcher)
             before = (self.out / "scenario.yaml").is_file()
-            replace(self.out / "scenario.yaml", self.given)
             try:
+                replace(self.out / "scenario.yaml", self.given)
                 self._run_rest(rows, run, engine, watcher)
+            except OSError as error:
+                raise unwritable(self.out, error) or error from None
             except UserError:
                 if not rows and not before:
                     for name in ("scenario.yaml", "summary.csv"):
@@ -107,7 +119,7 @@ class Sweep:
                     remove.append(self.out)
                 raise
             finally:
-                clear_partial(self.out)
+                clear_partial(self.out, {point.id for point in self.points} - {*rows})
         return self._ordered(rows)
 
     def unfinished(self, fresh: bool = False) -> list[Point]:
@@ -123,7 +135,7 @@ class Sweep:
         with closing(engine.work(rest, job, watcher.told)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
-                if outcome.mistake and not good:
+                if outcome.mistake and (not good or isinstance(outcome.mistake, Unwritable)):
                     raise outcome.mistake
                 good += outcome.row is not None
                 rows[point.id] = outcome.row or {"status": "failed"}
@@ -156,6 +168,8 @@ class Sweep:
         if others:
             were = "point of another version of this scenario is" if others == 1 else "points of other versions are"
             watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
+        if begun := len([*self.out.glob(".partial-*")]):
+            watcher.note(f"{begun} point{' goes' if begun == 1 else 's go'} on from where an earlier call was ended")
 
 
 def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progress], None]) -> Outcome:
@@ -165,21 +179,37 @@ def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progr
         if not (out / LOCK).is_file():  # whoever runs the sweep holds it
             lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
             raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
-        shutil.rmtree(folder, ignore_errors=True)  # of a worker that has died
-        folder.mkdir()
+        strip(folder)  # of a worker that has died
+        folder.mkdir(exist_ok=True)
         row = run(point, folder, data, told)
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
         shutil.rmtree(out / point.id, ignore_errors=True)  # what is there lacks a file, or it would have been skipped
         folder.rename(out / point.id)
-    except UserError as error:
-        return Outcome(message=str(error), mistake=error)
     except Exception as error:
+        if mistake := unwritable(out, error):
+            return Outcome(message=str(mistake), mistake=mistake)  # its checkpoint is as good as before
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, UserError):
+            return Outcome(message=str(error), mistake=error)
         told_of = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome(message=told_of, traceback=traceback.format_exc())
     else:
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        strip(folder)
+
+
+def unwritable(out: Path, error: Exception) -> Unwritable | None:
+    """Return what to tell where an error says that nothing more can be written into the folder of results."""
+    if not isinstance(error, OSError):
+        return None
+    number = error.errno
+    barred = number in BARRED and str(error.filename).startswith(str(out))
+    if number is None or not (number in FULL or barred):
+        return None
+    mend = "mend the rights to it" if barred else "make room"
+    told = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {mend}"
+    return Unwritable(f"{told}, and the same command continues")
 
 
 def finished(folder: Path) -> Row | None:
@@ -207,30 +237,46 @@ def clear(out: Path) -> None:
     for path in [*logs, out / "summary.csv", out / "scenario.yaml"]:
         path.unlink(missing_ok=True)
     shutil.rmtree(out / "report", ignore_errors=True)
+    clear_partial(out, set())
 
 
-def clear_partial(out: Path) -> None:
-    """Remove what points that were interrupted have left."""
+def clear_partial(out: Path, unfinished: Set[str]) -> None:
+    """Remove what points that were interrupted have left, but for the checkpoints of those unfinished."""
     for path in out.glob(".partial-*"):
-        if ID.fullmatch(path.name.removeprefix(".partial-")):
+        own = path.name.removeprefix(".partial-")
+        if own in unfinished:
+            strip(path)
+        elif ID.fullmatch(own):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def strip(folder: Path) -> None:
+    """Leave of an unfinished point's folder its checkpoint, and nothing where there is none."""
+    if not checkpoint.path_in(folder).is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir():
+        if path.name != checkpoint.FOLDER:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Write a CSV file whole, under another name first; None and NaN are left empty."""
-    hidden = path.with_name(f".{path.name}.partial")
-    with hidden.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-    os.replace(hidden, path)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    replace(path, text.getvalue())
 
 
 def replace(path: Path, text: str) -> None:
     """Write a text file whole, under another name first."""
     hidden = path.with_name(f".{path.name}.partial")
-    hidden.write_text(text, encoding="utf-8")
-    os.replace(hidden, path)
+    try:
+        hidden.write_text(text, encoding="utf-8", newline="")
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)  # where the disk is full
 
 
 @contextmanager

@@ -35,7 +35,10 @@ class Dimension:
 
     def parse(self, value: Any) -> float:
         """Return the quantity in SI units.  Raises ValueError with a sentence that holds the mend."""
-        return float(self._exact(value))
+        try:
+            return float(self._exact(value))
+        except OverflowError:
+            raise ValueError(f"{value!r} is not a {self.name}: it is too large") from None
 
     def _exact(self, value: Any) -> Exact:
         number, unit = split(value, self.name, self.example)
@@ -173,14 +176,18 @@ def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
     """Return the number and the unit ("" if none) of what was written.  Raises ValueError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
-    if not isinstance(value, str):
-        if not math.isfinite(value):
-            raise ValueError(f"{value!r} is not a {name}: it must be finite")
-        return Exact(repr(value)), ""
-    found = QUANTITY.fullmatch(value)
+    found = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name))
     if found is None:
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
-    return Exact(found[1]), found[2]
+    if math.isinf(near := float(found[1])):
+        raise ValueError(f"{found[1][:20]!r} is not a {name}: it is too large")
+    return Exact(found[1] if near else 0), found[2]  # 1e-999999999 would be a fraction of as many digits
+
+
+def _text_of(number: float, name: str) -> str:
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ValueError(f"{number!r} is not a {name}: it must be finite")
+    return repr(number) if isinstance(number, float) or abs(number) < 10**400 else "1e400"
 
 
 def _decimal(exact: Exact) -> str:

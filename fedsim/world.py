@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,15 @@ class Streams:
         if name not in self._open:
             self._open[name] = seeds.generator(self.seed, name)
         return self._open[name]
+
+    def states(self) -> dict[str, Any]:
+        """Return where each stream stands."""
+        return {name: stream.bit_generator.state for name, stream in self._open.items()}
+
+    def move(self, states: Mapping[str, Any]) -> None:
+        """Have streams stand where they stood in a checkpoint."""
+        for name, state in states.items():
+            self(name).bit_generator.state = state
 
 
 @dataclass

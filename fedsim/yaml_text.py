@@ -14,6 +14,7 @@ import yaml
 from fedsim.errors import UserError
 
 DEEPEST = 40  # levels of nesting
+DIGITS = 300  # of a whole number
 VALUES = 100_000  # in a whole file, what anchors stand for counted each time
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
@@ -152,6 +153,8 @@ def _scalar(node: yaml.Node, place: str) -> Any:
     if kind == "bool" and text.lower() in ("true", "false"):
         return text.lower() == "true"
     if kind == "int" and re.fullmatch(CORE[2][1], text):
+        if len(text) > DIGITS:
+            raise UserError(f"{place}: a number of {len(text):,} digits; no key takes one of more than {DIGITS}")
         return int(text, 0 if text[:2] in ("0x", "0o") else 10)
     if kind == "float" and re.fullmatch(FLOAT, text):
         return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1].isalpha() else float(text)

@@ -16,6 +16,7 @@ from scenario_texts import SMALL
 from test_sweep import Listener, alive, names
 
 from fedsim import __main__ as command_line
+from fedsim import arguments
 from fedsim.engines import choose, queue
 from fedsim.engines.local import Local, Slot
 from fedsim.engines.queue import Died, Queue
@@ -209,5 +210,5 @@ def test_more_of_a_gpu_than_there_is_is_refused():
 def test_engines_are_named_once():
     folder = Path(choose.__file__).parent
     assert all((folder / f"{name}.py").is_file() for name in choose.NAMES)
-    action = next(action for action in command_line.parser()._actions if action.dest == "engine")
+    action = next(action for action in arguments.parser()._actions if action.dest == "engine")
     assert tuple(action.choices) == choose.NAMES

@@ -198,3 +198,22 @@ def test_what_is_no_clock_is_refused_with_the_mend(value, message):
 def test_clocks_that_mean_the_same_make_the_same_point():
     assert units.canonical("poisson(10 min)") == units.canonical("exponential(600 s)")
     assert units.canonical("poisson(10 min)") != units.canonical("10 min")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("1e999 s", "'1e999' is not a time: it is too large"),
+        ("1e999999999 s", "'1e999999999' is not a time: it is too large"),
+        (10**500, "'1e400' is not a time: it is too large"),
+        ("1e308 d", "'1e308 d' is not a time: it is too large"),
+        ("9" * 5000, f"'{'9' * 20}' is not a time: it is too large"),
+    ],
+)
+def test_numbers_beyond_a_floats_range_are_refused_at_once(value, told):
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        units.SECONDS.parse(value)
+
+
+def test_numbers_too_small_for_a_float_are_zero():
+    assert units.SECONDS.parse("1e-999999999 s") == 0.0

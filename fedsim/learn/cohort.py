@@ -57,6 +57,10 @@ class JobPromise:
         self.value()
         return self.job.memory
 
+    def done(self) -> bool:
+        """Return whether the job has been trained."""
+        return self._done
+
     def cancel(self) -> None:
         """Forget the job: training was interrupted."""
         self._cohort.drop(self)
@@ -102,6 +106,17 @@ class Cohort:
         """Remove a job that has not been trained yet; one that has been keeps its value, which nobody will read."""
         if promise in self._pending:
             self._pending.remove(promise)
+
+    @property
+    def pending(self) -> list[JobPromise]:
+        """The jobs that nobody has trained yet, in order."""
+        return [*self._pending]
+
+    def settled(self, job: Job, upload: Tree) -> JobPromise:
+        """Return the promise of a job that a checkpoint holds as trained."""
+        promise = JobPromise(self, job, None)
+        promise.fill(upload)
+        return promise
 
     def settle(self) -> None:
         """Train everything pending."""

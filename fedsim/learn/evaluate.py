@@ -64,10 +64,12 @@ class Evaluator:
         splits: Sequence[str],
         every: Updates | float,
         apart: Mapping[str, Sequence[Graph]] | None = None,
+        algorithm: Algorithm | None = None,
     ) -> None:
         """Watch this world; `every` is a number of updates or of simulated seconds.
 
-        `apart` are each period's graphs of those splits that ask a graph of their own (see `setaside`).
+        `apart` are each period's graphs of those splits that ask a graph of their own (see `setaside`); `algorithm`
+        says what clients predict with, where the world's is only what the clock sees of it.
         """
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._every = metrics, models, every
@@ -76,9 +78,11 @@ class Evaluator:
         self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
-        self._views = type(world.algorithm).sees is not Algorithm.sees
+        self._algorithm = world.algorithm if algorithm is None else algorithm
+        self._views = type(self._algorithm).sees is not Algorithm.sees
         self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
+        self.resting = False  # it wakes and scores nothing: what there is to score is in a checkpoint
 
     def watch(self) -> Generator[simpy.Event, Any, None]:
         """Score whatever arrives by the models that have not met it; a process to be started before the streams."""
@@ -101,8 +105,19 @@ class Evaluator:
             last = server.version
             self.score()
 
+    def notes(self) -> list[Any]:
+        """Return what it goes by, for a checkpoint."""
+        return [*self._scored_at, self.latest]
+
+    def wake(self, notes: Sequence[Any]) -> None:
+        """Go on from a checkpoint."""
+        version, total, second, self.latest = notes
+        self._scored_at, self.resting = (version, total, second), False
+
     def score(self) -> None:
         """Score every model on everything seen; a version is scored again only later and with new periods."""
+        if self.resting:
+            return
         world = self._world
         seen = {host.number: len(host.seen) for host in world.clients.values() if host.seen}
         if not seen:
@@ -116,6 +131,8 @@ class Evaluator:
 
     def _score_unmet(self, arrived: Sequence[tuple[int, Period]]) -> None:
         """Score the models of now on what has just arrived; what holds nothing to be scored on is passed over."""
+        if self.resting:
+            return
         pairs = [
             (client, period, period.number)
             for client, period in arrived
@@ -129,7 +146,7 @@ class Evaluator:
         """Score every model of these clients by a plan (which is told whether they share it); return the headline."""
         world, headline = self._world, None
         for model in self._models:
-            choose = world.algorithm.predictor if model == "global" else world.algorithm.personal
+            choose = self._algorithm.predictor if model == "global" else self._algorithm.personal
             params = {c: choose(world.state_of(c), c, world.clients[c].memory) for c in clients}
             shared = len({id(tree_) for tree_ in params.values()}) == 1
             value = self._score(model, params, plan(shared), shared)
@@ -174,7 +191,7 @@ class Evaluator:
 
     def _score_across(self, model: str, output: Tensor, plan: Plan) -> None:
         """Score pairs between clients in the newest of these periods: rows of the server, not of a client."""
-        period, overview = int(plan.pairs["period"].max()), self._world.algorithm.overview
+        period, overview = int(plan.pairs["period"].max()), self._algorithm.overview
         assert overview is not None
         known = [name for name in self._metrics if name in LINKS]
         values, weight = crossing.scores(output, plan.graph, overview, period, self._task.seed, known)
@@ -258,7 +275,7 @@ class Evaluator:
         if not self._views:
             return graphs
         memory = self._world.clients[client].memory
-        return {base: self._world.algorithm.sees(memory, graph) for base, graph in graphs.items()}
+        return {base: self._algorithm.sees(memory, graph) for base, graph in graphs.items()}
 
 
 def _base(graph: Graph) -> Base:

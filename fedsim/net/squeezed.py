@@ -97,6 +97,15 @@ class Squeezed:
         """Forget the job: nothing was squeezed."""
         self._inner.cancel()
 
+    @property
+    def opened(self) -> tuple[Tree, Tree] | None:
+        """What travels and what the server has, or None where nobody has opened it."""
+        return self._both
+
+    def reopen(self, opened: tuple[Tree, Tree] | None) -> None:
+        """Take over what a checkpoint holds as opened."""
+        self._both = opened
+
     def _opened(self) -> tuple[Tree, Tree]:
         if self._both is None:
             upload = self._inner.value()
@@ -114,11 +123,24 @@ class Squeezed:
         return self._both
 
 
+class Opening(Protocol):
+    """A squeezed upload, as far as a message needs it."""
+
+    @property
+    def nbytes(self) -> int:
+        """The encoded tree's size."""
+        ...
+
+    def encoded(self) -> Tree:
+        """Return the tree that travels."""
+        ...
+
+
 @dataclass(frozen=True)
 class Parcel:
     """The encoded tree of a squeezed upload as a promise of its own: a message of it has the bytes that it says."""
 
-    upload: Squeezed
+    upload: "Opening"
 
     @property
     def nbytes(self) -> int:
@@ -128,3 +150,23 @@ class Parcel:
     def value(self) -> Tree:
         """Return the encoded tree."""
         return self.upload.encoded()
+
+
+class Squeezer:
+    """Who has codecs squeeze what is there, and what is promised; others may stand between (`fedsim/tape.py`)."""
+
+    def squeeze(self, codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
+        """Return what `codec.squeeze` does."""
+        return squeeze(codec, tree, memory, rng)
+
+    def promise(self, inner: Any, make: Callable[[Any], Squeezed]) -> Any:
+        """Return what `make` makes of a promise."""
+        return make(inner)
+
+    def parcel(self, make: Callable[[], Tree]) -> Tree:
+        """Return a tree that is sent and never looked into."""
+        return make()
+
+    def finite(self, tree: Tree) -> bool:
+        """Return whether a tree holds real numbers only."""
+        return is_finite(tree)

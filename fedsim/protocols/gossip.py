@@ -30,7 +30,6 @@ import simpy
 
 from fedsim.algorithm import Algorithm, Reply
 from fedsim.net import wire
-from fedsim.net.finite import is_finite
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
@@ -131,7 +130,7 @@ class _Peers:
         sent_share, share = self.world.server.squeezed_share(self.world.algorithm.share(state), client)
         network = self.world.network
         sent: list[Delivery] = []
-        sound = is_finite(share)
+        sound = self.world.server.squeezer.finite(share)
         for neighbour in network.neighbours(client):
             delivery = network.send(Message(client, neighbour, "share", sent_share, number))
             delivery.fate = "delivered" if sound else "discarded"

@@ -170,7 +170,7 @@ def test_both_models_can_be_scored_before_anything_is_trained():
 
 
 def test_the_clock_is_charged_the_aggregator_and_one_pass_through_all_models():
-    algorithm, graphs = made(FENS(width=5)), skewed(0)[0]
+    algorithm, graphs = made(FENS(width=5, aggregator_steps=5)), skewed(0)[0]
     memories = {}
     state, _ = exchanged(algorithm, algorithm.start(), graphs, memories, "models")
     data, n = graphs[0], int(graphs[0]["train"].sum())

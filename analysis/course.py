@@ -1,0 +1,30 @@
+"""The course of a point as named curves: each score it was measured by, and the bytes moved.
+
+A curve's name is metric/model/split.  Times are simulated seconds, bytes wire bytes of all directions.
+"""
+
+import pandas as pd
+
+from analysis.communication import moved_by
+from analysis.frontier import curve
+from analysis.stored import Tables
+
+MOVED = "bytes moved"
+
+
+def course(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Return curves by name, each with the columns time (s), moved (bytes) and value, in order of time."""
+    scores, moved = tables["scores"], tables["transfers"]
+    found = {}
+    for metric, model, split in scores[["metric", "model", "split"]].drop_duplicates().itertuples(index=False):
+        rows = curve(scores, moved, model, metric, split)
+        found[f"{metric}/{model}/{split}"] = rows[["time", "moved"]].assign(value=rows["score"])
+    times = tables["updates"]["time"]
+    sums = moved_by(moved, times)
+    found[MOVED] = pd.DataFrame({"time": times.to_numpy(float), "moved": sums, "value": sums.astype(float)})
+    return {name: rows for name, rows in found.items() if len(rows)}
+
+
+def milliseconds(seconds: float) -> int:
+    """Return simulated seconds as whole milliseconds, the steps of curves by time."""
+    return round(seconds * 1000)

@@ -1,0 +1,1 @@
+"""Loggers that come with fedsim, one a file."""

@@ -1,0 +1,104 @@
+"""Runs of MLflow, one a point: its settings as parameters, its curves and its row of the summary as metrics.
+
+Every curve is there twice: under NAME.by_time a step is a simulated millisecond, under NAME.by_bytes a byte moved; the
+timestamp is simulated milliseconds in both.  Without `to`, a tracking URI, runs go to mlflow.db beside the points:
+`mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db` shows them.  A point is found again by its tag.  MLflow's
+own reports of its use are switched off, unless MLFLOW_DISABLE_TELEMETRY says otherwise.
+
+What it does not model: artifacts; the tables stay where they are.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from analysis.course import course, milliseconds
+from analysis.logger import Finished, LogError, Logger
+from analysis.stored import tables
+
+TAG = "fedsim.point"
+BATCH = {"metrics": 1000, "params": 100}  # the most that MLflow takes at once
+LONGEST = 6000  # characters of a parameter
+
+
+@dataclass(frozen=True)
+class Mlflow(Logger):
+    """Logs to the tracking URI `to`; the experiment is called like the scenario."""
+
+    needs: ClassVar[str | None] = "mlflow"
+
+    def __post_init__(self) -> None:
+        """Have MLflow say less, here and over the network; before it is imported, for it looks but once."""
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+
+    def logged(self, point: Finished) -> bool:
+        """Return whether a finished run has the point's tag.  Raises LogError where MLflow cannot be asked."""
+        with _told():
+            client = self._client(point)
+            experiment = client.get_experiment_by_name(point.run)
+            which = f"tags.`{TAG}` = '{point.point}' and attributes.status = 'FINISHED'"
+            return experiment is not None and bool(client.search_runs([experiment.experiment_id], which))
+
+    def log(self, point: Finished) -> None:
+        """Log the point; a run that breaks off is marked as failed, and logged anew the next time."""
+        from mlflow.entities import Param
+
+        metrics = [*_metrics(point)]
+        params = [Param(key, str(value)[:LONGEST]) for key, value in {**point.settings(), **point.axes}.items()]
+        title = ", ".join(f"{axis} {value}" for axis, value in point.axes.items()) or point.point
+        with _told():
+            client = self._client(point)
+            experiment = client.get_experiment_by_name(point.run)
+            number = experiment.experiment_id if experiment else client.create_experiment(point.run)
+            run = client.create_run(number, start_time=0, tags={TAG: point.point}, run_name=title).info.run_id
+            status = "FAILED"
+            try:
+                for some in _batches(metrics, BATCH["metrics"]):
+                    client.log_batch(run, metrics=some)
+                for some in _batches(params, BATCH["params"]):
+                    client.log_batch(run, params=some)
+                status = "FINISHED"
+            finally:
+                client.set_terminated(run, status, end_time=max(metric.timestamp for metric in metrics))
+
+    def _client(self, point: Finished) -> Any:
+        from mlflow.tracking import MlflowClient
+
+        return MlflowClient(self.to or f"sqlite:///{(point.folder.parent / 'mlflow.db').absolute()}")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Raise LogError in place of an exception of MLflow's."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        raise LogError(f"MLflow: {error}") from error
+
+
+def _metrics(point: Finished) -> Iterator[Any]:
+    from mlflow.entities import Metric
+
+    last = 0
+    for name, rows in course(tables(point.folder)).items():
+        key = name.replace(" ", "_")
+        for time, moved, value in rows[["time", "moved", "value"]].itertuples(index=False):
+            last = max(last, milliseconds(time))
+            yield Metric(f"{key}.by_time", float(value), milliseconds(time), milliseconds(time))
+            yield Metric(f"{key}.by_bytes", float(value), milliseconds(time), int(moved))
+    row = json.loads((point.folder / "row.json").read_text("utf-8"))
+    for key, value in row.items():
+        if isinstance(value, int | float) and value == value:
+            yield Metric(key, float(value), last, 0)
+
+
+def _batches(items: list[Any], most: int) -> Iterator[list[Any]]:
+    return (items[start : start + most] for start in range(0, len(items), most))

@@ -1,0 +1,200 @@
+"""Checkpoint: what a running point holds at some moment, so that a killed one can go on: resume by replay.
+
+Simulated time does not depend on trained values.  So a point that goes on runs its clock again from zero, answered from
+the tape and with nothing trained, folded or scored, up to the event at which the checkpoint was taken; there the
+server's state, the clients' memories, jobs that wait to be trained, and whatever else has crossed and is still held,
+take their values again.  Its tables then are those of a run that was never interrupted, byte for byte.
+
+When a checkpoint is taken is up to this host's clock; what comes of the point never is.  One is taken between any two
+events, under every protocol.  None is taken of a point that keeps its clients' views, adds noise or masks, or has
+clients that forge, nor of one whose algorithm keeps values that `learn/preserve.py` does not know, which run.log tells;
+these start anew.  A checkpoint is left aside where
+fedsim, an algorithm or torch has changed meanwhile, but not where the machine has.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from fedsim import __version__
+from fedsim.record import Recorder, Score
+from fedsim.tape import Astray, Tape, TapedPromise, TapedSqueezed, Unfit
+from fedsim.world import World
+
+if TYPE_CHECKING:
+    from fedsim.learn.cohort import JobPromise
+    from fedsim.learn.evaluate import Evaluator
+    from fedsim.learning import Lesson
+
+FOLDER, FILE = "state", "checkpoint"
+EVERY = 60.0  # seconds of real time
+SHARE = 20  # a checkpoint's own time at least lies between it and the next so many times
+
+log = logging.getLogger(__name__)
+
+
+def path_in(folder: Path) -> Path:
+    """Return where a point that runs in this folder keeps its checkpoint."""
+    return folder / FOLDER / FILE
+
+
+@dataclass
+class Keeper:
+    """Takes a point's checkpoints, in its folder, every so many seconds, and goes on from the one that is there."""
+
+    folder: Path
+    every: float
+    log: Path
+    tape: Tape = field(default_factory=Tape)
+    steps: int = 0
+    _saved: dict[str, Any] | None = None
+    _next: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Read what an earlier run has left."""
+        self._saved = _read(path_in(self.folder))
+        if self._saved is not None:
+            self.tape = Tape(*msgpack.unpackb(self._saved["tape"]))
+        self._next = time.monotonic() + self.every
+
+    def attend(self, world: World, lesson: "Lesson", evaluator: "Evaluator", recorder: Recorder) -> None:
+        """Look after this world, whose clock stands at zero."""
+        self.world, self.lesson, self.evaluator, self.recorder = world, lesson, evaluator, recorder
+        evaluator.resting = self.tape.replaying
+
+    def passed(self) -> None:
+        """Hear that one more event has happened.  Raises Astray where a replay is not the first run again."""
+        self.steps += 1
+        if self._saved is not None:
+            if self.steps == self._saved["steps"]:
+                self._resume(self._saved)
+                self._saved = None
+        elif time.monotonic() >= self._next:
+            began = time.monotonic()
+            self.save()
+            ended = time.monotonic()
+            self._next = ended + max(self.every, SHARE * (ended - began))
+
+    def end(self) -> None:
+        """Hear that the point has ended, so that nothing need be kept.  Raises Astray where it is still replayed."""
+        if self._saved is not None:
+            raise Astray("the replay of an interrupted point has ended before its checkpoint")
+        path_in(self.folder).unlink(missing_ok=True)
+        if path_in(self.folder).parent.exists():
+            path_in(self.folder).parent.rmdir()
+
+    def save(self) -> None:
+        """Take a checkpoint, in place of the last one.  Raises OSError where it cannot be written."""
+        try:
+            if not self.tape.whole:
+                raise Unfit("a tree that is no dict")
+            values = self.lesson.pack(self._values())
+        except Unfit as error:
+            self.every = math.inf
+            log.warning("no checkpoint can be taken, so that the point starts anew if it is interrupted: %s", error)
+            return
+        tape = self.tape
+        whole = {
+            "stamp": _stamp(), "steps": self.steps, "now": self.world.env.now, "version": self.world.server.version,
+            "log": self.log.read_bytes(), "scores": self.recorder.kept(Score), "values": values,
+            "streams": json.dumps(self.world.rng.states()),
+            "tape": msgpack.packb([tape.calls, tape.sizes, tape.uploads]),
+        }  # fmt: skip
+        path = path_in(self.folder)
+        path.parent.mkdir(exist_ok=True)
+        hidden = path.with_suffix(".partial")
+        with hidden.open("wb") as file:
+            file.write(msgpack.packb(whole))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(hidden, path)
+
+    def _values(self) -> dict[str, Any]:
+        """Return all that the learning half and the clock's half hold of what was computed."""
+        world, tape, cohort = self.world, self.tape, self.lesson.cohort
+        pending = cohort.pending
+        squeezed = {n: one for n, one in tape.promises.items() if isinstance(one, TapedSqueezed)}
+        plain = {n: one for n, one in tape.promises.items() if n not in squeezed}
+        jobs: dict[int, JobPromise] = {id(one): one for one in pending}
+        jobs |= {id(one.inner): one.inner for one in plain.values() if one.inner is not None and one.inner.done()}
+        place = {key: number for number, key in enumerate(jobs)}
+        hosts = {
+            host.number: [host.state, memory, last.number if isinstance(last, TapedPromise) else None, host.notes]
+            for host in world.clients.known()
+            for memory, last in [host.notebook()]
+        }
+        return {
+            "trees": sorted(tape.trees.values(), key=lambda tree: tree.number),
+            "jobs": [(one.job, one.value() if one.done() else None) for one in jobs.values()],
+            "pending": len(pending),
+            "promises": {n: place[id(one.inner)] for n, one in plain.items() if id(one.inner) in place},
+            "squeezed": {n: one.inner.opened for n, one in squeezed.items() if one.inner is not None},
+            "hosts": hosts,
+            "servers": [host.state for host in (world.server, *world.edges)],
+            "evaluator": self.evaluator.notes(),
+        }
+
+    def _resume(self, saved: dict[str, Any]) -> None:
+        """Give everything the values of the checkpoint: the clock has come to its moment."""
+        world, tape, cohort = self.world, self.tape, self.lesson.cohort
+        if (world.env.now, world.server.version) != (saved["now"], saved["version"]):
+            raise Astray("the replay of an interrupted point has come to another moment than its first run")
+        tape.end_replay()
+        values = self.lesson.unpack(saved["values"], tape.blank)
+        pending, jobs = values["pending"], values["jobs"]
+        made = [cohort.submit(job) for job, _ in jobs[:pending]]
+        made += [cohort.settled(job, upload) for job, upload in jobs[pending:]]
+        for number, place in values["promises"].items():
+            if number in tape.promises:
+                tape.promises[number].inner = made[place]
+        for number, opened in values["squeezed"].items():
+            if isinstance(promise := tape.promises.get(number), TapedSqueezed):
+                promise.reopen(opened)
+        for number, (state, memory, last, notes) in values["hosts"].items():
+            host = world.clients[number]
+            host.state, host.notes = state, notes
+            host.reopen(memory, None if last is None else tape.promises[last])
+        for server, state in zip((world.server, *world.edges), values["servers"], strict=True):
+            server.state = state
+        world.rng.move(json.loads(saved["streams"]))
+        self.recorder.reopen(Score, saved["scores"])
+        self.evaluator.wake(values["evaluator"])
+        self.log.write_bytes(saved["log"])
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a checkpoint, or None where there is none that fits."""
+    if not path.is_file():
+        return None
+    try:
+        saved: dict[str, Any] = msgpack.unpackb(path.read_bytes())
+    except (ValueError, msgpack.UnpackException):  # the machine has stopped before it was on the disk
+        return None
+    return saved if saved["stamp"] == _stamp() else None
+
+
+@lru_cache(maxsize=1)
+def _stamp() -> list[str]:
+    """Return what decides how a point computes: half a run of one program and half of another are no run."""
+    from importlib.metadata import version
+
+    digest = hashlib.blake2b(digest_size=16)
+    for file in _sources():
+        digest.update(file.read_bytes())
+    return [__version__, digest.hexdigest(), version("torch"), version("simpy"), version("numpy")]
+
+
+def _sources() -> Iterator[Path]:
+    root = Path(__file__).resolve().parents[1]
+    for package in ("fedsim", "algorithms"):
+        yield from sorted((root / package).rglob("*.py"))

@@ -1,0 +1,58 @@
+"""A sweep that loggers hear of: each finished point is told to them, from its folder and its axes alone.
+
+They are host settings: what they do changes no table, and where one fails the sweep goes on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.logger import Finished, LogError, Logger
+from analysis.stored import NotARunError
+from fedsim.progress import Progress
+from fedsim.scenario import Point
+from fedsim.sweep import Row, Watcher, finished
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A watcher that passes on what it is told to another, and has the loggers log what has ended well."""
+
+    watcher: Watcher
+    loggers: Sequence[Logger]
+    run: str
+    out: Path
+    points: Sequence[Point]
+    failures: list[str] = field(default_factory=list)  # of points that could not be logged
+
+    def begin(self, points: int, finished_before: int) -> None:
+        """Log what was finished before and is not logged yet."""
+        self.watcher.begin(points, finished_before)
+        for point in self.points if finished_before and self.loggers else ():
+            if finished(self.out / point.id) is not None:
+                self._log(point)
+
+    def told(self, point: Point, progress: Progress) -> None:
+        """Pass it on."""
+        self.watcher.told(point, progress)
+
+    def ended(self, point: Point, row: Row, message: str) -> None:
+        """Pass it on, and log the point if it has ended well."""
+        self.watcher.ended(point, row, message)
+        if not message:
+            self._log(point)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self.watcher.note(text)
+
+    def _log(self, point: Point) -> None:
+        axes = {axis: str(value) for axis, value in point.axes.items()}
+        told = Finished(self.run, point.id, self.out / point.id, axes)
+        for logger in self.loggers:
+            try:
+                if not logger.logged(told):
+                    logger.log(told)
+            except (LogError, NotARunError, OSError) as error:
+                self.failures.append(point.id)
+                self.note(f"{point.id} could not be logged by {type(logger).__name__}: {error}")

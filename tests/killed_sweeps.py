@@ -1,0 +1,159 @@
+"""Sweeps that are ended by SIGKILL at random moments and called again, in children of a process that has torch loaded.
+
+    python killed_sweeps.py FOLDER
+
+Prints one JSON object: for each kill, where it hit; whether all tables were those of the sweep that nobody disturbed.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import small_points
+
+from fedsim import checkpoint, sweep
+from fedsim.__main__ import main as command
+from fedsim.engines.local import Local
+from fedsim.run import run
+from fedsim.sweep import Sweep
+
+POINTS = [
+    small_points.point(protocol={**small_points.SYNC, "rounds": 3}),
+    small_points.point(protocol={"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2}),
+]
+WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", "summary.csv")
+
+
+class Nobody:
+    """Watches a sweep and says nothing."""
+
+    def begin(self, points, finished):
+        pass
+
+    told = ended = note = lambda self, *_: None
+
+
+def swept(out, jobs, run):
+    with Local(jobs) as engine:
+        Sweep(POINTS, "given: here\n", out, out).run(partial(run, every=0.0), engine, Nobody())
+
+
+def child(out, jobs=1, kill_at="", run=run):
+    """Begin the sweep in a child, which ends itself before it gives a file of that name its place."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        checkpoint.SHARE = 4  # more of them than would be worth their time
+        if kill_at:
+            dies_before(kill_at)
+        swept(out, jobs, run)
+    finally:
+        os._exit(1 if sys.exc_info()[0] else 0)
+
+
+def dies_before(name):
+    replace = os.replace
+
+    def watched(source, target):
+        late = name != "summary.csv" or [*Path(target).parent.glob("*/row.json")]  # which is written at the start too
+        if Path(target).name == name and late:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    os.replace = watched
+
+
+def ended(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def tables(out):
+    return {
+        f"{point.id}/{name}": (out / point.id / f"{name}.parquet").read_bytes()
+        for point in POINTS for name in sweep.TABLES
+    }  # fmt: skip
+
+
+def left(out):
+    """Where a kill has hit, by what it has left."""
+    finished = sum(sweep.finished(out / point.id) is not None for point in POINTS)
+    return {"finished": finished, "checkpoints": len([*out.glob(".partial-*/state/checkpoint")])}
+
+
+def at_random(root, wanted, count, rng):
+    """Kill so many sweeps in all, each new one once the last has come to its end; return what each kill has left."""
+    began = time.monotonic()
+    assert ended(child(root / "timed")) == 0
+    lasts, kills, same, number = time.monotonic() - began, [], True, 0
+    while len(kills) < count:
+        out, number = root / f"random{number}", number + 1
+        while True:
+            pid = child(out)
+            time.sleep(rng.uniform(0.0, 0.9) * lasts)
+            os.kill(pid, signal.SIGKILL) if len(kills) < count else None
+            if ended(pid) == 0:
+                break
+            kills.append(left(out))
+        same = same and tables(out) == wanted
+    return kills, same
+
+
+def while_writing(root, wanted):
+    kills, same = [], True
+    for name in WRITING:
+        out = root / name
+        assert ended(child(out, kill_at=name)) == -signal.SIGKILL
+        kills.append(left(out))
+        assert ended(child(out)) == 0
+        same = same and tables(out) == wanted
+    return kills, same
+
+
+def in_a_worker(root, wanted):
+    """Kill a worker in the middle of its point, which is then tried again by another."""
+    out = root / "workers"
+    assert ended(child(out, 2, run=dies_once)) == 0
+    return [{"died": len([*out.glob("*.died")])}], tables(out) == wanted
+
+
+def dies_once(point, folder, data, told, every):
+    mark = folder.parent / f"{POINTS[0].id}.died"
+    if point.id == POINTS[0].id and not mark.exists():
+        mark.touch()
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return run(point, folder, data, told, every)
+
+
+def on_a_full_disk(root):
+    """Run the command where no file may be larger than 2 kB, and return its exit code and what it tells."""
+    pid = os.fork()
+    if not pid:
+        os.dup2(os.open(root / "told", os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+        (root / "small.yaml").write_text(json.dumps(small_points.PLAIN))
+        os._exit(
+            command([str(root / "small.yaml"), "--out", str(root / "full"), "--jobs", "1", "--checkpoint", "1e-6"])
+        )
+    code = ended(pid)
+    return {"code": code, "told": (root / "told").read_text(), "left": [str(path) for path in root.glob("full/*")]}
+
+
+def main(root):
+    swept(root / "whole", 1, run)  # here, so that the children find all that it loads
+    wanted = tables(root / "whole")
+    shown = {"random": at_random(root, wanted, 15, random.Random(7)), "writing": while_writing(root, wanted)}
+    shown["worker"] = in_a_worker(root, wanted)
+    print(json.dumps({"kills": shown, "full": on_a_full_disk(root)}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""Points that were stopped between two events, whichever, end with the tables and the log of those that were not."""
+
+import math
+import random
+from functools import cache
+
+import pytest
+import small_points
+from small_points import EFFECTS, SYNC
+
+from fedsim import checkpoint, logbook
+from fedsim.checkpoint import Keeper, path_in
+from fedsim.learn.training import Trainer
+from fedsim.record import Recorder
+from fedsim.run import build, run
+
+PEERS = {"name": "peers", "graph": "ring"}
+TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
+BUFFERED = {"name": "buffered", "rounds": 6, "clients": 3, "buffer": 2}
+STORM = {"network__effects": EFFECTS}
+CASES = {
+    "sync": {"protocol": SYNC},
+    "sync in a storm": {"protocol": SYNC, **STORM},
+    "deadline": {"protocol": {"name": "deadline", "rounds": 5, "clients": 3, "wait": "2 s", "over": 1.4}},
+    "buffered": {"protocol": BUFFERED, **STORM},
+    "one_shot": {"protocol": {"name": "one_shot", "enough": 0.8, "late": "fold"}, "data__stream": "static"},
+    "hierarchical": {
+        "protocol": {"name": "hierarchical", "rounds": 3, "edge_rounds": 2, "participation": 1.0},
+        "network__topology": TREE, **STORM,
+    },
+    "gossip": {"protocol": {"name": "gossip", "rounds": 3}, "network__topology": PEERS, **STORM},
+    "isolated": {"protocol": {"name": "isolated", "rounds": 4, "participation": 0.6}, **STORM},
+    "codecs": {
+        "protocol": BUFFERED, "network__codec": {"up": {"name": "top_k", "share": 0.2}, "down": "half"}, **STORM,
+    },
+    "random codec": {"network__codec": {"up": {"name": "rand_k", "share": 0.2}, "down": None}},
+    "shares squeezed": {
+        "protocol": {"name": "gossip", "rounds": 2}, "network__topology": PEERS, "network__codec": {"up": "int8"},
+    },
+    "by the clock": {"measure__every": "700 ms", "data__stream": {"name": "class_incremental", "every": "3 s"}},
+    "replayed vertices": {"algorithm": {"name": "fed_dslr", "structure_steps": 3}},
+    "a model a client": {"algorithm": {"name": "fed_pub", "proxy_blocks": 1}},
+    "mended graphs": {"algorithm": {"name": "feddgl", "epochs": 2}, "protocol": {**SYNC, "rounds": 3}},
+    "steps of its own": {"algorithm": {"name": "fens", "aggregator_rounds": 2, "width": 4}},
+    "snapshots": {
+        "data": {
+            "dataset": {"name": "drifting", "vertices": 120, "edges": 300, "snapshots": 5, "classes": 3, "features": 6},
+            "partition": "random", "stream": {"name": "snapshots", "steps": 5, "every": "2 updates"},
+        },
+        "model": {"name": "roland", "hidden": 5}, "algorithm": {"name": "dg_colearn"},
+        "protocol": {**SYNC, "rounds": 6}, "measure": {"models": ["global", "local"]},
+    },
+}  # fmt: skip
+
+
+TWICE = ("buffered", "hierarchical", "gossip")  # where most is under way at any moment
+
+
+def whole(folder, every=math.inf, **changes):
+    """Run a point in a folder that may be there already, and return all that it leaves behind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run(small_points.point(**changes), folder, folder, lambda _: None, every)
+    assert not path_in(folder).parent.exists()
+    return {**small_points.files(folder), "run.log": (folder / "run.log").read_bytes()}
+
+
+@pytest.fixture
+def events(monkeypatch):
+    """How many events each point of the test has had, in the order of their ends."""
+    found, end = [], Keeper.end
+    monkeypatch.setattr(Keeper, "end", lambda self: found.append(self.steps) or end(self))
+    return found
+
+
+def stop(folder, after, **changes):
+    """Run so many events, take a checkpoint and leave."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with logbook.keep(folder / "run.log"):
+        keeper = Keeper(folder, math.inf, folder / "run.log")
+        world, _, _ = build(small_points.scenario(**changes), folder, Recorder(), keeper)
+        while keeper.steps < after:
+            world.env.step()
+            keeper.passed()
+        keeper.save()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_point_goes_on_as_if_nothing_had_happened(name, tmp_path, events):
+    changes, rng = CASES[name], random.Random(name)
+    first = whole(tmp_path / "first", **changes)
+    for after in [rng.randrange(events[0] // 4, events[0]) for _ in range(2 if name in TWICE else 1)]:
+        folder = tmp_path / str(after)
+        stop(folder, after, **changes)
+        assert path_in(folder).is_file()
+        assert whole(folder, **changes) == first, after
+
+
+def test_checkpoints_change_nothing_and_one_goes_on_from_another(tmp_path, monkeypatch, events):
+    changes = CASES["buffered"]
+    first = whole(tmp_path / "first", **changes)
+    monkeypatch.setattr(checkpoint, "SHARE", 2)
+    assert whole(tmp_path / "often", every=0.0, **changes) == first
+    folder, count = tmp_path / "twice", events[0]
+    stop(folder, count // 3, **changes)
+    again = Keeper(folder, math.inf, folder / "run.log")
+    with logbook.keep(folder / "run.log"):
+        world, _, _ = build(small_points.scenario(**changes), folder, Recorder(), again)
+        while again.steps < 2 * count // 3:
+            world.env.step()
+            again.passed()
+        again.save()
+    assert whole(folder, **changes) == first
+
+
+def test_nothing_is_trained_again(tmp_path, monkeypatch, events):
+    trained, train = [], Trainer.train
+    monkeypatch.setattr(Trainer, "train", lambda self, work: trained.append(len(work)) or train(self, work))
+    changes = {"protocol": SYNC}
+    whole(tmp_path / "first", **changes)
+    jobs = sum(trained)
+    trained.clear()
+    stop(tmp_path / "stopped", events[0] * 2 // 3, **changes)
+    trained.clear()
+    whole(tmp_path / "stopped", **changes)
+    assert 0 < sum(trained) < jobs / 2
+
+
+def stopped(folder):
+    stop(folder, 60, protocol=SYNC)
+    return folder
+
+
+def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
+    folder = stopped(tmp_path / "stopped")
+    assert Keeper(folder, math.inf, folder / "run.log").tape.replaying
+    monkeypatch.setattr(checkpoint, "_stamp", cache(lambda: ["another"]))
+    assert not Keeper(folder, math.inf, folder / "run.log").tape.replaying
+    assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)
+
+
+@pytest.mark.parametrize("left", [0, 1, 1000])
+def test_half_a_checkpoint_is_left_aside(tmp_path, left):
+    folder = stopped(tmp_path / "stopped")
+    path_in(folder).write_bytes(path_in(folder).read_bytes()[:left])
+    assert not Keeper(folder, math.inf, folder / "run.log").tape.replaying
+
+
+def test_a_replay_that_goes_another_way_is_told(tmp_path):
+    folder = stopped(tmp_path / "stopped")
+    with pytest.raises(checkpoint.Astray):
+        whole(folder, protocol={**SYNC, "participation": 1.0})
+
+
+def test_what_cannot_be_kept_is_told_and_the_point_runs_on(tmp_path, monkeypatch):
+    from algorithms.fedavg import FedAvg
+
+    fit = FedAvg.fit
+
+    def noting(self, job, given, **how):
+        job.memory["strange"] = object()
+        return (yield from fit(self, job, given, **how))
+
+    monkeypatch.setattr(FedAvg, "fit", noting)
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
+    left = whole(tmp_path / "often", every=0.0, protocol=SYNC)
+    assert left["run.log"].count(b"no checkpoint can be taken") == 1
+    assert b"a value of type builtins.object" in left["run.log"]

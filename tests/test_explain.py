@@ -1,0 +1,122 @@
+"""What is foretold before any training, held against real runs; what there is to name."""
+
+import pandas as pd
+import pytest
+import small_points
+from small_points import EFFECTS
+from test_command_line import QUICK, call  # noqa: F401
+
+from fedsim import explain, find, listing
+from fedsim.errors import UserError
+from fedsim.learn.cohort import Cohort
+from fedsim.preview import UPDATES, preview
+
+TREE = {"name": "tree", "edges": 2, "latency": "10 ms", "uplink": "8 Mbit/s", "downlink": "9 Mbit/s"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "more"),
+    [
+        ({"name": "sync", "rounds": 4, "participation": 0.6}, {}),
+        (
+            {"name": "sync", "rounds": 4, "participation": 0.6},
+            {"network__effects": EFFECTS, "network__codec": {"up": "int8"}},
+        ),
+        ({"name": "deadline", "rounds": 4, "participation": 0.6, "wait": "600 ms"}, {}),
+        ({"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2}, {}),
+        ({"name": "hierarchical", "rounds": 4, "participation": 0.6}, {"network__topology": TREE}),
+    ],
+)
+def test_fedavg_takes_what_was_foretold_to_the_last_digit(protocol, more, tmp_path, monkeypatch):
+    more = {"protocol": protocol, **more}
+    with monkeypatch.context() as patch:
+        patch.setattr(Cohort, "settle", lambda cohort: pytest.fail("something was trained"))
+        told = preview(small_points.scenario(**more), tmp_path)
+    small_points.run_in(tmp_path / "run", **more)
+    updates, transfers = (pd.read_parquet(tmp_path / "run" / f"{name}.parquet") for name in ("updates", "transfers"))
+    first = updates.head(UPDATES)
+    pd.testing.assert_frame_equal(told.updates, first)
+    end = first["time"].max()
+    foretold, moved = (rows[rows["arrived"] < end].drop(columns="fate") for rows in (told.transfers, transfers))
+    assert len(moved)
+    pd.testing.assert_frame_equal(foretold.reset_index(drop=True), moved.reset_index(drop=True))
+    if protocol["name"] == "sync":  # nothing is under way when a round has ended
+        for way, node in (("down", "src"), ("up", "dst")):
+            real = moved[(moved[node] == -1) & ~transfers["fate"].loc[moved.index].isin(["cut", "lost"])][
+                "nbytes"
+            ].sum()
+            assert told.nbytes(way) * UPDATES == real
+
+
+@pytest.mark.parametrize("algorithm", ["power", "fed_pub", "local"])
+def test_the_first_update_of_others_is_foretold_too(algorithm, tmp_path):
+    told = preview(small_points.scenario(algorithm=algorithm), tmp_path, updates=1)
+    small_points.run_in(tmp_path / "run", algorithm=algorithm, protocol={**small_points.SYNC, "rounds": 1})
+    updates, transfers = (pd.read_parquet(tmp_path / "run" / f"{name}.parquet") for name in ("updates", "transfers"))
+    assert told.seconds == updates["time"].tolist()
+    assert told.nbytes("up") == transfers.loc[transfers["dst"] == -1, "nbytes"].sum()
+    assert told.nbytes("down") == transfers.loc[transfers["src"] == -1, "nbytes"].sum()
+
+
+def test_a_size_that_only_training_tells_is_no_guess(monkeypatch, tmp_path):
+    from algorithms.fedavg import FedAvg
+
+    monkeypatch.setattr(FedAvg, "upload_like", lambda self, job: None)
+    with pytest.raises(UserError, match="what FedAvg sends in its step 'train' is known once it has trained"):
+        preview(small_points.scenario(), tmp_path)
+
+
+def test_explain_says_what_will_run_and_writes_nothing(call, tmp_path):  # noqa: F811
+    text = QUICK.replace("algorithm: fedavg", "algorithm: {name: fedprox, mu: 0.5}")
+    code, out, told = call("scenario.yaml", "--explain", text=text)
+    assert (code, told) == (0, "")
+    assert "points      2 of seed (2)" in out
+    assert "clients     4" in out
+    assert "fedprox: FedProx: FedAvg with a pull towards the model received (Li et al., MLSys 2020)" in out
+    assert "weight_by=period, mu=0.5" in out
+    assert "Conditions shown: all" in out
+    assert out.rstrip().splitlines()[-1].split()[1:4] == ["the", "only", "point"]
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
+
+
+def test_few_conditions_show_every_value_of_every_axis():
+    grid = {"protocol.participation": [0.2, 0.4, 0.6], "algorithm": ["fedavg", "fedprox", "local"], "seed": [0, 1]}
+    points = explain.conditions([*small_points.scenario(grid=grid).points()])
+    assert len(points) == 9
+    few = explain.spread(points, 3)
+    for axis in ("protocol.participation", "algorithm"):
+        assert len({str(point.axes[axis]) for point in few}) == 3
+    assert explain.spread(points, 20) == points
+
+
+def test_the_list_names_everything_with_its_source(call):  # noqa: F811
+    code, out, _ = call("--list")
+    assert code == 0
+    for kind in find.KINDS:
+        for name in find.names(kind):
+            assert any(line.split()[:1] == [name] for line in out.splitlines())
+            assert listing.entry(kind, name).line
+    code, only, _ = call("--list", "protocol")
+    assert code == 0
+    assert "McMahan" not in only
+    assert call("--list", "protocols")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "line", "source"),
+    [
+        ("algorithm", "fedavg", "Federated averaging", "McMahan et al., AISTATS 2017"),
+        ("algorithm", "fedgta", "FedGTA: topology-aware averaging", 'Li et al., "FedGTA", VLDB 2023'),
+        ("partition", "random", "Vertices dealt out at random, in shares that differ by one vertex at most", ""),
+    ],
+)
+def test_a_source_is_what_stands_in_brackets_with_a_year(kind, name, line, source):
+    found = listing.entry(kind, name)
+    assert (found.line, found.source) == (line, source)
+
+
+def test_every_published_algorithm_has_a_source():
+    assert {name for name in find.names("algorithm") if not listing.entry("algorithm", name).source} == {
+        "local",
+        "traffic",
+    }
