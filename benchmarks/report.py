@@ -56,7 +56,7 @@ def main() -> None:
         reported(options.report)
         return
     with tempfile.TemporaryDirectory() as folder:
-        for points in (max(EACH, options.points // 10), options.points):
+        for points in sorted({max(EACH, options.points // 10), options.points}):
             measured(Path(folder), points)
 
 
