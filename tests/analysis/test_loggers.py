@@ -9,7 +9,7 @@ import small_points
 import yaml
 from test_command_line import QUICK, call  # noqa: F401
 
-from analysis import logger
+from analysis import logger, stored
 from analysis.course import MOVED, course, milliseconds
 from analysis.frontier import curve
 from analysis.loggers.tensorboard import Tensorboard
