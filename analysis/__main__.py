@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.compare import compare, told
-from analysis.load import NotARunError, finished
+from analysis.load import finished
 from analysis.report import write
+from analysis.stored import NotARunError
 from analysis.timeline.write import write as write_timeline
 
 EXAMPLES = """examples:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.axes import number, ordered, short
 from analysis.charts import Spec, replicates_told, spread_note
-from analysis.panels import colour, dash, facet, finished, shape, with_panels
+from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
 WIDTHS = {1: 620, 2: 380, 3: 290}
@@ -50,7 +50,7 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     places = sorted(value for value in texts if value is not None)
     spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
     ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
-    scale = alt.Scale(type="log" if log else "linear", zero=False, nice=False, padding=12)
+    scale = alt.Scale(type="log" if log else "linear", zero=alt.Undefined if log else False, nice=False, padding=12)
     across = alt.X("beside:Q", title=short(axis), axis=ticks, scale=scale)
     up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
@@ -58,7 +58,9 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     layers = _joined(algorithms, "y", common, up, zero=False)
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
-    return finished(chart, rows, f"{what[:1].upper()}{what[1:]} along {short(axis)}", note)
+    tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
+    told = rows.assign(at=rows[axis])
+    return finished(chart, told, f"{what[:1].upper()}{what[1:]} along {short(axis)}", note, tips)
 
 
 def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
@@ -102,4 +104,5 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
     layers = _joined(algorithms, "y", common, up, zero=True)
     chart = facet(layers, rows, height=170, y="independent")
-    return finished(chart, rows, f"Updates had per period against {short(axis)}", spread_note(frame))
+    tips = [tip("side", "of"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
+    return finished(chart, rows, f"Updates had per period against {short(axis)}", spread_note(frame), tips)

@@ -10,7 +10,7 @@ from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
 from analysis.charts import COSTS
 from analysis.page import Cell, paragraph, section, table, text
-from analysis.panels import PALETTE, finished
+from analysis.panels import PALETTE, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
 from analysis.robustness_section import Files
 from analysis.verdict import condition_of
@@ -47,8 +47,8 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
     end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
     rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
-    wide = first > 0 and last / first > 30
-    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear", zero=False))
+    wide_scale = {"type": "log"} if first > 0 and last / first > 30 else {"type": "linear", "zero": False}
+    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(**wide_scale))
     tint = alt.Color(
         "method:N",
         scale=alt.Scale(domain=methods, range=[PALETTE[i % len(PALETTE)] for i in range(len(methods))]),
@@ -61,7 +61,9 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     note = "From the first score of any method on; the last stretch has no end"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
-    return finished(chart, rows, f"Best score for a budget of {name}", note)
+    tips = [tip("condition", "where"), tip("method", "leads"), tip("begins", f"from ({unit})", ".4~g")]
+    tips += [tip("ends", f"to ({unit})", ".4~g"), tip("score", "score", ".1%")]
+    return finished(chart, rows, f"Best score for a budget of {name}", note, tips)
 
 
 def _conditions(frame: pd.DataFrame) -> list[str]:

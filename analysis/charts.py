@@ -4,7 +4,7 @@ Every function takes a tidy frame and returns a Vega-Lite description. Colour is
 sweep make panels. Spread over replicates (seeds, and axes that end so) is the mean and one standard
 deviation either side, with their number stated. Charts along an axis are in `along`.
 
-Not modelled: interaction, and more than two axes of panels: further axes share the rows.
+Not modelled: more than two axes of panels: further axes share the rows. What a click does is in `choosing`.
 """
 
 from typing import Any
@@ -14,13 +14,18 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import ordered, short
-from analysis.panels import PALETTE, Chart, colour, dash, facet, finished, shape, with_panels
+from analysis.panels import PALETTE, Chart, colour, dash, evenly, facet, finished, shape, tip, with_panels
 from analysis.quantity import BYTES, SECONDS, unit_for
 
 Spec = dict[str, Any]
 PARTS = {"up": "#0072B2", "down": "#56B4E9", "peer": "#009E73", "wasted": "#D55E00"}
+PARTS |= {"delivered": "#0072B2", "repeated": "#56B4E9", "cut": "#D55E00", "late": "#E69F00", "discarded": "#CC79A7"}
+TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the wire, by step"}
+TITLES |= {"fate": "Bytes moved on the wire, by step and by what became of them"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
 SCORES = ("score", "am")  # more is better, unlike costs
+MOST_MARKS = 1000  # of a trade-off
+MOST_CELLS = 24  # along either side of a heat map
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
 
 
@@ -54,15 +59,17 @@ def score_against(frame: pd.DataFrame, x: str, axes: list[str], score: str, targ
         layers.append(rule.encode(y=alt.datum(target)))
     chart = facet(layers, rows, height=170, x="independent")
     note = "" if target is None else f"; dashed: the target, {target:.0%}"
-    return finished(chart, rows, f"{score.capitalize()} against {name}", f"{spread_note(frame)}{note}")
+    tips = [tip("x", f"{name} ({unit})", ".3~g"), tip("score", score, ".1%"), tip("low", "low", ".1%")]
+    tips += [tip("high", "high", ".1%"), tip("n", "replicates", "d")]
+    return finished(chart, rows, f"{score.capitalize()} against {name}", f"{spread_note(frame)}{note}", tips)
 
 
 def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
-    """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction or kind), bytes (mean), and
-    the whole bar's total and total_sd. The direction `wasted` is whatever moved beyond delivered payload.
+    """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction, kind or fate), bytes (mean),
+    and the whole bar's total and total_sd. The direction `wasted` is whatever moved beyond delivered payload.
     """
-    parts = [name for name in PARTS if name in set(frame[part])] if part == "direction" else ordered(frame[part])
-    colours = [PARTS[name] for name in parts] if part == "direction" else PALETTE
+    parts = ordered(frame[part]) if part == "kind" else [name for name in PARTS if name in set(frame[part])]
+    colours = PALETTE if part == "kind" else [PARTS[name] for name in parts]
     scale, unit = unit_for(frame["total"].max(), BYTES)
     sd = frame["total_sd"].fillna(0.0)
     rows = frame.assign(
@@ -85,8 +92,8 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     )
     spread = alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down)
     chart = facet([bars, spread], rows, height=_bar_height(frame))
-    title = "Bytes moved, by direction" if part == "direction" else "Bytes moved on the wire, by step"
-    return finished(chart, rows, title, f"{spread_note(frame)}, of the whole bar")
+    tips = [tip(part, part), tip("amount", unit, ".4~g"), tip("n", "replicates", "d")]
+    return finished(chart, rows, TITLES[part], f"{spread_note(frame)}, of the whole bar", tips)
 
 
 def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:
@@ -129,7 +136,8 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]  # fmt: skip
     chart = facet(layers, rows, height=_bar_height(frame))
-    return finished(chart, rows, f"{name.capitalize()} until {_goal(target)} is reached", spread_note(frame))
+    tips = [tip("amount", f"{name} ({unit})", ".4~g"), tip("reached", "runs that reached it", "d"), tip("n", "of", "d")]
+    return finished(chart, rows, f"{name.capitalize()} until {_goal(target)} is reached", spread_note(frame), tips)
 
 
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
@@ -140,7 +148,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
     scale, unit = unit_for(frame[cost].max(), units)
     algorithms = list(frame["algorithm"].unique())
-    rows = frame.assign(amount=frame[cost] / scale, column="", row="")
+    rows = _fewer_marks(frame.assign(amount=frame[cost] / scale, column="", row=""))
     wide = rows["amount"].min() > 0 and rows["amount"].max() / rows["amount"].min() > 30
     x = alt.X("amount:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear"))
     y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
@@ -152,7 +160,8 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     ]
     chart = facet(layers, rows, height=230)
     note = f"One mark a condition, mean over {replicates_told(frame)}; the line joins those that nobody beats on both"
-    return finished(chart, rows, f"Final {score} against {name}", note)
+    tips = [tip("condition", "where"), tip("amount", f"{name} ({unit})", ".4~g"), tip("score", score, ".1%")]
+    return finished(chart, rows, f"Final {score} against {name}", note, tips)
 
 
 def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
@@ -167,9 +176,9 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
         "score",
     )
     chart = facet(cells, rows, height=size, width=size)
-    return finished(
-        chart, rows, "Score on each period, as periods are learned", f"{where}Mean over {replicates_told(frame)}"
-    )
+    tips = [tip("learned", "learned", "d"), tip("tested", "tested", "d"), tip("value", "score", ".1%")]
+    note = f"{where}Mean over {replicates_told(frame)}"
+    return finished(chart, rows, "Score on each period, as periods are learned", note, tips)
 
 
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
@@ -183,6 +192,7 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     kind = SECONDS if value == "seconds_to_target" else BYTES
     scale, unit = (1.0, "") if value in SCORES else unit_for(known.max() if len(known) else 1.0, kind)
     across, down = axes
+    frame = _fewer_cells(frame, axes)
     rows = frame.assign(value=frame[value] / scale, x=frame[across], y=frame[down])
     rows = with_panels(rows, others, column="algorithm")
     low, high = (float(known.min() / scale), float(known.max() / scale)) if len(known) else (0.0, 1.0)
@@ -200,7 +210,9 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     note = f"Mean over {replicates_told(frame)}"
     if value in TARGETS:
         note += ", of those that reached it; an en dash where none did"
-    return finished(chart, rows, f"{names[value]}{f' ({unit})' if unit else ''}", f"{note}. Darker is better")
+    tips = [tip("x", short(across)), tip("y", short(down)), tip("n", "replicates", "d")]
+    tips.append(tip("value", legend, ".1%" if value in SCORES else ".4~g"))
+    return finished(chart, rows, f"{names[value]}{f' ({unit})' if unit else ''}", f"{note}. Darker is better", tips)
 
 
 def _cells(
@@ -223,6 +235,26 @@ def _cells(
         .mark_text(fontSize=11)
         .encode(text="text:N", color=written),
     ]
+
+
+def _fewer_marks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return as many rows as can be told apart: the frontier's, and of the others some, evenly over all."""
+    if len(frame) <= MOST_MARKS:
+        return frame
+    best = frame["frontier"].astype(bool)
+    kept = [*frame.index[best], *evenly(list(frame.index[~best]), max(2, MOST_MARKS - int(best.sum())))]
+    shown = frame.loc[sorted(kept)]
+    shown.attrs["left_out"] = f"; {len(shown)} of {len(frame)} marks are drawn, the tables have all"
+    return shown
+
+
+def _fewer_cells(frame: pd.DataFrame, axes: tuple[str, str]) -> pd.DataFrame:
+    """Return the rows of at most MOST_CELLS values of either axis, evenly over all."""
+    kept = {axis: evenly(ordered(frame[axis]), MOST_CELLS) for axis in axes}
+    shown = frame[frame[axes[0]].isin(kept[axes[0]]) & frame[axes[1]].isin(kept[axes[1]])].copy()
+    if len(shown) < len(frame):
+        shown.attrs["left_out"] = "; some values are left out, the tables have all"
+    return shown
 
 
 def _bar_height(frame: pd.DataFrame) -> int:

@@ -14,8 +14,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.axes import short
-from analysis.load import FIXED, TABLES, scenario_of, summary_of, tables, versions_of
+from analysis.load import FIXED, scenario_of, summary_of, versions_of
 from analysis.settings import flat
+from analysis.stored import TABLES, tables
 
 NAMES = ("name", "description")  # what a scenario is called is no difference
 SHOWN = ("score", "bytes_up", "bytes_down", "sim_seconds")

@@ -8,6 +8,8 @@ Not modelled: real time; the peers' own merging (`mix`) is told by its span only
 client for several steps has as many jobs.
 """
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from analysis.spread import over_replicates
@@ -35,7 +37,7 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
 
 
 def compute_times(
-    points: pd.DataFrame, spans: dict[str, pd.DataFrame], updates: dict[str, pd.DataFrame], axes: list[str]
+    points: pd.DataFrame, spans: Mapping[str, pd.DataFrame], updates: Mapping[str, pd.DataFrame], axes: list[str]
 ) -> pd.DataFrame:
     """Return means and `_sd` over replicates: `axes`, rank, algorithm, n, then COLUMNS and real_seconds.
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.communication import moved_by
 from analysis.frontier import curve
-from analysis.load import Tables
+from analysis.stored import Tables
 
 MOVED = "bytes moved"
 

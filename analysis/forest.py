@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.panels import colour, facet, finished, shape
+from analysis.panels import colour, facet, finished, shape, tip
 from analysis.verdict import condition_of
 
 MOST_PANELS = 12
@@ -43,4 +43,5 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
     note = f"Mean and 95 % interval over {counts}" if (rows["n"] > 1).any() else f"{counts}: no interval is known"
     if len(conditions) > MOST_PANELS:
         note += f"; the first {MOST_PANELS} of {len(conditions)} conditions"
-    return finished(chart, rows, f"Methods ranked by {measure}", note)
+    tips = [tip("rank", "rank", "d"), tip("mean", measure, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
+    return finished(chart, rows, f"Methods ranked by {measure}", note, tips)

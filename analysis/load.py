@@ -1,50 +1,27 @@
-"""Run folders to data frames: the points of all runs in one frame, each table of all points in another.
+"""Run folders to data frames: the points of all runs in one frame, and where the tables of each are (see `stored`).
 
 A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
-before its protocol was through, has its tables and counts with them. Runs of older versions lack tables and columns
-that were added since (`LATER`): these are empty.
+before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
+added since (`LATER`): these are empty.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from analysis.axes import is_replicate
+from analysis.stored import NotARunError, Stored, check, line
 
-TABLES = {
-    "transfers": "sent arrived src dst kind version nbytes wire_bytes fate",
-    "updates": "time version step asked folded lost late staleness refused epsilon",
-    "spans": "client start end what",
-    "arrivals": "time client period version",
-    "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
-    "scores": "time version client period seen model split metric value weight",
-}
 COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
-LATER = [
-    "la",
-    "bytes_peer",
-    "prequential",
-    "updates_per_period",
-    "staleness",
-    "refused",
-    "client_seconds",
-    "server_seconds",
-    "epsilon",
-    "bytes_masking",
-    "arrivals",
-    "partitions",
-    "unowned",
-    "majority",
-]  # columns and tables that older runs lack
+LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
+LATER += ["server_seconds", "epsilon", "bytes_masking"]  # columns that older runs lack
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += [
     "client_seconds",
@@ -58,13 +35,6 @@ NUMBERS += [
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 
-Tables = Mapping[str, pd.DataFrame]
-
-
-class NotARunError(Exception):
-    """A folder that cannot be analysed; the message names it and says what to do."""
-
-
 @dataclass(frozen=True)
 class Runs:
     """Everything that was read.
@@ -73,21 +43,18 @@ class Runs:
     are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the
     grid's, `run` if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step
     ends so).
-    Each table has a column `point` that leads to them.
     """
 
     points: pd.DataFrame
     axes: tuple[str, ...]
-    tables: dict[str, pd.DataFrame]
+    folders: dict[str, Path]  # finished point -> where its tables are
     scenarios: dict[str, str]  # run -> its scenario.yaml as given
     resolved: dict[str, dict[str, Any]]  # point -> its resolved scenario
     versions: dict[str, dict[str, str]]  # point -> the programs it was made with, and their versions
 
-    def split(self, table: str) -> dict[str, pd.DataFrame]:
-        """Return each finished point's rows of a table, which may be none."""
-        frame = self.tables[table]
-        groups = {str(point): rows for point, rows in frame.groupby("point", sort=False)}
-        return {point: groups.get(point, frame.iloc[:0]) for point in self.resolved}
+    def split(self, table: str) -> Stored:
+        """Return each finished point's rows of a table, which may be none, to be read when asked for."""
+        return Stored(table, self.folders)
 
 
 def load(folders: Sequence[Path]) -> Runs:
@@ -101,7 +68,8 @@ def load(folders: Sequence[Path]) -> Runs:
     names = _names(folders)
     summaries = {name: summary_of(folder) for name, folder in zip(names, folders, strict=True)}
     grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
-    frames, found = [], []
+    frames = []
+    where: dict[str, Path] = {}
     resolved: dict[str, dict[str, Any]] = {}
     versions: dict[str, dict[str, str]] = {}
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
@@ -112,14 +80,15 @@ def load(folders: Sequence[Path]) -> Runs:
         versions |= {f"{name}/{point}": versions_of(folder / point) for point in done}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
         for point in done:
-            found.append({t: rows.assign(point=f"{name}/{point}") for t, rows in tables(folder / point).items()})
+            check(folder / point)
+            where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
     points = pd.concat(frames, ignore_index=True)
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
         axes=("run", *axes) if len(folders) > 1 else axes,
-        tables={t: pd.concat([some[t] for some in found], ignore_index=True) for t in TABLES},
+        folders=where,
         scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
         resolved=resolved,
         versions=versions,
@@ -129,11 +98,6 @@ def load(folders: Sequence[Path]) -> Runs:
 def finished(run: Path) -> list[Path]:
     """Return the folders of a run's finished points, in the summary's order.  Raises NotARunError as `load` does."""
     return [run / point for point in _done(summary_of(run))]
-
-
-def tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return every table of the point in this folder.  Raises NotARunError where one cannot be read."""
-    return {table: _table(folder, table) for table in TABLES}
 
 
 def lookup(scenario: dict[str, Any], axis: str) -> str:
@@ -175,7 +139,7 @@ def summary_of(folder: Path) -> pd.DataFrame:
         rows = rows.assign(**dict.fromkeys(missing, ""))
         return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
     except (OSError, ValueError) as error:
-        raise NotARunError(f"{path}: cannot be read ({_line(error)}); delete it and run the scenario again") from error
+        raise NotARunError(f"{path}: cannot be read ({line(error)}); delete it and run the scenario again") from error
 
 
 def _done(summary: pd.DataFrame) -> list[str]:
@@ -188,7 +152,7 @@ def scenario_of(folder: Path) -> dict[str, Any]:
     try:
         scenario = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        why = f"summary.csv lists this point as run, but its scenario is unreadable: {_line(error)}"
+        why = f"summary.csv lists this point as run, but its scenario is unreadable: {line(error)}"
         raise NotARunError(f"{path}: {why}; run it again with --fresh") from error
     if not isinstance(scenario, dict):
         raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
@@ -200,28 +164,6 @@ def versions_of(folder: Path) -> dict[str, str]:
     lines = (folder / "scenario.yaml").read_text("utf-8").splitlines()
     heads = [line[1:].partition(":") for line in takewhile(lambda line: line.startswith("#"), lines)]
     return {name.strip(): version.strip() for name, colon, version in heads if colon}
-
-
-def _table(folder: Path, table: str) -> pd.DataFrame:
-    path = folder / f"{table}.parquet"
-    again, columns = "run the scenario again with --fresh", TABLES[table].split()
-    if not path.is_file() and table in LATER:
-        kinds = {column: "float64" if column == "time" else "int64" for column in columns}
-        return pd.DataFrame({column: pd.Series(dtype=kind) for column, kind in kinds.items()})
-    if not path.is_file():
-        raise NotARunError(f"{path}: summary.csv lists this point as run, but this table is missing; {again}")
-    try:
-        frame: pd.DataFrame = pq.read_table(path).to_pandas()
-    except (OSError, pa.ArrowException) as error:
-        raise NotARunError(f"{path}: cannot be read ({_line(error)}); {again}") from error
-    missing = [column for column in columns if column not in frame.columns]
-    if wrong := [column for column in missing if column not in LATER]:
-        raise NotARunError(f"{path}: has no column {', '.join(wrong)}; {again}")
-    return frame.assign(**dict.fromkeys(missing, float("nan")))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:

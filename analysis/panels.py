@@ -1,6 +1,8 @@
 """The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 STAR = "M0,.5L.6,.8L.5,.1L1,-.3L.3,-.4L0,-1L-.3,-.4L-1,-.3L-.5,.1L-.6,.8Z"
 SHAPES += ["triangle-left", STAR, "M-1,-1L1,-1L-1,1L1,1Z"]  # the last is an hourglass
 MOST_COLUMNS = 4
+MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
+PANEL = ("column", "row")
+DIGITS = 5  # of numbers inside a chart; the tables have all digits
 WIDTHS = {1: 460, 2: 320, 3: 230, 4: 170}
 
 
@@ -39,7 +44,8 @@ def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None)
     labels = [_labels(frame, axis) for axis in down]
     rows = [", ".join(parts) for parts in zip(*labels, strict=True)] if labels else ""
     columns = [label for axis in across for label in _labels(frame, axis)] or ""
-    return _without_gaps(frame.assign(column=columns if column is None else frame[column], row=rows))
+    whole = frame.assign(column=columns if column is None else frame[column], row=rows)
+    return _readable(_without_gaps(whole), across=column is None)
 
 
 def _labels(frame: pd.DataFrame, axis: str) -> list[str]:
@@ -51,6 +57,31 @@ def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     if len(panels) == panels["column"].nunique() * panels["row"].nunique():
         return frame
     return frame.assign(column=frame["column"].astype(str) + ", " + frame["row"].astype(str), row="")
+
+
+def _readable(frame: pd.DataFrame, across: bool) -> pd.DataFrame:
+    """Return the rows of as many panels as can be read, spread evenly over all, and say in `attrs` if any is left out.
+
+    Where the columns are not conditions (`across`), such as algorithms, all of them stay.
+    """
+    columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
+    most = MOST_IN_A_ROW if len(rows) == 1 else MOST_ACROSS
+    kept_columns, kept_rows = evenly(columns, most if across else len(columns)), evenly(rows, MOST_DOWN)
+    if len(kept_columns) == len(columns) and len(kept_rows) == len(rows):
+        return frame
+    shown = frame[frame["column"].isin(kept_columns) & frame["row"].isin(kept_rows)].copy()
+    drawn, whole = (f[["column", "row"]].drop_duplicates().shape[0] for f in (shown, frame))
+    shown.attrs["left_out"] = (
+        frame.attrs.get("left_out", "") + f"; {drawn} of {whole} panels are drawn, the tables have all"
+    )
+    return shown
+
+
+def evenly(labels: list[Any], most: int) -> list[Any]:
+    """Return at most so many (two or more) of the labels, the first and the last included, evenly apart."""
+    if len(labels) <= most:
+        return labels
+    return [labels[round(i * (len(labels) - 1) / (most - 1))] for i in range(most)]
 
 
 def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | None = None, **resolve: Any) -> Chart:
@@ -75,9 +106,20 @@ def facet(layers: list[Chart], frame: pd.DataFrame, height: int, width: int | No
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows as plain dictionaries, missing values as None."""
+    """Return the rows as plain dictionaries, missing values as None, numbers with as many digits as can be seen."""
     plain = frame.astype(object).where(frame.notna(), None)
-    return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
+    return [{str(key): _rounded(value) for key, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def tip(column: str, title: str, form: str | None = None) -> dict[str, Any]:
+    """Return one line of a mark's tooltip: the column, what it is called, and how numbers are written (d3-format)."""
+    if form is None:
+        return {"field": column, "title": title, "type": "nominal"}
+    return {"field": column, "title": title, "type": "quantitative", "format": form}
 
 
 def colour(algorithms: list[str], *, explained: bool = True, **legend: Any) -> alt.Color:
@@ -100,8 +142,14 @@ def shape(algorithms: list[str], *, explained: bool = True) -> alt.Shape:
     return alt.Shape("algorithm:N", scale=scale, title=None, legend=alt.Undefined if explained else None)
 
 
-def finished(chart: Chart, rows: pd.DataFrame, title: str, subtitle: str) -> dict[str, Any]:
-    """Return the chart's Vega-Lite description, with its rows, title and the common look."""
+def finished(
+    chart: Chart, rows: pd.DataFrame, title: str, subtitle: str, tips: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return the chart's Vega-Lite description, with its rows, title and the common look.
+
+    Of the rows' columns only those stay that the chart uses. `tips` (see tip) are kept under `usermeta`, for the page.
+    """
+    subtitle += rows.attrs.get("left_out", "")
     heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#555", offset=10)
     described = (
         chart.properties(title=heading, background="white")
@@ -113,8 +161,20 @@ def finished(chart: Chart, rows: pd.DataFrame, title: str, subtitle: str) -> dic
         .configure_legend(orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300)
     )
     spec: dict[str, Any] = described.to_dict()
+    spec["usermeta"] = {"tips": [*_place(rows), *tips]}
+    text = json.dumps(spec)
+    used = [name for name in rows.columns if f'"{name}"' in text or f"datum.{name}" in text or name in PANEL]
     # added last, for Altair would check and copy every single row
-    return {**spec, "datasets": {"rows": records(rows)}}
+    return {**spec, "datasets": {"rows": records(rows[used])}}
+
+
+def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the lines of tooltips that say whose row it is, and of which panel."""
+    tips = [tip("algorithm", "algorithm")] if "algorithm" in rows else []
+    for column, title in (("column", "where"), ("row", "and")):
+        if column in rows and rows[column].nunique() > 1 and not (tips and rows[column].equals(rows["algorithm"])):
+            tips.append(tip(column, title))
+    return tips
 
 
 def draw(spec: dict[str, Any], path: Path) -> str:

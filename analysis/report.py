@@ -4,12 +4,27 @@ Not modelled: the comparison of different metrics in one chart; runs side by sid
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from analysis import along, budgets_section, charts, compute_time, ranked_section, robustness_section, sections, tables
-from analysis.axes import best_end
+from analysis import (
+    along,
+    budgets_section,
+    charts,
+    compute_time,
+    fates,
+    link_use,
+    one_update,
+    partition_figures,
+    ranked_section,
+    robustness_section,
+    sections,
+    tables,
+    waiting,
+)
+from analysis.choosing import interactive
 from analysis.crosses import along as runs_along
 from analysis.forest import forest
 from analysis.held_out import held_out, held_out_section
@@ -19,16 +34,16 @@ from analysis.panels import draw
 from analysis.privacy_section import privacy_section
 from analysis.ranking import headline, ranking
 from analysis.spread import mean_curves
-from analysis.verdict import condition_of
+from analysis.verdict import condition_of, easiest
 
-Figures = list[tuple[str, charts.Spec]]  # (file name without ending, description), in the order of the page
+MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
 
 
 def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv; return the page's path.
 
-    Without `out` they go into the first run's folder. Raises load.NotARunError, naming folder and mend, for what is not
-    a finished run, and OSError where `out` cannot be written.
+    Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and mend, for
+    what is not a finished run, and OSError where `out` cannot be written.
     """
     found = load(runs)
     folder = runs[0] if out is None else out
@@ -45,11 +60,15 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
         "Equal budgets": report.scored and report.budgets(),
         "Periods": report.periods(),
         "Bytes": report.bytes_moved(),
+        "Link use": report.link_use(),
+        "One update": report.timeline(),
+        "Waiting": report.waiting(),
         "Privacy": privacy_section(report.points, report.axes, report.score, report),
         "Transfer times": report.transfer_times(),
         "Computing time": report.compute_time(),
         "Robustness": report.scored and report.robustness(),
         "Forgetting": report.scored and report.forgetting(),
+        "Partitions": report.partitions(),
         "Losses": report.updated and sections.losses(report.means, report.axes),
         "What was run": sections.what_was_run(found, report.points),
         "Words": sections.words(),
@@ -60,7 +79,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     lead = f"{_count(len(report.points), 'point')}, {_count(report.points['algorithm'].nunique(), 'algorithm')}"
     lead += "" if report.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
-    path.write_text(page(title, lead, shown), "utf-8")
+    path.write_text(page(title, lead, shown, report.charts), "utf-8")
     return path
 
 
@@ -73,6 +92,8 @@ class _Report:
 
     def __init__(self, runs: Runs, folder: Path) -> None:
         self.runs, self.folder = runs, folder
+        self.charts: dict[str, charts.Spec] = {}  # what the page draws, by the figure's name
+        self.room = MOST_DRAWN
         self.axes = list(runs.axes)
         self.by = [*self.axes, "algorithm"]
         self.points = tables.finished(runs)
@@ -84,14 +105,21 @@ class _Report:
         self.updated = bool(self.points["asked"].notna().any())
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
+    @cached_property
+    def every_curve(self) -> pd.DataFrame:
+        return tables.curves(self.runs, self.points, self.by)
+
     def save(self, name: str, frame: pd.DataFrame) -> None:
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
-        return figure(draw(spec, self.folder / "figures" / name), name)
+        svg = draw(spec, self.folder / "figures" / name)
+        self.charts[name] = interactive(spec)
+        self.room -= len(svg)
+        return figure(svg if self.room >= 0 else "", name)
 
     def curves(self) -> str:
-        curves = tables.curves(self.runs, self.points, self.by)
+        curves = self.every_curve
         self.save("curves", curves)
         parts = []
         for name, x in (("score_time", "time"), ("score_bytes", "moved")):
@@ -119,7 +147,7 @@ class _Report:
 
     def budgets(self) -> str:
         """Return the section on who leads for which budget; "" where a single method was run."""
-        return budgets_section.budgets(tables.curves(self.runs, self.points, self.by), self.axes, self)
+        return budgets_section.budgets(self.every_curve, self.axes, self)
 
     def bytes_moved(self) -> str:
         directions = tables.direction_bytes(self.runs, self.points, self.by)
@@ -131,10 +159,66 @@ class _Report:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
         parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        parts.append(self.by_fate())
         wasted = tables.wasted_bytes(self.runs, self.points, self.by)
         self.save("bytes_wasted", wasted)
         parts.append(sections.wasted(wasted, self.axes))
         return section("bytes", "Bytes", *parts)
+
+    def by_fate(self) -> str:
+        frame = fates.by_fate(self.runs, self.points, self.by)
+        self.save("bytes_by_fate", frame)
+        return self.drawn("bytes_by_fate", charts.stacked_bytes(frame, "fate", ["kind", *self.axes]))
+
+    def one_run_each(self) -> tuple[pd.DataFrame, str]:
+        """Return one point an algorithm, all under the easiest condition, and the words that name it."""
+        shown, where = easiest(self.points, self.axes)
+        return shown.drop_duplicates("algorithm"), where
+
+    def link_use(self) -> str:
+        """Return the section on the server's links; "" where no message passed them."""
+        points, where = self.one_run_each()
+        moved = self.runs.split("transfers")
+        frames = [
+            link_use.link_use(moved[row["point"]], self.runs.resolved[row["point"]]).assign(algorithm=row["algorithm"])
+            for _, row in points.iterrows()
+        ]
+        frame = pd.concat(frames, ignore_index=True)
+        if frame.empty:
+            return ""
+        self.save("link_use", frame)
+        note = "Every transfer's bytes are spread evenly from its sending to its end. The numbers: tables/link_use.csv."
+        drawing = self.drawn("link_use", link_use.used(frame, where))
+        return section("links", "Link use", drawing, paragraph(note, "note"))
+
+    def timeline(self) -> str:
+        """Return the section on one update of one run; "" where none folded anything."""
+        points, where = self.one_run_each()
+        point, algorithm = points["point"].iloc[0], points["algorithm"].iloc[0]
+        frame = one_update.one_update(*(self.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
+        if frame.empty:
+            return ""
+        self.save("timeline", frame)
+        drawing = self.drawn("timeline", one_update.timeline(frame, f"{algorithm}. {where}"))
+        return section("timeline", "One update", drawing, paragraph(one_update.NOTE, "note"))
+
+    def waiting(self) -> str:
+        """Return the section on waiting for the slowest; "" where no update had two replies."""
+        frame = waiting.waiting(self.runs, self.points, self.by)
+        if frame.empty:
+            return ""
+        self.save("waiting", frame)
+        drawing = self.drawn("waiting", waiting.waited(frame, self.axes))
+        return waiting.waiting_section(frame, self.axes, drawing)
+
+    def partitions(self) -> str:
+        """Return the section on partitions of snapshots; "" where there are none."""
+        frame = partition_figures.partitions(self.runs, self.points, self.by)
+        if frame.empty:
+            return ""
+        self.save("partitions", frame)
+        drawing = self.drawn("partitions", partition_figures.divided(frame, self.axes))
+        return partition_figures.partitions_section(frame, self.axes, drawing)
 
     def transfer_times(self) -> str:
         """Return the section on how long messages took; "" where scores say more, and where none was delivered."""
@@ -152,7 +236,7 @@ class _Report:
 
     def periods(self) -> str:
         """Return the section on what each period was given; "" where no run has a second one."""
-        arrivals = self.runs.tables["arrivals"]
+        arrivals = self.runs.split("arrivals").together()
         if arrivals.empty or arrivals["period"].max() < 1:
             return ""
         self.save("periods", tables.periods(self.runs, self.points, self.by))
@@ -203,12 +287,7 @@ class _Report:
             words = "There is only one period, so nothing can be forgotten."
             return section("forgetting", "Forgetting", paragraph(words))
         # one matrix an algorithm can be read, dozens cannot: draw the easiest condition, leave the rest to the table
-        shown, where = cells, {}
-        for axis in self.axes:
-            if shown[axis].nunique() > 1:
-                where[axis] = best_end(axis, list(shown[axis]))
-                shown = shown[shown[axis] == where[axis]]
-        place = f"At {condition_of(where)}. " if where else ""
+        shown, place = easiest(cells, self.axes)
         note = "Rows: the period just learned; columns: the period tested. All conditions are in tables/forgetting.csv."
         drawing = self.drawn("forgetting", charts.forgetting_matrix(shown, place))
         return section("forgetting", "Forgetting", drawing, paragraph(note, "note"))

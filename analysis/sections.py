@@ -26,6 +26,7 @@ COLUMNS = [  # heading, column, units
     ("time to target", "seconds_to_target", SECONDS),
     ("bytes to target", "bytes_to_target", BYTES),
 ]
+REACHED = ["seconds_to_target", "bytes_to_target"]
 TERMS = {
     "point": "one combination of the sweep's axes and one replicate: one simulated training run",
     "replicate": "one of several runs of the same condition, which differ in what was drawn: in `seed`, or in an axis "
@@ -103,10 +104,31 @@ def first(means: pd.DataFrame, axes: list[str]) -> str:
     ]
     summary = overall(found) or found[0].sentence
     parts = [paragraph(summary, "first")]
+    if (means["reached"] == means["n"]).any() and means["seconds_to_target"].notna().any():
+        parts.append(_firsts(means, axes))
     if len(found) > 1:
         parts.append(table(["condition", "answer"], rows))
     note = "Computed from means over replicates: first means the smallest mean, whatever the spread."
     return section("first", "Which is first", *parts, paragraph(note, "note"))
+
+
+def _firsts(means: pd.DataFrame, axes: list[str]) -> str:
+    """Return a table of who is first to the target, at what bytes, and who is cheapest, one row a condition."""
+    rows = []
+    sure = means[means["reached"] == means["n"]]
+    for key, group in means.groupby(axes, sort=False, dropna=False) if axes else [((), means)]:
+        there = sure.loc[sure.index.intersection(group.index)].dropna(subset=REACHED)
+        cells = [_value(str(value)) for value in key]
+        for column in REACHED:
+            if there.empty:
+                cells += [text(MISSING, ""), *(Cell(MISSING, "") for _ in REACHED)]
+            else:
+                best = there.sort_values(column, kind="stable").iloc[0]
+                cells.append(text(best["algorithm"]))
+                cells += [_cell(best, name, units) for name, units in zip(REACHED, (SECONDS, BYTES), strict=True)]
+        rows.append(cells)
+    heads = [*map(short, axes), "first", "after", "for", "cheapest", "after", "for"]
+    return table(heads, rows)
 
 
 def summary(means: pd.DataFrame, axes: list[str]) -> str:

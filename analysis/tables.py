@@ -23,8 +23,8 @@ REACHED = ["target", "seconds_to_target", "bytes_to_target"]
 def finished(runs: Runs) -> pd.DataFrame:
     """Return the finished points in the order of their axes, with bytes_moved (on the wire, all directions)."""
     points = runs.points[runs.points["status"] != "failed"]
-    moved = runs.tables["transfers"].groupby("point")["wire_bytes"].sum()
-    points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0))
+    transfers = runs.split("transfers")
+    points = points.assign(bytes_moved=[float(transfers[str(p)]["wire_bytes"].sum()) for p in points["point"]])
     ranks = {axis: {value: i for i, value in enumerate(ordered(points[axis]))} for axis in runs.axes}
     order = sorted(range(len(points)), key=lambda i: [ranks[axis][points[axis].iloc[i]] for axis in runs.axes])
     return points.iloc[order].reset_index(drop=True)
@@ -84,14 +84,21 @@ def transfer_times(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFr
 
     The messages of all replicates count together, so that a quantile is one of messages and not a mean of quantiles.
     """
-    groups = points.groupby(by, sort=False, dropna=False)
-    heads, place = groups[by].head(1).reset_index(drop=True), dict(zip(points["point"], groups.ngroup(), strict=True))
-    rows = durations(runs.tables["transfers"])
-    rows = rows.assign(place=runs.tables["transfers"].loc[rows.index, "point"].map(place))
-    cells = rows.groupby(["place", "direction"], observed=True)["seconds"]
-    parts = {"transfers": cells.size(), "median": cells.median(), "p95": cells.quantile(0.95), "largest": cells.max()}
-    found = pd.DataFrame(parts).reset_index()
-    return heads.iloc[found["place"]].reset_index(drop=True).join(found.drop(columns="place"))
+    transfers, frames = runs.split("transfers"), []
+    for _, group in points.groupby(by, sort=False, dropna=False):
+        took = pd.concat([durations(transfers[str(point)]) for point in group["point"]], ignore_index=True)
+        cells = took.groupby("direction")["seconds"]
+        parts = {
+            "transfers": cells.size(),
+            "median": cells.median(),
+            "p95": cells.quantile(0.95),
+            "largest": cells.max(),
+        }
+        found = pd.DataFrame(parts).reset_index()
+        for place, name in enumerate(by):
+            found.insert(place, name, group[name].iloc[0])
+        frames.append(found)
+    return pd.concat(frames, ignore_index=True)
 
 
 def periods(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:

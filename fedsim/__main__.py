@@ -115,11 +115,11 @@ def run(
     if told := refusals(rows):
         console.print(told, soft_wrap=True)
     if not given.no_report and any(row["status"] == "done" for row in rows):
-        from analysis import load, report
+        from analysis import report, stored
 
         try:
             page = report.write([out], out / "report")
-        except (load.NotARunError, OSError) as error:
+        except (stored.NotARunError, OSError) as error:
             raise UserError(f"the points are done, but there is no report: {error}") from None
         console.print(f"report: {page}", soft_wrap=True)
     return 1 if watcher.failures or any(row["status"] == "failed" for row in rows) else 0

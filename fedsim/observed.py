@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.load import NotARunError
 from analysis.logger import Finished, LogError, Logger
+from analysis.stored import NotARunError
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 from fedsim.sweep import Row, Watcher, finished

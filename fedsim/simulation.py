@@ -78,11 +78,11 @@ class Result:
 
         Raises UserError where no point has results or the folder cannot be written.
         """
-        from analysis import load, report
+        from analysis import report, stored
 
         try:
             return report.write([self.folder], self.folder / "report" if out is None else Path(out))
-        except (load.NotARunError, OSError) as error:
+        except (stored.NotARunError, OSError) as error:
             raise UserError(f"there is no report: {error}") from None
 
     def _repr_html_(self) -> str:

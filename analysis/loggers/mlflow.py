@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from analysis.course import course, milliseconds
-from analysis.load import tables
 from analysis.logger import Finished, LogError, Logger
+from analysis.stored import tables
 
 TAG = "fedsim.point"
 BATCH = {"metrics": 1000, "params": 100}  # the most that MLflow takes at once

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from analysis.course import MOVED, course, milliseconds
-from analysis.load import tables
 from analysis.logger import Finished, Logger
+from analysis.stored import tables
 
 FOLDER, FILE = "tensorboard", "events.out.tfevents.0"
 VERSION = "brain.Event:2"  # the first record of an event file

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.load import Tables
+from analysis.stored import Tables
 from analysis.timeline.events import CLIENTS, EDGES, Event, Named, instant, nanoseconds, piece
 from analysis.timeline.lanes import Stretch, gaps, lanes, records, stretch_of
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from analysis.load import Tables
-from analysis.load import tables as read
+from analysis.stored import Tables
+from analysis.stored import tables as read
 from analysis.timeline import hosts, server
 from analysis.timeline.arrows import folded_by
 from analysis.timeline.counters import POINTS, counters

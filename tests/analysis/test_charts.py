@@ -98,3 +98,27 @@ def test_targets_reached_by_some_seeds_or_none(tmp_path):
     lone = frame.iloc[:1].assign(seconds_to_target=0.64)  # from 0 to 600 ms, in steps of 100
     assert "e+" not in draw(charts.to_target(lone, "seconds_to_target", [], 0.6), tmp_path / "lone")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_a_trade_off_of_very_many_conditions_keeps_whom_nobody_beats():
+    count = 3 * charts.MOST_MARKS
+    cost = np.arange(1.0, count + 1)
+    frame = pd.DataFrame({"algorithm": "a", "condition": "c", "score": 0.5, "n": 1, "sim_seconds": cost})
+    frame["frontier"] = frame.index.isin([7, 11])
+    spec = charts.trade_off(frame, "sim_seconds", "auc")
+    drawn = spec["datasets"]["rows"]
+    assert len(drawn) == charts.MOST_MARKS
+    assert sum(row["frontier"] for row in drawn) == 2
+    assert f"{charts.MOST_MARKS} of {count} marks" in spec["title"]["subtitle"]
+    assert "marks are drawn" not in charts.trade_off(frame[:9], "sim_seconds", "auc")["title"]["subtitle"]
+
+
+def test_a_heat_map_of_very_many_values_is_bounded():
+    ways = [f"{i} ms" for i in range(1, 101)]
+    frame = pd.DataFrame([(w, s, "a", 0.5, 1) for w in ways for s in ("0.1", "1.0")])
+    frame.columns = ["latency", "share", "algorithm", "value", "n"]
+    spec = charts.heat(frame.rename(columns={"value": "am"}), "am", ("latency", "share"), [], None)
+    drawn = {row["x"] for row in spec["datasets"]["rows"]}
+    assert len(drawn) == charts.MOST_CELLS
+    assert {"1 ms", "100 ms"} <= drawn
+    assert "left out" in spec["title"]["subtitle"]

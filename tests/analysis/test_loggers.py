@@ -9,7 +9,7 @@ import small_points
 import yaml
 from test_command_line import QUICK, call  # noqa: F401
 
-from analysis import load, logger
+from analysis import logger, stored
 from analysis.course import MOVED, course, milliseconds
 from analysis.frontier import curve
 from analysis.loggers.tensorboard import Tensorboard
@@ -25,7 +25,7 @@ def point(tmp_path_factory):
 
 
 def test_a_course_has_every_score_and_the_bytes(point):
-    tables = load.tables(point.folder)
+    tables = stored.tables(point.folder)
     found = course(tables)
     names = {f"{m}/{o}/{s}" for m in ("accuracy", "macro_f1") for o in ("global", "local") for s in ("test", "val")}
     assert {*found} == names | {MOVED}
@@ -44,7 +44,7 @@ def test_tensorboard_reads_back_the_tables(point):
     assert not one.logged(point)
     one.log(point)
     assert one.logged(point)
-    expected = course(load.tables(point.folder))
+    expected = course(stored.tables(point.folder))
     files = {path.parent.name: path for path in (point.folder / "tensorboard").glob("*/events*")}
     for way in ("by_time", "by_bytes"):
         found, settings = {}, {}
@@ -91,7 +91,7 @@ def test_mlflow_has_the_tables(point):
     assert run.info.run_name == "algorithm fedavg"
     assert run.data.params["training.lr"] == "0.05"
     assert run.data.metrics["sim_seconds"] == json.loads((point.folder / "row.json").read_text())["sim_seconds"]
-    for name, rows in course(load.tables(point.folder)).items():
+    for name, rows in course(stored.tables(point.folder)).items():
         times = [milliseconds(time) for time in rows["time"]]
         for way, steps in (("by_time", times), ("by_bytes", rows["moved"].tolist())):
             history = client.get_metric_history(run.info.run_id, f"{name.replace(' ', '_')}.{way}")

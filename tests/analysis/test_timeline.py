@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from whole_runs import FILES, scenarios, see
 
-from analysis import load
+from analysis import stored
 from analysis.__main__ import main as analyse
 from analysis.timeline import arrows, counters, events, hosts, write
 from fedsim.__main__ import main
@@ -93,7 +93,7 @@ def test_rows_nest_and_show_the_tables_whatever_the_protocol(plain, folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServerHost, "update", update)
         see(plain, folder)
-    tables = load.tables(folder)
+    tables = stored.tables(folder)
     trace = write.timeline(tables)
     check_rows(trace)
     check_times(trace, tables)

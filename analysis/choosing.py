@@ -1,0 +1,70 @@
+"""What a reader can do with a chart on the page: read the row under the pointer, and choose by the legend.
+
+A legend's entry, clicked, leaves only what it stands for; further clicks add entries or take them away again. Each
+chart says by `shown_FIELD`, a list or null for all, what it shows of a field; the page's script sets it in every chart
+that tells the field apart, so that an algorithm chosen in one is chosen in all.
+
+Not here: the drawings for papers, which are made from the description without any of this.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+Spec = dict[str, Any]
+CHOSEN = "chosen"  # the selection that a legend is bound to; the page's script listens to its store
+
+
+def interactive(spec: Spec) -> Spec:
+    """Return a chart's description (see panels.finished) with tooltips and what is needed to choose.
+
+    The rows move from `datasets` to `table`, {"columns": names, "rows": lists of values}, which is half as long.
+    """
+    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ("$schema", "datasets", "usermeta")})
+    rows = spec["datasets"]["rows"]
+    columns = list(rows[0]) if rows else []
+    _with_tooltips(told, spec["usermeta"]["tips"])
+    legend = _legend(told)
+    fields = list(dict.fromkeys(name for name in ("algorithm", legend) if name in columns))
+    told["params"] = [*told.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
+    shown = [{"filter": f"shown_{name} == null || indexof(shown_{name}, datum.{name}) >= 0"} for name in fields]
+    told["transform"] = [*shown, *told.get("transform", [])]
+    table = {"columns": columns, "rows": [list(row.values()) for row in rows]}
+    return {**told, "table": table, "usermeta": {"legend": legend, "shown": fields}}
+
+
+def _units(spec: Spec) -> Iterator[Spec]:
+    """Yield the descriptions of single marks inside a layered or faceted one."""
+    if "spec" in spec:
+        yield from _units(spec["spec"])
+    elif "layer" in spec:
+        for layer in spec["layer"]:
+            yield from _units(layer)
+    else:
+        yield spec
+
+
+def _legend(spec: Spec) -> str:
+    """Bind the first legend of colours to a selection and return its field; "" where there is none."""
+    for unit in _units(spec):
+        tint = unit.get("encoding", {}).get("color", {})
+        if tint.get("field") and tint.get("legend", {}) is not None:
+            select = {"type": "point", "fields": [tint["field"]], "toggle": "true"}
+            unit["params"] = [{"name": CHOSEN, "select": select, "bind": "legend"}]
+            return str(tint["field"])
+    return ""
+
+
+def _with_tooltips(spec: Spec, tips: list[Spec]) -> None:
+    """Give marks their tooltips; a line, which would only tell its first row, gets unseen points over its places."""
+    units = list(_units(spec))
+    kinds = {unit["mark"]["type"] for unit in units}
+    for unit in units:
+        if unit["mark"]["type"] in ("point", "bar", "rect"):
+            unit.setdefault("encoding", {})["tooltip"] = tips
+    lines = [unit for unit in units if unit["mark"]["type"] == "line"]
+    if lines and "point" not in kinds:
+        mark = {"type": "point", "filled": True, "size": 70, "opacity": 0}
+        encoding = {name: lines[0]["encoding"][name] for name in ("x", "y", "color") if name in lines[0]["encoding"]}
+        over = {"mark": mark, "encoding": {**encoding, "tooltip": tips}}
+        spec.get("spec", spec)["layer"].append(over)

@@ -1,0 +1,80 @@
+"""How far the server's links are used over simulated time: bits a second, and the share of their capacity.
+
+A transfer's wire bytes are spread evenly from its sending to its end, for the table does not tell when which of them
+moved; so handshakes and queues smooth the curve, and short peaks are lower than they were. What moves between edge
+aggregators and clients, or between peers, does not pass the server's links and is left out.
+
+Not modelled: the clients' own links, whose drawn rates are not in the tables.
+"""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.axes import number
+from analysis.communication import SERVER
+from analysis.load import lookup
+from analysis.panels import colour, dash, facet, finished, tip
+from analysis.quantity import SECONDS, unit_for
+
+STEPS = 80  # stretches that a run is parted into
+LINKS = {"ingress": "dst", "egress": "src"}  # the server's links, and the column that says whose messages they carry
+RATES = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]
+
+
+def moved(transfers: pd.DataFrame, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the wire bytes moved between each two neighbours of `edges` (s), each transfer's spread evenly."""
+    sent, arrived = (transfers[name].to_numpy(float) for name in ("sent", "arrived"))
+    # what takes no time moves at once, in the stretch that ends at or after it
+    lasts = np.maximum(arrived - sent, 1e-12)
+    size = transfers["wire_bytes"].to_numpy(float)
+    done = [float((np.clip((edge - sent) / lasts, 0.0, 1.0) * size).sum()) for edge in edges]
+    return np.diff(done)
+
+
+def link_use(transfers: pd.DataFrame, scenario: dict[str, Any]) -> pd.DataFrame:
+    """Return one row a stretch and link of a run: link, time (its end, s), rate (bit/s), capacity, share (a fraction).
+
+    `scenario` is the resolved one; capacity and share are NaN where the link has no single rate, such as none at all.
+    """
+    frames = []
+    last = float(transfers["arrived"].max()) if len(transfers) else 0.0
+    for link, end in LINKS.items():
+        rows = transfers[transfers[end] == SERVER]
+        if rows.empty or last <= 0:
+            continue
+        edges = np.linspace(0.0, last, STEPS + 1)
+        rate = moved(rows, edges) * 8 / np.diff(edges)
+        found = number(lookup(scenario, f"network.server.{link}"))
+        capacity = np.nan if found is None else found
+        frames.append(
+            pd.DataFrame(
+                {"link": link, "time": edges[1:], "rate": rate, "capacity": capacity, "share": rate / capacity}
+            )
+        )
+    columns = ["link", "time", "rate", "capacity", "share"]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
+
+
+def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
+    """Chart the use of the server's links, one run an algorithm: columns algorithm and those of link_use.
+
+    The share is drawn where every link has a capacity, else the rate.
+    """
+    known = bool(frame["share"].notna().all())
+    scale, unit = unit_for(float(frame["time"].max()), SECONDS)
+    size, name = (1.0, "") if known else unit_for(float(frame["rate"].max()), RATES)
+    rows = frame.assign(x=frame["time"] / scale, y=frame["share" if known else "rate"] / size)
+    rows = rows.assign(column="server's " + frame["link"], row="")
+    algorithms = list(frame["algorithm"].unique())
+    title = "share of the capacity" if known else name
+    form = alt.Axis(format="~%" if known else "~g", tickCount=5)
+    line = alt.Chart().mark_line(strokeWidth=1.8, interpolate="step-before")
+    tint = colour(algorithms, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
+    x, y = alt.X("x:Q", title=f"simulated time ({unit})"), alt.Y("y:Q", title=title, axis=form)
+    chart = facet([line.encode(x=x, y=y, color=tint, strokeDash=dash(algorithms))], rows, height=190, y="independent")
+    tips = [tip("x", f"until ({unit})", ".4~g"), tip("y", title, ".3~%" if known else ".4~g")]
+    return finished(chart, rows, "Use of the server's links", f"{where}One run an algorithm", tips)

@@ -1,0 +1,76 @@
+"""How a graph that changes was divided, snapshot by snapshot: cut edges, the largest part, moved vertices, majorities.
+
+Figures are shares, so that snapshots of different size can be compared. Not modelled: spread between clients.
+"""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.axes import number, short
+from analysis.charts import spread_note
+from analysis.load import Runs
+from analysis.page import Cell, paragraph, section, table, text
+from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
+from analysis.quantity import COUNT, MISSING, PERCENT, show
+from analysis.spread import over_replicates
+
+SHARES = {
+    "cut_share": "edges cut",
+    "largest_share": "edges within the largest part",
+    "moved_share": "vertices moved",
+    "unowned_share": "vertices of nobody",
+    "majority": "two most frequent labels",
+}
+NOTE = (
+    "Shares of a snapshot's edges, of its vertices, and of a client's labelled vertices; mean ± one standard deviation "
+    "over replicates. On this page the mean over snapshots; snapshot by snapshot: tables/partitions.csv."
+)
+
+
+def partitions(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known."""
+    rows = runs.split("partitions").together().merge(points[["point", *by]], on="point")
+    if rows.empty:
+        return pd.DataFrame(columns=[*by, "snapshot", "n"])
+    edges, vertices = rows["edges"].where(rows["edges"] > 0), rows["vertices"].where(rows["vertices"] > 0)
+    rows = rows.assign(
+        cut_share=rows["cut"] / edges,
+        largest_share=rows["largest"] / edges,
+        moved_share=rows["moved"] / vertices,
+        unowned_share=rows["unowned"] / vertices,
+        majority=rows["majority"].where(rows["majority"] >= 0),
+    )
+    return over_replicates(rows, [*by, "snapshot"], ["owners", *SHARES])
+
+
+def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
+    """Chart the shares over snapshots (see partitions)."""
+    sides = [frame.assign(side=name, y=frame[column]) for column, name in SHARES.items() if frame[column].notna().any()]
+    rows = with_panels(pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, "side")
+    algorithms = list(frame["algorithm"].unique())
+    x = alt.X("snapshot:O", axis=alt.Axis(labelAngle=0, labelOverlap=True))
+    y = alt.Y("y:Q", title=None, axis=alt.Axis(format="%", tickCount=5))
+    tint = colour(algorithms, symbolStrokeWidth=0)
+    layers = [
+        alt.Chart().mark_line(strokeWidth=2).encode(x=x, y=y, color=tint, strokeDash=dash(algorithms)),
+        alt.Chart().mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=tint, shape=shape(algorithms)),
+    ]
+    chart = facet(layers, rows, height=150, width=170, y="independent")
+    tips = [tip("side", "of"), tip("snapshot", "snapshot", "d"), tip("y", "share", ".1%"), tip("n", "replicates", "d")]
+    return finished(chart, rows, "How snapshots were divided", spread_note(frame), tips)
+
+
+def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
+    """Return the section with its drawing (see partitions)."""
+    by = [*axes, "algorithm"]
+    means = frame.groupby(by, sort=False, dropna=False)[["owners", *SHARES]].mean().reset_index()
+    rows = [
+        [*(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes), text(row["algorithm"])]
+        + [Cell(show(row["owners"], COUNT), row["owners"])]
+        + [Cell(show(row[name], PERCENT), "" if pd.isna(row[name]) else row[name]) for name in SHARES]
+        for _, row in means.iterrows()
+    ]
+    heads = [*map(short, axes), "algorithm", "owners", *SHARES.values()]
+    return section("partitions", "Partitions", drawing, table(heads, rows), paragraph(NOTE, "note"))

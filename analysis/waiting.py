@@ -1,0 +1,94 @@
+"""Waiting and straggling: how far apart the replies to one update arrive, and how long the last one holds up the rest.
+
+A reply belongs to the first update that ends at or after its arrival. `spread` is the time from the first reply to the
+last, `held` that from the median reply to the last: how long half of the clients wait for the slowest.
+
+Not modelled: the server's own computing between the last reply and the update; replies that were not delivered.
+"""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.axes import number, short
+from analysis.charts import spread_note
+from analysis.communication import SERVER
+from analysis.load import Runs
+from analysis.page import Cell, paragraph, section, table, text
+from analysis.panels import colour, facet, finished, tip, with_panels
+from analysis.quantity import MISSING, SECONDS, show, unit_for
+from analysis.spread import over_replicates
+
+COLUMNS = {"round_seconds": "an update takes", "spread": "first to last reply", "held": "median to last reply"}
+NOTE = (
+    "Mean over the updates with at least two replies, then over replicates, ± one standard deviation; replies are "
+    "delivered uploads to the server. All of it: tables/waiting.csv."
+)
+
+
+def replies(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
+    """Return one row an update with two replies or more: columns version, round_seconds, spread, held (s), replies."""
+    ends = updates.sort_values("time", kind="stable")[["time", "version"]].drop_duplicates("time")
+    times = ends["time"].to_numpy(float)
+    came = transfers[(transfers["dst"] == SERVER) & (transfers["fate"] == "delivered")]
+    place = np.searchsorted(times, came["arrived"].to_numpy(float), side="left")
+    arrived = came["arrived"].reset_index(drop=True)[place < len(times)].groupby(place[place < len(times)])
+    found = pd.DataFrame({"first": arrived.min(), "middle": arrived.median(), "last": arrived.max()})
+    found["replies"] = arrived.size()
+    found = found[found["replies"] > 1]
+    at = found.index.to_numpy(int)
+    starts = np.concatenate([[0.0], times])
+    return pd.DataFrame(
+        {
+            "version": ends["version"].to_numpy()[at],
+            "round_seconds": times[at] - starts[at],
+            "spread": (found["last"] - found["first"]).to_numpy(),
+            "held": (found["last"] - found["middle"]).to_numpy(),
+            "replies": found["replies"].to_numpy(),
+        }
+    )
+
+
+def waiting(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, n, and mean and `_sd` over replicates of COLUMNS (s); no rows where no update had two replies."""
+    transfers, updates = runs.split("transfers"), runs.split("updates")
+    means = [replies(transfers[str(p)], updates[str(p)])[list(COLUMNS)].mean() for p in points["point"]]
+    rows = points[by].assign(**{name: [float(mean[name]) for mean in means] for name in COLUMNS})
+    return over_replicates(rows.dropna(subset="spread"), by, list(COLUMNS))
+
+
+def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
+    """Chart how long the last reply keeps half of the others waiting (see waiting)."""
+    scale, unit = unit_for(float(frame["held"].max()), SECONDS)
+    algorithms, sd = list(frame["algorithm"].unique()), frame["held_sd"].fillna(0.0)
+    rows = frame.assign(
+        amount=frame["held"] / scale,
+        whole=frame["round_seconds"] / scale,
+        low=(frame["held"] - sd).clip(lower=0.0) / scale,
+        high=(frame["held"] + sd) / scale,
+    )
+    rows = with_panels(rows, axes)
+    across: dict[str, Any] = {"title": f"waiting ({unit})", "axis": alt.Axis(tickCount=5, format="~r")}
+    down = alt.Y("algorithm:N", title=None, sort=algorithms)
+    tint = colour(algorithms, explained=False)
+    layers = [
+        alt.Chart().mark_bar(height={"band": 0.6}).encode(x=alt.X("amount:Q", **across), y=down, color=tint),
+        alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down),
+    ]
+    chart = facet(layers, rows, height=max(60, 26 * len(algorithms)), x="independent")
+    tips = [tip("amount", f"waiting ({unit})", ".4~g"), tip("whole", f"an update takes ({unit})", ".4~g")]
+    tips.append(tip("n", "replicates", "d"))
+    return finished(chart, rows, "From the median reply to the last, of one update", spread_note(frame), tips)
+
+
+def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
+    """Return the section with its drawing (see waiting)."""
+    rows = [
+        [*(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes), text(row["algorithm"])]
+        + [Cell(show(row[name], SECONDS, row[f"{name}_sd"]), float(row[name])) for name in COLUMNS]
+        for _, row in frame.iterrows()
+    ]
+    heads = [*map(short, axes), "algorithm", *COLUMNS.values()]
+    return section("waiting", "Waiting and straggling", drawing, table(heads, rows), paragraph(NOTE, "note"))
