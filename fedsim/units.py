@@ -184,7 +184,7 @@ def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
     return Exact(found[1] if near else 0), found[2]  # 1e-999999999 would be a fraction of as many digits
 
 
-def _text_of(number: float, name: str) -> str:
+def _text_of(number: Any, name: str) -> str:
     if isinstance(number, float) and not math.isfinite(number):
         raise ValueError(f"{number!r} is not a {name}: it must be finite")
     return repr(number) if isinstance(number, float) or abs(number) < 10**400 else "1e400"

@@ -6,7 +6,7 @@ from analysis.sections import compute_time
 
 SPANS = [  # client, start, end, what
     (0, 0.0, 2.0, "train"), (1, 1.0, 5.0, "train"), (0, 2.0, 12.0, "offline"), (1, 5.0, 5.0, "left"),
-    (2, 0.0, 7.0, "mix"), (-1, 5.0, 5.5, "fold"), (-2, 4.0, 4.3, "fold"),
+    (2, 0.0, 7.0, "mix"), (-1, 5.0, 5.5, "serve"), (-2, 4.0, 4.3, "serve"),
 ]  # fmt: skip
 
 
@@ -15,7 +15,7 @@ def spans(rows=SPANS):
 
 
 def updates(*folded):
-    return pd.DataFrame({"folded": folded})
+    return pd.DataFrame({"folded": folded}).assign(step="train")
 
 
 def test_seconds_by_hand():
@@ -23,6 +23,12 @@ def test_seconds_by_hand():
     assert found == pytest.approx(
         {"client_seconds": 3.0, "server_seconds": 0.4, "client_total": 6.0, "server_total": 0.8}
     )
+
+
+def test_exchanges_of_masking_are_no_updates_and_a_restart_is_no_computing():
+    counts = pd.concat([updates(2, 2), updates(4).assign(step="keys")])
+    down = spans([*SPANS, (-1, 6.0, 9.0, "down")])
+    assert compute_seconds(down, counts)["server_seconds"] == pytest.approx(0.4)
 
 
 def test_what_nobody_computed_is_not_zero():
@@ -55,7 +61,7 @@ def test_algorithms_are_ranked_in_each_condition():
 
 def test_the_server_counts_in_the_rank():
     points, tables, counts = sweep([("1 s", "a", "0", 1.0), ("1 s", "b", "0", 2.0)])
-    tables["p0"] = pd.concat([tables["p0"], spans([(-1, 2.0, 5.0, "fold")])])
+    tables["p0"] = pd.concat([tables["p0"], spans([(-1, 2.0, 5.0, "serve")])])
     assert compute_times(points, tables, counts, [])["algorithm"].tolist() == ["b", "a"]
 
 
