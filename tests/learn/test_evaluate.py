@@ -53,7 +53,7 @@ def periods_of(client):
 def world_of(algorithm, seen, count=3):
     env = simpy.Environment()
     hosts = {k: SimpleNamespace(number=k, seen=periods_of(k)[: seen[k]], memory={}) for k in range(count)}
-    server = SimpleNamespace(state={}, version=1, updated=env.event())
+    server = SimpleNamespace(state={}, version=1, restarts=0, updated=env.event())
     state_of = {k: {} for k in range(count)}.__getitem__
     return SimpleNamespace(
         env=env, server=server, clients=hosts, algorithm=algorithm, arrival=env.event(), state_of=state_of
