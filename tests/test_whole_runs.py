@@ -82,9 +82,7 @@ def test_a_run_that_is_cut_off_is_the_beginning_of_the_whole_one(plain, until, f
     ):  # fmt: skip
         some, every = (run.tables[name] if columns is None else run.tables[name][columns] for run in (part, whole))
         some, every = (table[table[time] < min(until, part.row["sim_seconds"])] for table in (some, every))
-        some, every = (
-            table.fillna(-1.0) for table in (some, every)
-        )  # an empty cell equals none
+        some, every = (table.fillna(-1.0) for table in (some, every))  # an empty cell equals none
         assert sorted(some.itertuples(index=False)) == sorted(every.itertuples(index=False))
 
 
