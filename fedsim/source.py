@@ -7,6 +7,7 @@ a value fits is known when the class is built.  Classes made at run time are not
 import ast
 import sys
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -95,6 +96,13 @@ def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
 
 
 def _parse(path: Path) -> ast.Module:
+    now = path.stat()
+    return _parsed(path, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=256)
+def _parsed(path: Path, changed: int, size: int) -> ast.Module:
+    # A sweep asks for the same few files for every point; one that has been written since is read anew.
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 QUANTITY = re.compile(rf"\s*({NUMBER})\s*(.*?)\s*")
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*")
@@ -199,6 +200,8 @@ def _sigma(text: str) -> float:
     number, unit = split(text, "sigma", "'0.5'")
     if unit or number < 0:
         raise ValueError(f"{text!r} is not a sigma: it is a plain number of zero or more, the spread of the logarithm")
+    if number > WIDEST:
+        raise ValueError(f"{text!r} is not a sigma: it is the spread of the logarithm, {WIDEST} at most")
     return float(number)
 
 
@@ -318,10 +321,10 @@ def canonical(value: Any) -> Any:
 
     A text that is no quantity and no draw stays itself, so the result says nothing of which option it belongs to.
     """
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, int) or value is None:
         return value
-    if isinstance(value, int | float):
-        return int(value) if float(value).is_integer() else float(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
     if isinstance(value, Updates):
         return str(value)
     if isinstance(value, Draw):

@@ -47,7 +47,9 @@ def problems(
     """Return one problem a key; `known` gives the names that a mapping at a path may hold, for hints."""
     found: dict[tuple[Any, ...], Problem] = {}
     for error in errors:
-        path = tuple(step for step in error["loc"] if not _invented(step))
+        # a key that there is not is the user's own word, whatever it looks like
+        own = len(error["loc"]) - 1 if error["type"] == "extra_forbidden" else None
+        path = tuple(step for place, step in enumerate(error["loc"]) if place == own or not _invented(step))
         key = ".".join(map(str, (*where, *path)))
         found.setdefault(path, Problem(key, sentence(error, path, known)))
     # Of a text or a mapping, what is wrong inside the mapping says more than that it is no text.

@@ -478,3 +478,8 @@ def test_nested_merges_are_gone_through_once():
         ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 13))]
     )
     assert yaml_text.read(text, "x", {})["a12"] == {"x": 1}  # 10^12 mappings, one by one
+
+
+def test_an_unknown_key_that_looks_like_a_type_is_told(load):
+    with pytest.raises(UserError, match=r"line 1: d\[ata: there is no such key"):
+        load("d[ata: 1\n" + SMALL)

@@ -217,3 +217,8 @@ def test_numbers_beyond_a_floats_range_are_refused_at_once(value, told):
 
 def test_numbers_too_small_for_a_float_are_zero():
     assert units.SECONDS.parse("1e-999999999 s") == 0.0
+
+
+def test_a_sigma_beyond_a_floats_range_is_refused():
+    with pytest.raises(ValueError, match="is not a sigma: it is the spread of the logarithm, 20 at most"):
+        units.SECONDS.draw("lognormal(1 s, 21)")
