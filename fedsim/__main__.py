@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim import arguments, check, find, listing, scenario_file
-from fedsim.errors import Problem, ScenarioError, UserError
+from fedsim.errors import ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
 
@@ -57,11 +57,7 @@ def command(given: argparse.Namespace) -> int:
     if given.scenario is None:
         raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or see --help)")
     scenario, document = scenario_file.load(given.scenario, given.set)
-    try:
-        points = [*scenario.points()]
-    except ScenarioError as error:
-        raise document.error(error.problems) from None
-    refuse(document, check.points(points))
+    points = check.planned(scenario, document)
     if given.tune and given.dry_run:
         raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
     if given.tune and (given.trace or given.log):
@@ -69,7 +65,7 @@ def command(given: argparse.Namespace) -> int:
     if given.dry_run:
         show(console(), scenario, points, given.verbose)
         return 0
-    refuse(document, check.points(points, whole=True))
+    check.hold(points, document, whole=True)
     if given.explain:
         return tell(given, scenario, document, points)
     return (tune if given.tune else run)(given, scenario, document, points, console())
@@ -99,7 +95,7 @@ def run(
     from fedsim.display import Display, refusals, results
     from fedsim.observed import Observed
     from fedsim.run import run as run_point
-    from fedsim.simulation import as_given, data_folder
+    from fedsim.simulation import as_given, data_folder, write_report
     from fedsim.sweep import Sweep
 
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
@@ -115,13 +111,7 @@ def run(
     if told := refusals(rows):
         console.print(told, soft_wrap=True)
     if not given.no_report and any(row["status"] == "done" for row in rows):
-        from analysis import report, stored
-
-        try:
-            page = report.write([out], out / "report")
-        except (stored.NotARunError, OSError) as error:
-            raise UserError(f"the points are done, but there is no report: {error}") from None
-        console.print(f"report: {page}", soft_wrap=True)
+        console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
     return 1 if watcher.failures or any(row["status"] == "failed" for row in rows) else 0
 
 
@@ -157,12 +147,6 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     from fedsim.engines.choose import choose
 
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
-
-
-def refuse(document: Document, problems: Sequence[Problem]) -> None:
-    """Raise the problems, if there are any, as a UserError that names their places."""
-    if problems:
-        raise document.error(problems)
 
 
 def show(console: Console, scenario: Scenario, points: Sequence[Point], every: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from fedsim import combinations, find, fleet, private, rehearsal, source, wording
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
+from fedsim.scenario_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
@@ -41,6 +42,22 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
         for problem in wrong:
             found.setdefault(Problem(combinations.blame(problem.key, point.places), problem.message))
     return [*found]
+
+
+def planned(scenario: Scenario, document: Document) -> list[Point]:
+    """Return the points of a scenario, looked at without `whole`.  Raises UserError that names the file and places."""
+    try:
+        chosen = [*scenario.points()]
+    except ScenarioError as error:
+        raise document.error(error.problems) from None
+    hold(chosen, document)
+    return chosen
+
+
+def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> None:
+    """Hold that the points can be run.  Raises UserError that names the file and places where they cannot."""
+    if problems := points(chosen, whole):
+        raise document.error(problems)
 
 
 def _once(

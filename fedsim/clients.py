@@ -18,37 +18,12 @@ import simpy
 from fedsim.algorithm import Job, State
 from fedsim.net.masking import STEPS
 from fedsim.net.network import Network
+from fedsim.net.promised import WorkPromise
 from fedsim.net.wire import Tree
 from fedsim.record import Column, Row, Span
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Graph, Period
-
-
-class WorkPromise(Protocol):
-    """An upload that may not exist yet, and what comes with it."""
-
-    @property
-    def nbytes(self) -> int:
-        """The upload's encoded size."""
-        ...
-
-    @property
-    def like(self) -> Tree | None:
-        """A tree of the upload's size, or None where only the finished work tells it."""
-        ...
-
-    def value(self) -> Tree:
-        """Return the upload."""
-        ...
-
-    def memory(self) -> dict[str, Any]:
-        """Return the client's memory as the job leaves it."""
-        ...
-
-    def cancel(self) -> None:
-        """Forget the job."""
-        ...
 
 
 class Backend(Protocol):
@@ -85,6 +60,11 @@ class Joint(Protocol):
     def end(self) -> None:
         """Close the books."""
         ...
+
+
+def span_of(step: str) -> str:
+    """Return what the span of a client's work in this step is called."""
+    return "mask" if step in STEPS else "train"
 
 
 class ClientHost:
@@ -302,7 +282,7 @@ class Clients(Mapping[int, ClientHost]):
         if not self.network.nodes.is_online(client):
             return None
         _, promise, operations = self.start(client, step, download)
-        if not (yield from self.compute(client, operations, "mask" if step in STEPS else "train")):
+        if not (yield from self.compute(client, operations, span_of(step))):
             promise.cancel()
             return None
         self.done(client, promise)

@@ -24,13 +24,14 @@ import simpy
 from fedsim import record
 from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.checkpoints import Checkpoints
-from fedsim.clients import Clients, WorkPromise
+from fedsim.clients import Clients
 from fedsim.cores import Cores
 from fedsim.masked import Masked
 from fedsim.net import masking, wire
 from fedsim.net.codec import Codec, Memory
 from fedsim.net.message import Message, Promise
 from fedsim.net.network import Network
+from fedsim.net.promised import WorkPromise
 from fedsim.net.service import Service
 from fedsim.net.squeezed import Squeezed, Squeezer
 from fedsim.net.transfer import Lost

@@ -5,44 +5,28 @@ are and what is not modelled is told in `net/masking.py`.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from fedsim.algorithm import Job
-from fedsim.clients import Backend, WorkPromise
+from fedsim.clients import Backend
 from fedsim.net import masking, wire
 from fedsim.net.masking import Masking
-from fedsim.net.wire import Spec, Tree
+from fedsim.net.promised import Around, WorkPromise
+from fedsim.net.wire import Spec
 from fedsim.plain import Done
 
 
-@dataclass(frozen=True, eq=False)
-class Masked:
+class Masked(Around):
     """A promised upload that travels as a vector of masked numbers; whoever opens it has it without its mask."""
 
-    inner: WorkPromise
-    parcel: Done  # what a message carries
+    def __init__(self, inner: WorkPromise, parcel: Done) -> None:
+        """Have a message carry the parcel."""
+        super().__init__(inner)
+        self.parcel = parcel
 
     @property
     def nbytes(self) -> int:
         """The vector's size."""
         return self.parcel.nbytes
-
-    @property
-    def like(self) -> Tree | None:
-        """A tree of the upload's size before it is masked."""
-        return self.inner.like
-
-    def value(self) -> Tree:
-        """Return the upload."""
-        return self.inner.value()
-
-    def memory(self) -> dict[str, Any]:
-        """Return the client's memory as the job leaves it."""
-        return self.inner.memory()
-
-    def cancel(self) -> None:
-        """Forget the job."""
-        self.inner.cancel()
 
 
 @dataclass

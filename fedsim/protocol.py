@@ -1,6 +1,6 @@
 """The contract of a protocol: when clients are asked and with whom, never what is computed.
 
-`select`, `exchange` and `gather` are what most protocols are made of.
+`select`, `exchange` and `gather` are what most protocols are made of, and `advance` those without a server.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply
+from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.hosts import Ask
 from fedsim.net.topology import Topology
 from fedsim.net.wire import Tree
@@ -151,6 +151,35 @@ def gather(
         if not (ask.processed and (ask.value is None or id(ask.value) in counted)):
             world.server.close(ask)
     return replies
+
+
+def own_state(world: World, client: int) -> State:
+    """Return the state of a client that goes on from its own, where there is no server."""
+    state = world.clients[client].state
+    assert state is not None
+    return state
+
+
+def advance(world: World, client: int, step: str, version: int) -> Generator[simpy.Event, Any, bool]:
+    """Have a client work on its own state and fold the outcome into it; return whether that came to pass.
+
+    It takes the client's time (the spans `train` and `mix`).  Who goes to sleep or leaves before is noted as lost, and
+    who has computed numbers that are infinite or none as refused; their state stays as it was.
+    """
+    algorithm, clients, state = world.algorithm, world.clients, own_state(world, client)
+    download = algorithm.download(state, client, step)
+    promise = yield from clients.work(client, step, download)
+    if promise is None:
+        world.server.note(lost=1)
+        return False
+    replies = world.server.screen([Reply(client, version, download, promise)])
+    if not replies:
+        return False
+    if not (yield from clients.compute(client, algorithm.server_flops(state, replies, step), "mix")):
+        world.server.note(lost=1)
+        return False
+    clients[client].state = algorithm.update(state, replies, step)
+    return True
 
 
 def exchange(

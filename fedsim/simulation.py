@@ -78,12 +78,7 @@ class Result:
 
         Raises UserError where no point has results or the folder cannot be written.
         """
-        from analysis import report, stored
-
-        try:
-            return report.write([self.folder], self.folder / "report" if out is None else Path(out))
-        except (stored.NotARunError, OSError) as error:
-            raise UserError(f"there is no report: {error}") from None
+        return write_report(self.folder, self.folder / "report" if out is None else Path(out))
 
     def _repr_html_(self) -> str:
         known = self.points.dropna(axis=1, how="all")
@@ -115,13 +110,9 @@ def simulate(
     document = _document(scenario)
     for name, value in overrides.items():
         scenario_file.lay(document, name.replace("__", "."), _plain(value), f"{name}={value!r}")
-    try:
-        whole = scenario_file.validated(document)
-        points = [*whole.points()]
-    except ScenarioError as error:
-        raise document.error(error.problems) from None
-    if problems := [*check.points(points)] or [*check.points(points, whole=True)]:
-        raise document.error(problems)
+    whole = scenario_file.validated(document)
+    points = check.planned(whole, document)
+    check.hold(points, document, whole=True)
     folder = Path(out) if out is not None else Path("runs") / whole.name
     sweep = Sweep(points, as_given(document), folder, data_folder(None if data is None else Path(data)))
     console = Console(quiet=not progress, markup=False, highlight=False)
@@ -138,6 +129,19 @@ def as_given(document: Document) -> str:
     """Return the text of a scenario file, with the flags that have changed it as comments."""
     text = document.text if document.text.endswith("\n") else f"{document.text}\n"
     return text + "".join(f"# with {flag}\n" for flag in document.flags.values())
+
+
+def write_report(run: Path, out: Path) -> Path:
+    """Write the report of a run's folder into `out` and return the page.
+
+    Raises UserError where no point has results or the folder cannot be written.
+    """
+    from analysis import report, stored
+
+    try:
+        return report.write([run], out)
+    except (stored.NotARunError, OSError) as error:
+        raise UserError(f"what is done is kept, but there is no report: {error}") from None
 
 
 def data_folder(given: Path | None) -> Path:

@@ -17,10 +17,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from fedsim.algorithm import Algorithm, Job, Reply, State
-from fedsim.clients import WorkPromise
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory
 from fedsim.net.finite import is_finite
+from fedsim.net.promised import WorkPromise
 from fedsim.net.squeezed import Parcel, Squeezed, Squeezer
 from fedsim.net.wire import Tree
 

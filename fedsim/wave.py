@@ -17,11 +17,11 @@ import numpy.typing as npt
 import simpy
 
 from fedsim.algorithm import Job, Reply
-from fedsim.clients import Clients, WorkPromise
+from fedsim.clients import Clients, span_of
 from fedsim.net import wire
-from fedsim.net.masking import STEPS
 from fedsim.net.message import Message
 from fedsim.net.network import Network
+from fedsim.net.promised import WorkPromise
 
 Columns = Mapping[str, Any]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
@@ -257,11 +257,8 @@ class Wave:
             "wire_bytes": self._up_moved.astype(np.int64), "fate": FATES[self._up_fate],
         }  # fmt: skip
         same = {"kind": self._step, "version": self.version}
-        what = "mask" if self._step in STEPS else "train"
-        home.write_many(
-            {**legs[0], **same}, {**_picked(legs[1], ups), **same}, {**_picked(spans, worked), "what": what},
-            started[ups],
-        )  # fmt: skip
+        told = {**_picked(spans, worked), "what": span_of(self._step)}
+        home.write_many({**legs[0], **same}, {**_picked(legs[1], ups), **same}, told, started[ups])
         for leg, wire_bytes, upload in ((self._down, self._down_moved, False), (self._up, self._up_moved, True)):
             rows = np.arange(len(self._clients)) if not upload else ups
             whole = FATES[self._up_fate if upload else self._down_fate]

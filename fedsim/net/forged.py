@@ -6,59 +6,32 @@ What a client keeps to itself, its model among it, is not touched: it forges wha
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 
 from fedsim.net import floats
 from fedsim.net.effect import Forge
-from fedsim.net.squeezed import Inner
+from fedsim.net.promised import Around, WorkPromise
 from fedsim.net.wire import Spec, Tree
 
 DIFFERENCE = "update"
 
 
-class Upload(Inner, Protocol):
-    """A promised upload of known size."""
-
-    @property
-    def nbytes(self) -> int:
-        """The upload's encoded size."""
-        ...
-
-
-class Forged:
+class Forged(Around):
     """A promised upload that is forged when somebody opens it; it has the true one's size."""
 
-    def __init__(self, inner: Upload, forge: Callable[[Tree], Tree]) -> None:
+    def __init__(self, inner: WorkPromise, forge: Callable[[Tree], Tree]) -> None:
         """Forge nothing yet."""
-        self._inner, self._forge = inner, forge
+        super().__init__(inner)
+        self._forge = forge
         self._value: Tree = None
         self._done = False
-
-    @property
-    def nbytes(self) -> int:
-        """The upload's encoded size."""
-        return self._inner.nbytes
-
-    @property
-    def like(self) -> Tree | None:
-        """A tree of the upload's size, or None where only the finished work tells it."""
-        return self._inner.like
 
     def value(self) -> Tree:
         """Return the forged upload, always the same."""
         if not self._done:
-            self._value, self._done = self._forge(self._inner.value()), True
+            self._value, self._done = self._forge(super().value()), True
         return self._value
-
-    def memory(self) -> dict[str, Any]:
-        """Return the client's memory as the job leaves it."""
-        return self._inner.memory()
-
-    def cancel(self) -> None:
-        """Forget the job."""
-        self._inner.cancel()
 
 
 class Forgers:
@@ -74,7 +47,7 @@ class Forgers:
         """Return whether a client forges what it sends."""
         return client in self._forges
 
-    def upload(self, client: int, promise: Upload) -> Upload:
+    def upload(self, client: int, promise: WorkPromise) -> WorkPromise:
         """Return what a client sends in place of an upload."""
         return Forged(promise, lambda tree: self._struck(client, tree)) if client in self else promise
 

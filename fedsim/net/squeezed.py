@@ -14,31 +14,11 @@ import numpy as np
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory, squeeze
 from fedsim.net.finite import is_finite
+from fedsim.net.promised import Around, WorkPromise
 from fedsim.net.wire import Tree
 
 
-class Inner(Protocol):
-    """An upload as the backend promises it (learn/cohort.py)."""
-
-    @property
-    def like(self) -> Tree | None:
-        """A tree of the upload's size, or None where only the finished work tells it."""
-        ...
-
-    def value(self) -> Tree:
-        """Return the upload."""
-        ...
-
-    def memory(self) -> dict[str, Any]:
-        """Return the client's memory as the job leaves it."""
-        ...
-
-    def cancel(self) -> None:
-        """Forget the job."""
-        ...
-
-
-class Squeezed:
+class Squeezed(Around):
     """A promised upload that a codec squeezes when it is opened; its `parcel` is what a message carries.
 
     `take` and `keep` fetch and store the codec's memory of this client, `rng` is this client's own stream.  Both are
@@ -47,29 +27,25 @@ class Squeezed:
 
     def __init__(
         self,
-        inner: Inner,
+        inner: WorkPromise,
         codec: Codec,
         rng: np.random.Generator,
         take: Callable[[], Memory],
         keep: Callable[[Memory], None],
     ) -> None:
         """Squeeze nothing yet."""
-        self._inner, self._codec, self._rng = inner, codec, rng
+        super().__init__(inner)
+        self._codec, self._rng = codec, rng
         self._take, self._keep = take, keep
         self._nbytes: int | None = None
         self._both: tuple[Tree, Tree] | None = None
 
     @property
-    def like(self) -> Tree | None:
-        """A tree of the upload's size as the server has it."""
-        return self._inner.like
-
-    @property
     def nbytes(self) -> int:
         """The encoded upload's size; does the work only where the algorithm does not declare the upload's shapes."""
         if self._nbytes is None:
-            like = self._inner.like
-            self._nbytes = wire.size(self._codec.like(self._inner.value() if like is None else like))
+            like = self.like
+            self._nbytes = wire.size(self._codec.like(super().value() if like is None else like))
         return self._nbytes
 
     def value(self) -> Tree:
@@ -91,11 +67,7 @@ class Squeezed:
     def memory(self) -> dict[str, Any]:
         """Return the client's memory as the job leaves it, the upload squeezed."""
         self._opened()
-        return self._inner.memory()
-
-    def cancel(self) -> None:
-        """Forget the job: nothing was squeezed."""
-        self._inner.cancel()
+        return super().memory()
 
     @property
     def opened(self) -> tuple[Tree, Tree] | None:
@@ -108,7 +80,7 @@ class Squeezed:
 
     def _opened(self) -> tuple[Tree, Tree]:
         if self._both is None:
-            upload = self._inner.value()
+            upload = super().value()
             if self._codec.finite and not is_finite(upload):
                 self._both = self._codec.like(upload), upload
                 return self._both

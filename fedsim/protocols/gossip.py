@@ -28,13 +28,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply
+from fedsim.algorithm import Algorithm
 from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
 from fedsim.net.wire import Tree
-from fedsim.protocol import Protocol, Steps, own_steps
+from fedsim.protocol import Protocol, Steps, advance, own_state, own_steps
 from fedsim.units import Count
 from fedsim.world import World
 
@@ -94,7 +94,7 @@ class _Peers:
 
     def _round(self, client: int) -> Steps:
         staleness = 0.0
-        updated = yield from self._update(client)
+        updated = yield from advance(self.world, client, "train", int(self.through[client]))
         if updated:
             yield from self._send(client)
             staleness = yield from self._mix(client)
@@ -104,29 +104,9 @@ class _Peers:
         self.due[client] = self.through[client] < self.gossip.rounds
         self.world.clients.finish(client)
 
-    def _update(self, client: int) -> Generator[simpy.Event, Any, bool]:
-        """Work, and fold the outcome into the peer's own state; return whether that came to pass, or note why not."""
-        algorithm, clients = self.world.algorithm, self.world.clients
-        state, number = clients[client].state, int(self.through[client])
-        assert state is not None
-        download = algorithm.download(state, client, "train")
-        promise = yield from clients.work(client, "train", download)
-        if promise is None:
-            self.world.server.note(lost=1)
-            return False
-        replies = self.world.server.screen([Reply(client, number, download, promise)])
-        if not replies:
-            return False
-        if not (yield from clients.compute(client, algorithm.server_flops(state, replies, "train"), "mix")):
-            self.world.server.note(lost=1)
-            return False
-        clients[client].state = algorithm.update(state, replies, "train")
-        return True
-
     def _send(self, client: int) -> Steps:
         """Send the peer's share to its neighbours, and wait until all of it has arrived or is lost."""
-        state, number = self.world.clients[client].state, int(self.through[client])
-        assert state is not None
+        state, number = own_state(self.world, client), int(self.through[client])
         sent_share, share = self.world.server.squeezed_share(self.world.algorithm.share(state), client)
         network = self.world.network
         sent: list[Delivery] = []
@@ -150,10 +130,9 @@ class _Peers:
     def _mix(self, client: int) -> Generator[simpy.Event, Any, float]:
         """Merge what has come with the peer's own; return by how many rounds it was behind on average."""
         algorithm, host, number = self.world.algorithm, self.world.clients[client], int(self.through[client])
-        received, state = dict(self.inboxes[client]), host.state
+        received, state = dict(self.inboxes[client]), own_state(self.world, client)
         if not received:
             return 0.0
-        assert state is not None
         shares = [algorithm.share(state), *(share for _, share in received.values())]
         operations = sum(wire.array_bytes(share) / 2 for share in shares)
         if not (yield from self.world.clients.compute(client, operations, "mix")):

@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply, State
+from fedsim.algorithm import Algorithm
 from fedsim.net.topology import Topology
-from fedsim.protocol import Rounds, Steps, select
+from fedsim.protocol import Rounds, Steps, advance, own_state, select
 from fedsim.world import World
 
 
@@ -52,13 +52,13 @@ class Isolated(Rounds):
 def _round(world: World, cohort: Sequence[int]) -> Steps:
     """Have each client of the cohort go through the steps of its own state, those with the same next one together."""
     algorithm = world.algorithm
-    left = {client: list(algorithm.steps(_own(world, client))) for client in cohort}
+    left = {client: list(algorithm.steps(own_state(world, client))) for client in cohort}
     while any(left.values()):
         step = max(left.values(), key=len)[0]  # who has most to go goes first, and the others' last steps wait for it
-        ready = {client: _own(world, client) for client, own in left.items() if own[:1] == [step]}
+        ready = {client: own_state(world, client) for client, steps in left.items() if steps[:1] == [step]}
         yield from _take(world, list(ready), step)
         for client, before in ready.items():
-            state = _own(world, client)
+            state = own_state(world, client)
             more = () if state is before else algorithm.more(state, step)  # nothing new is known to who was lost
             left[client] = [*more, *left[client][1:]]
 
@@ -75,29 +75,6 @@ def _take(world: World, clients: Sequence[int], step: str) -> Steps:
 
 def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
     """Let a client work, and fold the outcome into its own state; return whether that came to pass."""
-    updated = yield from _update(world, client, step)
+    updated = yield from advance(world, client, step, world.server.version)
     world.clients.finish(client)
     return updated
-
-
-def _update(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
-    algorithm, clients, state = world.algorithm, world.clients, _own(world, client)
-    download = algorithm.download(state, client, step)
-    promise = yield from clients.work(client, step, download)
-    if promise is None:
-        world.server.note(lost=1)
-        return False
-    replies = world.server.screen([Reply(client, world.server.version, download, promise)])
-    if not replies:
-        return False
-    if not (yield from clients.compute(client, algorithm.server_flops(state, replies, step), "mix")):
-        world.server.note(lost=1)
-        return False
-    clients[client].state = algorithm.update(state, replies, step)
-    return True
-
-
-def _own(world: World, client: int) -> State:
-    state = world.clients[client].state
-    assert state is not None
-    return state

@@ -1,11 +1,11 @@
 """What byzantine clients send, who they are, and what a tree needs to be finite."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
+from fake_upload import Work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import world
@@ -22,30 +22,6 @@ from fedsim.net.squeezed import Squeezed
 from fedsim.scenario import Part
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-
-
-@dataclass
-class Work:
-    """An upload that notes when it is asked for."""
-
-    upload: dict
-    like: dict | None = None
-    asked: int = 0
-    cancelled: bool = False
-
-    @property
-    def nbytes(self):
-        return wire.size(self.upload)
-
-    def value(self):
-        self.asked += 1
-        return self.upload
-
-    def memory(self):
-        return {"own": self.asked}
-
-    def cancel(self):
-        self.cancelled = True
 
 
 def upload(kind=torch.float32):

@@ -1,12 +1,12 @@
 """A squeezed upload: when it is opened, what it weighs, whose memory it uses."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from codec_trees import CODECS, plain, same
+from fake_upload import Work
 
 from fedsim.net import wire
 from fedsim.net.codec import squeeze
@@ -15,26 +15,6 @@ from fedsim.net.codecs.top_k import TopK
 from fedsim.net.message import Message
 from fedsim.net.squeezed import Squeezed
 from fedsim.net.wire import Spec
-
-
-@dataclass
-class Work:
-    """An upload that notes when it is asked for."""
-
-    upload: Any
-    like: Any = None
-    asked: int = 0
-    cancelled: bool = False
-
-    def value(self):
-        self.asked += 1
-        return self.upload
-
-    def memory(self):
-        return {"own": self.asked}
-
-    def cancel(self):
-        self.cancelled = True
 
 
 @dataclass
