@@ -37,6 +37,7 @@ from fedsim.net.squeezed import Squeezed, Squeezer
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
+from fedsim.unread import Unread
 from fedsim.wave import Wave, WriteMany
 
 RESTART = "restart"  # the step of the row that tells of one
@@ -98,13 +99,10 @@ class ServerHost:
         self.state = self.algorithm.start()
         self.updated: simpy.Event = self.env.event()
         self.busy: set[int] = set()
-        self.planned: dict[int, tuple[Wave, int]] = {}  # replies of waves that nobody has folded yet, by ask
+        self.unread = Unread(self.node, self.write)
         self._cores = Cores(self.env, self.cores, self.speed, self.node, self.write)
-        self._fresh: dict[int, record.Transfer] = {}  # uploads that have just arrived, by client
-        self._unread: dict[int, record.Transfer] = {}  # those of replies that nobody has folded yet, by ask
         self._asks = 0
         self._lost = self._late = self._refused = 0
-        self.closed = False  # from then on nothing is kept back
         self.restarts = 0
         self._forgotten = 0  # the last ask that it has forgotten in a restart
         self._down_since: float | None = None
@@ -172,12 +170,12 @@ class ServerHost:
             ask.open = False
             self._late += 1
             if ask.triggered and ask.value is not None:
-                self._drop(ask.value, "late")
+                self.unread.decide(ask.value.ask, "late")
 
     def discard(self, reply: Reply) -> None:
         """Take a reply that has arrived and that the protocol will not fold; it counts among the late."""
         self._late += 1
-        self._drop(reply, "discarded")
+        self.unread.decide(reply.ask, "discarded")
 
     def remembered(self, replies: Sequence[Reply]) -> list[Reply]:
         """Return those asked for since the last restart; the others are lost, and their uploads discarded."""
@@ -200,7 +198,7 @@ class ServerHost:
             for reply in opened:
                 if id(reply) not in kept:
                     self._refused += 1
-                    self._drop(reply, "discarded")
+                    self.unread.decide(reply.ask, "discarded")
         return sound
 
     def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, int]:
@@ -223,13 +221,13 @@ class ServerHost:
             seen = opened if self.guard is None else self.guard.release(opened)
             self.state = self.algorithm.update(self.state, seen, step)
         for reply in opened:
-            self._drop(reply, "delivered")
+            self.unread.decide(reply.ask, "delivered")
         return opened
 
     def hear(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
         """Take replies of an exchange of masking's own, which change no state."""
         for reply in replies:
-            self._drop(reply, "delivered")
+            self.unread.decide(reply.ask, "delivered")
         yield from self.count(step, len(replies), 0.0)
 
     def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, bool]:
@@ -275,21 +273,12 @@ class ServerHost:
 
     def moved(self, row: record.Transfer) -> None:
         """Take the network's row of an ended transfer; an upload's is kept until its reply counts or does not."""
-        if row.dst == self.node and row.fate == "delivered" and row.src in self.busy and not self.closed:
-            self._fresh[row.src] = row
-        else:
-            self.write(row)
+        self.unread.moved(row, self.busy)
 
     def end(self) -> None:
         """Close the books: write the rows that were kept back for replies that nobody has folded."""
         self._note_down()
-        for row in (*self._fresh.values(), *self._unread.values()):
-            self.write(replace(row, fate="discarded"))
-        self._fresh.clear()
-        self._unread.clear()
-        for wave, place in self.planned.values():
-            wave.decide(place, "discarded")
-        self.planned.clear()
+        self.unread.end()
 
     def _halted(self, interval: int) -> None:
         """Go down: nothing is left but a checkpoint."""
@@ -322,7 +311,7 @@ class ServerHost:
             self._lost += 1
         ask.succeed(reply)
         if reply is not None and not ask.open:
-            self._drop(reply, "late")
+            self.unread.decide(reply.ask, "late")
         self.clients.finish(ask.client)
 
     def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
@@ -337,8 +326,7 @@ class ServerHost:
             return None
         promise, parcel = self._squeezed(self.network.forgers.upload(client, promise), client, ask.step)
         yield self.network.send(Message(client, self.node, ask.step, parcel, version))
-        if (row := self._fresh.pop(client, None)) is not None:
-            self._unread[number] = row
+        self.unread.answer(client, number)
         return Reply(client, version, download, promise, ask=number)
 
     def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
@@ -377,14 +365,7 @@ class ServerHost:
     def _lose(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
             self._lost += 1
-            self._drop(reply, "discarded")
-
-    def _drop(self, reply: Reply, fate: str) -> None:
-        if (planned := self.planned.pop(reply.ask, None)) is not None:
-            wave, place = planned
-            wave.decide(place, fate)
-        elif (row := self._unread.pop(reply.ask, None)) is not None:
-            self.write(replace(row, fate=fate))
+            self.unread.decide(reply.ask, "discarded")
 
 
 def _opened(upload: Any) -> Tree:

@@ -22,6 +22,7 @@ from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.network import Network
 from fedsim.net.promised import WorkPromise
+from fedsim.unread import Unread
 
 Columns = Mapping[str, Any]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
@@ -39,7 +40,7 @@ class Home(Protocol):
     clients: Clients
     node: int
     version: int
-    planned: dict[int, tuple["Wave", int]]
+    unread: Unread
     write_many: WriteMany | None
 
     def download(self, client: int, step: str, beside: Any) -> Any:
@@ -209,7 +210,7 @@ class Wave:
         replies = []
         for k in places.tolist():
             number = self._number + k
-            self._home.planned[number] = self, k
+            self._home.unread.plan(number, self, k)
             client, download = self._jobs[k].client, self._downloads[k]
             upload = self._home.network.forgers.upload(client, self._promises[k])
             replies.append(Reply(client, self.version, download, upload, ask=number))

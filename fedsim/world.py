@@ -112,7 +112,7 @@ class World:
     def end(self) -> None:
         """Close the books: cut what still moves, and write what was kept back."""
         for host in self._hosts.values():
-            host.closed = True
+            host.unread.closed = True
         for wave in list(dict.fromkeys(self.clients.joint.values())):
             wave.end()
         self.network.close()

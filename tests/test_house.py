@@ -47,7 +47,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (5, "fedsim.tape", "what crosses between its halves"),
     (4, "fedsim.clients fedsim.plain", "the clients, and work that trains nothing"),
     (4, "fedsim.rehearsal fedsim.private", "whether its parts can meet"),
-    (4, "fedsim.checkpoints fedsim.cores", "a server's saved states, and its computing"),
+    (4, "fedsim.checkpoints fedsim.cores fedsim.unread", "a server's saved states, computing, and replies"),
     (3, "fedsim.algorithm", "the contract, without torch"),
     (3, "fedsim.fleet fedsim.scenario_file", "what a scenario's files say"),
     (2, "fedsim.net", "messages and links"),
