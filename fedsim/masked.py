@@ -11,6 +11,7 @@ from fedsim.algorithm import Job
 from fedsim.clients import Backend, WorkPromise
 from fedsim.net import masking, wire
 from fedsim.net.masking import Masking
+from fedsim.net.squeezed import Squeezer
 from fedsim.net.wire import Spec, Tree
 from fedsim.plain import Done
 
@@ -51,6 +52,7 @@ class MaskedBackend:
 
     inner: Backend
     options: Masking
+    squeezer: Squeezer = field(default_factory=Squeezer)
     added: int = field(default=0, init=False)
 
     def submit(self, job: Job) -> Done | Masked:
@@ -61,8 +63,8 @@ class MaskedBackend:
             self.added += wire.size(job.download) + done.nbytes
             return done
         promise = self.inner.submit(_own(job))
-        like = promise.value() if promise.like is None else promise.like
-        length = self.options.vector(masking.numbers(like), beside["of"])
+        numbers = self.squeezer.told(lambda: masking.numbers(promise.value() if promise.like is None else promise.like))
+        length = self.options.vector(numbers, beside["of"])
         masked = Masked(promise, Done({"masked": Spec((length,), "uint8")}, job))
         self.added += wire.size({masking.BESIDE: beside}) - wire.size({}) + masked.nbytes - promise.nbytes
         return masked
