@@ -2,14 +2,17 @@
 
 Simulated time does not depend on trained values.  So a point that goes on runs its clock again from zero, answered from
 the tape and with nothing trained, folded or scored, up to the event at which the checkpoint was taken; there the
-server's state, the clients' memories, jobs that wait to be trained, and whatever else has crossed and is still held,
-take their values again.  Its tables then are those of a run that was never interrupted, byte for byte.
+server's state, the clients' memories, jobs that wait to be trained, what observers have gathered, and whatever else has
+crossed and is still held, take their values again.  Its tables, and the views that it keeps of what clients receive,
+then are those of a run that was never interrupted, byte for byte.
 
 When a checkpoint is taken is up to this host's clock; what comes of the point never is.  One is taken between any two
-events, under every protocol.  None is taken of a point that keeps its clients' views, adds noise or masks, or has
-clients that forge, nor of one whose algorithm keeps values that `learn/preserve.py` does not know, which run.log tells;
-these start anew.  A checkpoint is left aside where
-fedsim, an algorithm or torch has changed meanwhile, but not where the machine has.
+events, under every protocol, with noise, masks and forgers too.  None is taken of a point whose algorithm keeps values
+that `learn/preserve.py` does not know, which run.log tells, nor of one that learns nothing: to replay its clock is to
+run it.  These start anew.  A checkpoint is left aside where fedsim, an algorithm or torch has changed meanwhile, but
+not where the machine has.
+
+Each checkpoint is written whole: where views are kept, it has all that they hold.
 """
 
 import hashlib
@@ -18,17 +21,18 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgpack
 
 from fedsim import __version__
 from fedsim.record import Recorder, Score
-from fedsim.tape import Astray, Tape, TapedPromise, TapedSqueezed, Unfit
+from fedsim.tape import Astray, Tape, TapedAround, Unfit
+from fedsim.taped import TapedGuard
 from fedsim.world import World
 
 if TYPE_CHECKING:
@@ -48,6 +52,20 @@ def path_in(folder: Path) -> Path:
     return folder / FOLDER / FILE
 
 
+class Observer(Protocol):
+    """Who looks at values and changes nothing: the evaluator, and what keeps the clients' views."""
+
+    resting: bool  # as long as a replay has no values to look at
+
+    def notes(self) -> list[Any]:
+        """Return all that it has gathered."""
+        ...
+
+    def wake(self, notes: Sequence[Any]) -> None:
+        """Go on from these."""
+        ...
+
+
 @dataclass
 class Keeper:
     """Takes a point's checkpoints, in its folder, every so many seconds, and goes on from the one that is there."""
@@ -59,6 +77,7 @@ class Keeper:
     steps: int = 0
     _saved: dict[str, Any] | None = None
     _next: float = 0.0
+    _observers: "list[Observer]" = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Read what an earlier run has left."""
@@ -69,8 +88,15 @@ class Keeper:
 
     def attend(self, world: World, lesson: "Lesson", evaluator: "Evaluator", recorder: Recorder) -> None:
         """Look after this world, whose clock stands at zero."""
-        self.world, self.lesson, self.evaluator, self.recorder = world, lesson, evaluator, recorder
-        evaluator.resting = self.tape.replaying
+        self.world, self.lesson, self.recorder = world, lesson, recorder
+        if (guard := world.server.guard) is not None:
+            world.server.guard = TapedGuard(self.tape, guard)
+        self.watch(evaluator)
+
+    def watch(self, observer: "Observer") -> None:
+        """Have an observer rest as long as nothing is to be observed, and go on with what it had observed before."""
+        observer.resting = self.tape.replaying
+        self._observers.append(observer)
 
     def passed(self) -> None:
         """Hear that one more event has happened.  Raises Astray where a replay is not the first run again."""
@@ -123,25 +149,21 @@ class Keeper:
         """Return all that the learning half and the clock's half hold of what was computed."""
         world, tape, cohort = self.world, self.tape, self.lesson.cohort
         pending = cohort.pending
-        squeezed = {n: one for n, one in tape.promises.items() if isinstance(one, TapedSqueezed)}
-        plain = {n: one for n, one in tape.promises.items() if n not in squeezed}
+        around = {n: one for n, one in tape.promises.items() if isinstance(one, TapedAround)}
+        plain = {n: one for n, one in tape.promises.items() if n not in around}
         jobs: dict[int, JobPromise] = {id(one): one for one in pending}
         jobs |= {id(one.inner): one.inner for one in plain.values() if one.inner is not None and one.inner.done()}
         place = {key: number for number, key in enumerate(jobs)}
-        hosts = {
-            host.number: [host.state, memory, last.number if isinstance(last, TapedPromise) else None, host.notes]
-            for host in world.clients.known()
-            for memory, last in [host.notebook()]
-        }
+        hosts = {host.number: [host.state, host.notes, *host.notebook()] for host in world.clients.known()}
         return {
             "trees": sorted(tape.trees.values(), key=lambda tree: tree.number),
             "jobs": [(one.job, one.value() if one.done() else None) for one in jobs.values()],
             "pending": len(pending),
             "promises": {n: place[id(one.inner)] for n, one in plain.items() if id(one.inner) in place},
-            "squeezed": {n: one.inner.opened for n, one in squeezed.items() if one.inner is not None},
+            "around": {n: one.inner.opened for n, one in around.items()},
             "hosts": hosts,
             "servers": [host.state for host in (world.server, *world.edges)],
-            "evaluator": self.evaluator.notes(),
+            "observed": [one.notes() for one in self._observers],
         }
 
     def _resume(self, saved: dict[str, Any]) -> None:
@@ -157,18 +179,19 @@ class Keeper:
         for number, place in values["promises"].items():
             if number in tape.promises:
                 tape.promises[number].inner = made[place]
-        for number, opened in values["squeezed"].items():
-            if isinstance(promise := tape.promises.get(number), TapedSqueezed):
-                promise.reopen(opened)
-        for number, (state, memory, last, notes) in values["hosts"].items():
-            host = world.clients[number]
+        for number, opened in values["around"].items():
+            if number in tape.promises:
+                tape.promises[number].inner.reopen(opened)
+        for number, (state, notes, memory, settled) in values["hosts"].items():
+            host = world.clients.host(number)
             host.state, host.notes = state, notes
-            host.reopen(memory, None if last is None else tape.promises[last])
+            host.reopen(memory, settled)
         for server, state in zip((world.server, *world.edges), values["servers"], strict=True):
             server.state = state
         world.rng.move(json.loads(saved["streams"]))
         self.recorder.reopen(Score, saved["scores"])
-        self.evaluator.wake(values["evaluator"])
+        for observer, observed in zip(self._observers, values["observed"], strict=True):
+            observer.wake(observed)
         self.log.write_bytes(saved["log"])
 
 

@@ -119,13 +119,13 @@ class ClientHost:
         """Take over the memory of a job that trained to its end."""
         self._last = promise
 
-    def notebook(self) -> tuple[dict[str, Any], WorkPromise | None]:
-        """Return the memory as it was last read, and the job finished since, which is not settled."""
-        return self._memory, self._last
+    def notebook(self) -> tuple[dict[str, Any], bool]:
+        """Return the memory as it was last read, and whether no job has finished since."""
+        return self._memory, self._last is None
 
-    def reopen(self, memory: dict[str, Any], last: WorkPromise | None) -> None:
-        """Take over both from a checkpoint."""
-        self._memory, self._last = memory, last
+    def reopen(self, memory: dict[str, Any], settled: bool) -> None:
+        """Take over both from a checkpoint; where a job has finished since, it is the one that this host knows of."""
+        self._memory, self._last = memory, None if settled else self._last
 
 
 class Clients(Mapping[int, ClientHost]):
@@ -167,13 +167,18 @@ class Clients(Mapping[int, ClientHost]):
         return [*self._hosts.values()]
 
     def __getitem__(self, client: int) -> ClientHost:
-        """Return the host of that number."""
+        """Return the host of that number, which remembers what it has done by now."""
+        host = self.host(client)
+        if client in self.joint:
+            self.joint[client].catch_up(client)
+        return host
+
+    def host(self, client: int) -> ClientHost:
+        """Return the host of that number as it stands.  Raises KeyError where there is none."""
         if client not in self._hosts:
             if not 0 <= client < len(self):
                 raise KeyError(client)
             self._hosts[client] = ClientHost(int(client), float(self._speeds[client]), self._seed_of)
-        if client in self.joint:
-            self.joint[client].catch_up(client)
         return self._hosts[client]
 
     def __iter__(self) -> Iterator[int]:
@@ -266,9 +271,10 @@ class Clients(Mapping[int, ClientHost]):
         """Hear that the last job of a client will never begin."""
         self[job.client].forget(job.step)
 
-    def done(self, client: int, promise: WorkPromise) -> None:
-        """Hear that a client has trained to the end of a job."""
-        self._hosts[client].finished(promise)
+    def done(self, client: int, step: str, promise: WorkPromise) -> None:
+        """Hear that a client has come to the end of a job; masking's own leave its memory as it was."""
+        if step not in STEPS:
+            self._hosts[client].finished(promise)
 
     def seconds(self, clients: npt.NDArray[np.int64], operations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the seconds (K,) that so many operations each take these clients at their present pace."""
@@ -285,7 +291,7 @@ class Clients(Mapping[int, ClientHost]):
         if not (yield from self.compute(client, operations, span_of(step))):
             promise.cancel()
             return None
-        self.done(client, promise)
+        self.done(client, step, promise)
         return promise
 
     def compute(self, client: int, operations: float, what: str) -> Generator[simpy.Event, Any, bool]:

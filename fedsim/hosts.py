@@ -16,7 +16,8 @@ What it does not model: a server that learns of a lost client only by a timeout 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import simpy
@@ -26,6 +27,7 @@ from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.checkpoints import Checkpoints
 from fedsim.clients import Clients
 from fedsim.cores import Cores
+from fedsim.guard import Guard
 from fedsim.masked import Masked
 from fedsim.net import masking, wire
 from fedsim.net.codec import Codec, Memory
@@ -51,23 +53,6 @@ class Ask(simpy.Event):
         super().__init__(env)
         self.client, self.step = client, step
         self.open = True
-
-
-class Guard(Protocol):
-    """Who makes differentially private what is folded (learn/release.py)."""
-
-    def drawn(self, chosen: int, among: int) -> None:
-        """Hear that so many clients have been chosen by equal chances, and of how many."""
-        ...
-
-    def release(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Return what the algorithm may see of these opened replies."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """What all that has been released amounts to."""
-        ...
 
 
 @dataclass
@@ -136,7 +121,7 @@ class ServerHost:
         if step in masking.STEPS:
             return {masking.BESIDE: beside}
         own = self.algorithm.download(self.state, client, step)
-        return own if beside is None else {**own, masking.BESIDE: beside}
+        return own if beside is None else self.squeezer.joined(own, masking.BESIDE, beside)
 
     def ask_all(
         self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
@@ -218,11 +203,17 @@ class ServerHost:
             if not (yield from self.compute(self.algorithm.server_flops(self.state, opened, step))):
                 self._lose(opened)
                 return []
-            seen = opened if self.guard is None else self.guard.release(opened)
-            self.state = self.algorithm.update(self.state, seen, step)
+            self.state = self.algorithm.update(self.state, self._seen(opened), step)
         for reply in opened:
             self.unread.decide(reply.ask, "delivered")
         return opened
+
+    def _seen(self, opened: Sequence[Reply]) -> Sequence[Reply]:
+        """Return what the algorithm may see of these replies."""
+        if self.guard is None:
+            return opened
+        self.guard.spend([reply.client for reply in opened])
+        return self.guard.release(opened)
 
     def hear(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
         """Take replies of an exchange of masking's own, which change no state."""
@@ -324,10 +315,19 @@ class ServerHost:
         promise = yield from self.clients.work(client, ask.step, download)
         if promise is None:
             return None
-        promise, parcel = self._squeezed(self.network.forgers.upload(client, promise), client, ask.step)
+        promise, parcel = self._squeezed(self.forged(client, promise), client, ask.step)
         yield self.network.send(Message(client, self.node, ask.step, parcel, version))
         self.unread.answer(client, number)
         return Reply(client, version, download, promise, ask=number)
+
+    def forged(self, client: int, promise: WorkPromise) -> WorkPromise:
+        """Return the upload that this client sends: its own, or what it forges of it."""
+        forgers = self.network.forgers
+        if client not in forgers:
+            return promise
+        rng = self.clients.rng(f"forge/{client}")
+        forged: WorkPromise = self.squeezer.promise(promise, lambda inner: forgers.upload(client, inner, rng))
+        return forged
 
     def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
         """Return the upload as the server will have it, and what travels for it."""
@@ -347,7 +347,8 @@ class ServerHost:
 
     def squeezed_share(self, share: Tree, sender: int) -> tuple[Tree, Tree]:
         """Return what travels for a peer's share, and what those who receive it have."""
-        share = self.network.forgers.share(sender, share)
+        if sender in (forgers := self.network.forgers):
+            share = self.squeezer.tree(partial(forgers.share, sender, share, self.clients.rng(f"forge/{sender}")))
         if self.up is None:
             return share, share
         codec = self.up

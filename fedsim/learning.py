@@ -27,7 +27,7 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.hosts import Guard
+from fedsim.guard import Guard
 from fedsim.learn import asked, preserve, setaside
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.evaluate import Evaluator

@@ -11,6 +11,7 @@ from fedsim.clients import Backend
 from fedsim.net import masking, wire
 from fedsim.net.masking import Masking
 from fedsim.net.promised import Around, WorkPromise
+from fedsim.net.squeezed import Squeezer
 from fedsim.net.wire import Spec
 from fedsim.plain import Done
 
@@ -35,6 +36,7 @@ class MaskedBackend:
 
     inner: Backend
     options: Masking
+    squeezer: Squeezer = field(default_factory=Squeezer)
     added: int = field(default=0, init=False)
 
     def submit(self, job: Job) -> Done | Masked:
@@ -45,8 +47,8 @@ class MaskedBackend:
             self.added += wire.size(job.download) + done.nbytes
             return done
         promise = self.inner.submit(_own(job))
-        like = promise.value() if promise.like is None else promise.like
-        length = self.options.vector(masking.numbers(like), beside["of"])
+        numbers = self.squeezer.told(lambda: masking.numbers(promise.value() if promise.like is None else promise.like))
+        length = self.options.vector(numbers, beside["of"])
         masked = Masked(promise, Done({"masked": Spec((length,), "uint8")}, job))
         self.added += wire.size({masking.BESIDE: beside}) - wire.size({}) + masked.nbytes - promise.nbytes
         return masked

@@ -26,7 +26,6 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
 from fedsim.ledger import Ledger
 from fedsim.masked import MaskedBackend
-from fedsim.net.effect import Effect
 from fedsim.net.masking import STEPS, Masking
 from fedsim.net.squeezed import Squeezer
 from fedsim.plain import Plain
@@ -35,7 +34,8 @@ from fedsim.protocol import Protocol
 from fedsim.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
-from fedsim.tape import Tape, Taped, TapedBackend
+from fedsim.tape import Tape
+from fedsim.taped import Taped, TapedBackend
 from fedsim.views import Views
 from fedsim.wave import Columns
 from fedsim.world import Streams, World
@@ -62,11 +62,9 @@ def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: floa
 def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float) -> dict[str, Any]:
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
-    keeper = Keeper(folder, every, folder / "run.log") if _can_go_on(scenario) else None
+    keeper = Keeper(folder, every, folder / "run.log")
     world, evaluator, done = build(scenario, data_root, recorder, keeper)
-    views = Views(world.env)
-    if scenario.measure.views:
-        world.network.received = views.hear
+    views = observe(world, keeper) if scenario.measure.views else None
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
     try:
         status = _run_clock(world, evaluator, done, scenario, progress, keeper if evaluator else None)
@@ -77,7 +75,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
         evaluator.score()
     _close(world)
     tables = recorder.close(folder)
-    if scenario.measure.views:
+    if views:
         views.close(folder)
     (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8")
     measure = scenario.measure
@@ -88,17 +86,17 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None
     row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
-    if keeper:
-        keeper.end()  # only now: the disk may be full
+    keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 
 
-def _can_go_on(scenario: Scenario) -> bool:
-    """Return whether an interrupted point can go on from a checkpoint: whether all values cross between both halves."""
-    effects = [find.find("effect", part, f"network.effects.{i}") for i, part in enumerate(scenario.network.effects)]
-    private = scenario.privacy.clip is not None or scenario.privacy.secure_aggregation.on
-    return not (private or scenario.measure.views or any(effect.forge is not Effect.forge for effect in effects))
+def observe(world: World, keeper: Keeper) -> Views:
+    """Return what keeps all that clients receive from now on."""
+    views = Views(world.env)
+    world.network.received = views.hear
+    keeper.watch(views)
+    return views
 
 
 def build(
@@ -179,7 +177,7 @@ def _world(
     ledger = Ledger(env, links, len(links.nodes), {*algorithm.prepares, *STEPS})
     secure = scenario.privacy.secure_aggregation
     masks = Masking(secure.neighbours, secure.threshold, secure.bits) if secure.on else None
-    backend = backend if masks is None else MaskedBackend(backend, masks)
+    backend = backend if masks is None else MaskedBackend(backend, masks, tape or Squeezer())
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)

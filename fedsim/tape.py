@@ -6,22 +6,24 @@ answered from it, and trees are blanks of the same numbers and sizes.  So the cl
 anything being trained, and where it has arrived, the blanks that somebody still holds are filled with what the first
 run held at that moment.
 
-It holds no values itself: what the trees hold at some moment is kept by `checkpoint.py`.  Trees other than dicts and
-None cannot be blanks; where an algorithm makes some, the tape is not `whole`, and no checkpoint can be taken.
+It holds no values itself: what the trees hold at some moment is kept by `checkpoint.py`.  What the clock's half puts
+into a tree itself, as masking's own part of a download, is in the blank too.  Trees other than dicts and None cannot be
+blanks; where an algorithm makes some, the tape is not `whole`, and no checkpoint can be taken.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from fedsim.algorithm import Algorithm, Job, Reply, State
+from fedsim.algorithm import State
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory
 from fedsim.net.finite import is_finite
 from fedsim.net.promised import WorkPromise
-from fedsim.net.squeezed import Parcel, Squeezed, Squeezer
+from fedsim.net.squeezed import Parcel, Squeezer
 from fedsim.net.wire import Tree
 
 
@@ -54,18 +56,6 @@ class Declared(WorkPromise, Protocol):
     """A promise of the learning half, which tells whether its size was known before the work."""
 
     declared: int | None
-
-
-class Learner(Protocol):
-    """The learning half's backend."""
-
-    def submit(self, job: Job) -> Declared:
-        """Queue a job."""
-        ...
-
-    def flops(self, job: Job) -> float:
-        """Return the operations that the job takes."""
-        ...
 
 
 class Tape(Squeezer):
@@ -123,8 +113,16 @@ class Tape(Squeezer):
     def squeeze(self, codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
         """Return what `codec.squeeze` does."""
         made: list[Any] = [] if self.replaying else [*super().squeeze(codec, tree, memory, rng)]
-        encoded = self.parcel(lambda: made[0])
-        return encoded, self.tree(lambda: made[1]), made[2] if made else memory
+        encoded, received = self.parcel(lambda: made[0]), self.tree(lambda: made[1])
+        if self.replaying and tree:
+            received.update(tree)  # what a blank holds is the clock's own, of which no codec makes anything else
+        return encoded, received, made[2] if made else memory
+
+    def joined(self, tree: Tree, key: str, value: Tree) -> Tree:
+        """Return a tree with one entry more, of whoever carries it: it is there in a blank too."""
+        joined = self.tree(lambda: {**tree, key: value})
+        joined[key] = value
+        return joined
 
     def hold(self, tree: Tree, number: int) -> Tree:
         """Return a tree under its number."""
@@ -154,24 +152,24 @@ class Tape(Squeezer):
             self.uploads.append(-1)
         return promise
 
-    def promise(self, inner: Any, make: Callable[[Any], Squeezed]) -> "TapedSqueezed":
-        """Return a squeezed promise under a number of its own; `inner` is one of this tape's."""
-        promise = TapedSqueezed(self, self._promised, inner, make)
+    def promise(self, inner: Any, make: Callable[[Any], "Reopenable"]) -> "TapedAround":
+        """Return what `make` makes of a promise of this tape's, under a number of its own."""
+        promise = TapedAround(self, self._promised, make(inner))
         self._promised += 1
         self.promises[promise.number] = promise
         if not self.replaying:
             self.sizes.append(None)
             self.uploads.append(-1)
-            promise.reopen(None)
         return promise
 
-    def parcel(self, make: Callable[[], Tree]) -> Tree:
-        """Return a tree that is sent and never looked into, so that a blank may stay one."""
+    def parcel(self, make: Callable[[], Tree]) -> "TapedParcel":
+        """Return a tree of any kind that is sent, for whoever overhears it."""
         if self.replaying:
-            return Held({}, self._called, self._again("parcel"))
+            nbytes, number = self._again("parcel"), self._called - 1
+            return TapedParcel(nbytes, self.blank(number))
         made = make()
-        self._note("parcel", _measured(made))
-        return made
+        nbytes = wire.size(made)
+        return TapedParcel(nbytes, self.hold({"sent": made}, self._note("parcel", nbytes)))
 
     def finite(self, tree: Tree) -> bool:
         """Return whether a tree holds real numbers only."""
@@ -241,18 +239,31 @@ class TapedPromise:
             self.inner.cancel()
 
     def _inner(self) -> Any:
-        if self.inner is None:
+        if self.inner is None or self._tape.replaying:
             raise Astray("the replay of an interrupted point asks for what its checkpoint does not hold")
         return self.inner
 
 
-class TapedSqueezed(TapedPromise):
-    """A promise behind a codec; its parcel is what a message carries."""
+class Reopenable(Protocol):
+    """A promise around another one: squeezed, or forged."""
 
-    def __init__(self, tape: Tape, number: int, source: TapedPromise, make: Callable[[Any], Squeezed]) -> None:
-        """Stand for what `make` makes of the promise behind `source`, once there is one."""
+    @property
+    def opened(self) -> Any:
+        """What has come of it, or None where nobody has opened it."""
+        ...
+
+    def reopen(self, opened: Any) -> None:
+        """Take over what a checkpoint holds as opened."""
+        ...
+
+
+class TapedAround(TapedPromise):
+    """A promise around one of the tape's; of one behind a codec, the parcel is what a message carries."""
+
+    def __init__(self, tape: Tape, number: int, made: Reopenable) -> None:
+        """Stand for this promise, which asks the tape's for what is inside."""
         super().__init__(tape, number)
-        self._source, self._make = source, make
+        self.inner = made
 
     @property
     def parcel(self) -> Parcel:
@@ -263,77 +274,14 @@ class TapedSqueezed(TapedPromise):
         """Return the tree that travels."""
         return self._inner().encoded()
 
-    def reopen(self, opened: tuple[Tree, Tree] | None) -> None:
-        """Squeeze the promise behind the source, which was opened before, or was not."""
-        self.inner = self._make(self._source.inner)
-        self.inner.reopen(opened)
 
+@dataclass(frozen=True, eq=False)
+class TapedParcel:
+    """A tree that is sent, as a promise: of its size in a replay too, and then with nothing in it."""
 
-class TapedBackend:
-    """A backend whose promises and operations go over a tape."""
+    nbytes: int
+    held: Held
 
-    def __init__(self, tape: Tape, backend: Learner) -> None:
-        """Stand before this backend."""
-        self._tape, self._backend = tape, backend
-
-    def submit(self, job: Job) -> TapedPromise:
-        """Queue a job."""
-        return self._tape.job(lambda: self._backend.submit(job))
-
-    def flops(self, job: Job) -> float:
-        """Return the operations that the job takes."""
-        return float(self._tape.told(lambda: self._backend.flops(job)))
-
-
-class Taped(Algorithm):
-    """An algorithm as the clock's half sees it: what servers and protocols ask of it goes over a tape."""
-
-    def __init__(self, tape: Tape, algorithm: Algorithm) -> None:
-        """Stand before this algorithm."""
-        self._tape, self._own = tape, algorithm
-        self.talks, self.prepares = algorithm.talks, algorithm.prepares  # type: ignore[misc]
-        self.overview = algorithm.overview
-
-    def start(self) -> State:
-        """Return the server's first state."""
-        return self._tape.state(self._own.start)
-
-    def download(self, state: State, client: int, step: str) -> Tree:
-        """Return what the server sends this client."""
-        return self._tape.tree(lambda: self._own.download(state, client, step))
-
-    def work(self, job: Job) -> Any:
-        """Return what the algorithm's own does; nobody on this side asks."""
-        return self._own.work(job)
-
-    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Return the state after folding these replies."""
-        return self._tape.state(lambda: self._own.update(state, replies, step))
-
-    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Return the state after merging shares."""
-        return self._tape.state(lambda: self._own.mix(state, shares, weights))
-
-    def share(self, state: State) -> Tree:
-        """Return what travels between peers, and between edge aggregators and the cloud."""
-        return self._tape.tree(lambda: self._own.share(state))
-
-    def steps(self, state: State) -> Sequence[str]:
-        """Return the exchanges of the coming round."""
-        return self._tape.told(lambda: self._own.steps(state))  # type: ignore[no-any-return]
-
-    def more(self, state: State, step: str) -> Sequence[str]:
-        """Return the exchanges that what this step has brought calls for."""
-        return self._tape.told(lambda: self._own.more(state, step))  # type: ignore[no-any-return]
-
-    def mass(self, reply: Reply) -> float:
-        """Return how much an opened reply weighs."""
-        return self._tape.told(lambda: self._own.mass(reply))  # type: ignore[no-any-return]
-
-    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the server's work of one update."""
-        return self._tape.told(lambda: self._own.server_flops(state, replies, step))  # type: ignore[no-any-return]
-
-    def common(self, state: State) -> Tree | None:
-        """Return the one model that stands for all clients, for whoever scores it."""
-        return self._own.common(state)
+    def value(self) -> Tree:
+        """Return the tree."""
+        return self.held["sent"]

@@ -12,7 +12,7 @@ what a client has from the start, its data, nor what it could conclude.
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class Part:
     bytes: int
 
 
+COLUMNS = tuple(each.name for each in fields(Part))
+
+
 @dataclass
 class Views:
     """Collects what arrives; holds on to the arrays until the point has ended."""
@@ -50,11 +53,12 @@ class Views:
     _index: list[Part] = field(default_factory=list, init=False)
     _values: dict[int, dict[str, npt.NDArray[Any]]] = field(default_factory=lambda: defaultdict(dict), init=False)
     _counts: dict[int, int] = field(default_factory=lambda: defaultdict(int), init=False)
+    resting: bool = field(default=False, init=False)  # it hears nothing: what there is to hear is in a checkpoint
 
     def hear(self, message: Message) -> None:
         """Take a message that has arrived, if it was for a client."""
         client = message.dst
-        if client < 0:
+        if client < 0 or self.resting:
             return
         for path, leaf in _leaves(message.contents(), ""):
             number = self._counts[client]
@@ -66,17 +70,34 @@ class Views:
             if values is not None:
                 self._values[client][str(number)] = values
 
+    def notes(self) -> list[Any]:
+        """Return all that was heard, for a checkpoint."""
+        return [[_plain(row) for row in self._index], dict(self._values), dict(self._counts)]
+
+    def wake(self, notes: Sequence[Any]) -> None:
+        """Go on from a checkpoint."""
+        rows, values, counts = notes
+        self._index = [Part(*row) for row in rows]
+        self._values.update(values)
+        self._counts.update(counts)
+        self.resting = False
+
     def close(self, folder: Path) -> None:
         """Write all into the folder of the run.  Raises OSError where it cannot be written."""
         inside = folder / FOLDER
         inside.mkdir()
         for client, values in self._values.items():
-            np.savez(inside / f"client_{client}.npz", **values)  # type: ignore[arg-type]
+            # in one order, for an array that was on the disk meanwhile has lost its own
+            ordered = {number: np.asarray(array, order="C") for number, array in values.items()}
+            np.savez(inside / f"client_{client}.npz", **ordered)  # type: ignore[arg-type]
         with (inside / INDEX).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            names = [each.name for each in fields(Part)]
-            writer.writerow(names)
-            writer.writerows([getattr(row, name) for name in names] for row in self._index)
+            writer.writerow(COLUMNS)
+            writer.writerows(map(_plain, self._index))
+
+
+def _plain(row: Part) -> list[Any]:
+    return [getattr(row, name) for name in COLUMNS]
 
 
 def _leaves(tree: Tree, path: str) -> Iterator[tuple[str, Any]]:

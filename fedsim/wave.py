@@ -47,6 +47,10 @@ class Home(Protocol):
         """Return what this client is sent."""
         ...
 
+    def forged(self, client: int, promise: WorkPromise) -> WorkPromise:
+        """Return the upload that this client sends."""
+        ...
+
     def note(self, lost: int = 0, late: int = 0) -> None:
         """Count so many clients more as lost, or late."""
         ...
@@ -212,14 +216,14 @@ class Wave:
             number = self._number + k
             self._home.unread.plan(number, self, k)
             client, download = self._jobs[k].client, self._downloads[k]
-            upload = self._home.network.forgers.upload(client, self._promises[k])
+            upload = self._home.forged(client, self._promises[k])
             replies.append(Reply(client, self.version, download, upload, ask=number))
         return replies
 
     def _take(self, k: int) -> None:
         if not self._taken[k]:
             self._taken[k] = True
-            self._home.clients.done(self._jobs[k].client, self._promises[k])
+            self._home.clients.done(self._jobs[k].client, self._step, self._promises[k])
 
     def _break_off(self, k: int) -> None:
         """End a member here, wherever it is: on its download, at work, or on its upload."""

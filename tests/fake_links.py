@@ -20,7 +20,7 @@ class Links:
         self._rng, self._record, self._edge_of, self._near = rng, record, edge_of, near
         self._moving: dict[Delivery, tuple] = {}
         nodes.watch(self._moved)
-        self.forgers, self.service = Forgers([], rng), None
+        self.forgers, self.service = Forgers([]), None
         for index, effect in enumerate(effects):
             if drive := effect.drive(env, self, rng(f"effect/{index}")):
                 env.process(drive)

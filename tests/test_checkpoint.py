@@ -12,12 +12,15 @@ from fedsim import checkpoint, logbook
 from fedsim.checkpoint import Keeper, path_in
 from fedsim.learn.training import Trainer
 from fedsim.record import Recorder
-from fedsim.run import build, run
+from fedsim.run import build, observe, run
 
 PEERS = {"name": "peers", "graph": "ring"}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
 BUFFERED = {"name": "buffered", "rounds": 6, "clients": 3, "buffer": 2}
 STORM = {"network__effects": EFFECTS}
+NOISE = {"name": "byzantine", "attack": "noise", "share": 0.6}
+ALL = {**SYNC, "participation": 1.0}
+WIDE = {"network__server": {"ingress": "1 Gbit/s", "egress": "1 Gbit/s"}}  # where cohorts are asked in waves
 CASES = {
     "sync": {"protocol": SYNC},
     "sync in a storm": {"protocol": SYNC, **STORM},
@@ -50,18 +53,37 @@ CASES = {
         "model": {"name": "roland", "hidden": 5}, "algorithm": {"name": "dg_colearn"},
         "protocol": {**SYNC, "rounds": 6}, "measure": {"models": ["global", "local"]},
     },
+    "waves": {"protocol": ALL, "network__effects": [{"name": "churn", "online": "3 s", "offline": "1 s"}], **WIDE},
+    "noise": {"privacy": {"clip": 0.5, "noise": 0.3}, "clients__sampler": "round_robin", **STORM},
+    "masks": {
+        "privacy": {"secure_aggregation": True, "clip": 0.5}, "protocol": ALL,
+        "network__codec": {"down": "half"}, **STORM,
+    },
+    "masks in waves": {"privacy": {"secure_aggregation": True}, "network__effects": [NOISE], **WIDE},
+    "forgers": {
+        "protocol": BUFFERED, "network__codec": {"up": {"name": "rand_k", "share": 0.5}},
+        "network__effects": [*EFFECTS, NOISE],
+    },
+    "forging peers": {
+        "protocol": {"name": "gossip", "rounds": 3}, "network__topology": PEERS, "network__codec": {"up": "int8"},
+        "network__effects": [*EFFECTS, NOISE], "measure__views": True,
+    },
+    "views": {"network__codec": {"down": "half"}, "measure__views": True, **STORM},
 }  # fmt: skip
 
 
-TWICE = ("buffered", "hierarchical", "gossip")  # where most is under way at any moment
+# where most is under way at any moment
+TWICE = ("buffered", "hierarchical", "gossip", "masks", "forgers", "forging peers")
 
 
 def whole(folder, every=math.inf, **changes):
     """Run a point in a folder that may be there already, and return all that it leaves behind."""
     folder.mkdir(parents=True, exist_ok=True)
-    run(small_points.point(**changes), folder, folder, lambda _: None, every)
+    row = run(small_points.point(**changes), folder, folder, lambda _: None, every)
     assert not path_in(folder).parent.exists()
-    return {**small_points.files(folder), "run.log": (folder / "run.log").read_bytes()}
+    views = {path.name: path.read_bytes() for path in folder.glob("views/*")}
+    row = {name: str(value) for name, value in row.items() if name != "real_seconds"}
+    return {**small_points.files(folder), **views, "row": row, "run.log": (folder / "run.log").read_bytes()}
 
 
 @pytest.fixture
@@ -72,12 +94,21 @@ def events(monkeypatch):
     return found
 
 
+def begun(keeper, folder, **changes):
+    """A world before its first event, looked after."""
+    scenario = small_points.scenario(**changes)
+    world, _, _ = build(scenario, folder, Recorder(), keeper)
+    if scenario.measure.views:
+        observe(world, keeper)
+    return world
+
+
 def stop(folder, after, **changes):
     """Run so many events, take a checkpoint and leave."""
     folder.mkdir(parents=True, exist_ok=True)
     with logbook.keep(folder / "run.log"):
         keeper = Keeper(folder, math.inf, folder / "run.log")
-        world, _, _ = build(small_points.scenario(**changes), folder, Recorder(), keeper)
+        world = begun(keeper, folder, **changes)
         while keeper.steps < after:
             world.env.step()
             keeper.passed()
@@ -104,7 +135,7 @@ def test_checkpoints_change_nothing_and_one_goes_on_from_another(tmp_path, monke
     stop(folder, count // 3, **changes)
     again = Keeper(folder, math.inf, folder / "run.log")
     with logbook.keep(folder / "run.log"):
-        world, _, _ = build(small_points.scenario(**changes), folder, Recorder(), again)
+        world = begun(again, folder, **changes)
         while again.steps < 2 * count // 3:
             world.env.step()
             again.passed()

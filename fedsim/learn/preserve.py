@@ -67,7 +67,7 @@ class _Writer:
     def refer(self, value: Any) -> Any:
         if type(value) in PLAIN or (type(value) is int and -(2**63) <= value < 2**64):
             return value
-        return self._once(id(value), value, self._node)
+        return self._once(_identity(value), value, self._node)
 
     def _once(self, key: Any, value: Any, make: Callable[[Any], list[Any]]) -> list[int]:
         if key not in self._known:
@@ -244,6 +244,13 @@ class _Reader:
         for field, one in told.items():
             object.__setattr__(made, field, self.value(one))
         return made
+
+
+def _identity(value: Any) -> Any:
+    """Return what tells a value from others: of an array its memory, which many may look at, and how it does so."""
+    if type(value) is np.ndarray and value.size:
+        return value.__array_interface__["data"][0], value.dtype.str, value.shape, value.strides
+    return id(value)
 
 
 def _found(module: str, name: str) -> Any:

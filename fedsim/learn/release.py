@@ -42,6 +42,13 @@ class Release:
         """Hear that so many clients have been chosen by equal chances, and of how many."""
         self._rate = chosen / among
 
+    def spend(self, clients: Sequence[int]) -> None:
+        """Count a release of what these clients have sent."""
+        if self._by_chance:
+            self._accountant.sampled(self._rate)
+        else:
+            self._accountant.told(clients)
+
     def release(self, replies: Sequence[Reply]) -> list[Reply]:
         """Return the one reply that the algorithm may see.
 
@@ -56,16 +63,12 @@ class Release:
             return ((total + self._noise * self._clip * noise) / self._count).to(first.dtype)
 
         mean = tree.transform(noisy, *(reply.upload["update"] for reply in replies))
-        if self._by_chance:
-            self._accountant.sampled(self._rate)
-        else:
-            self._accountant.told([reply.client for reply in replies])
         first = replies[0]
         return [Reply(SERVER, first.version, first.download, {"update": mean, "samples": 1})]
 
     @property
     def epsilon(self) -> float:
-        """What all that has been released amounts to at the run's delta."""
+        """What all that has been spent amounts to at the run's delta."""
         return self._accountant.epsilon()
 
     def _factor(self, reply: Reply) -> float:

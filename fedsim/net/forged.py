@@ -33,41 +33,53 @@ class Forged(Around):
             self._value, self._done = self._forge(super().value()), True
         return self._value
 
+    @property
+    def opened(self) -> list[Tree] | None:
+        """The forged upload, or None where nobody has opened it."""
+        return [self._value] if self._done else None
+
+    def reopen(self, opened: list[Tree] | None) -> None:
+        """Take over what a checkpoint holds as opened."""
+        if opened is not None:
+            (self._value,), self._done = opened, True
+
 
 class Forgers:
-    """Who forges, and how: each client's functions, one after the other, with a random stream of the client's own."""
+    """Who forges, and how: each client's functions, one after the other.
 
-    def __init__(self, effects: Sequence[Mapping[int, Forge]], rng: Callable[[str], np.random.Generator]) -> None:
-        """Take what each effect does; the streams go on from upload to upload."""
+    `rng` is the client's own random stream, which goes on from upload to upload.
+    """
+
+    def __init__(self, effects: Sequence[Mapping[int, Forge]]) -> None:
+        """Take what each effect does."""
         clients = sorted({client for each in effects for client in each})
         self._forges = {client: [each[client] for each in effects if client in each] for client in clients}
-        self._rng = {client: rng(f"forge/{client}") for client in clients}
 
     def __contains__(self, client: int) -> bool:
         """Return whether a client forges what it sends."""
         return client in self._forges
 
-    def upload(self, client: int, promise: WorkPromise) -> WorkPromise:
-        """Return what a client sends in place of an upload."""
-        return Forged(promise, lambda tree: self._struck(client, tree)) if client in self else promise
+    def upload(self, client: int, promise: WorkPromise, rng: np.random.Generator) -> Forged:
+        """Return what a client that forges sends in place of an upload."""
+        return Forged(promise, lambda tree: self._struck(client, tree, rng))
 
-    def share(self, client: int, tree: Tree) -> Tree:
-        """Return what a client sends in place of a tree; where nothing is forged it is the tree itself."""
-        return self._replaced(client, tree) if client in self else tree
+    def share(self, client: int, tree: Tree, rng: np.random.Generator) -> Tree:
+        """Return what a client that forges sends in place of a tree."""
+        return self._replaced(client, tree, rng)
 
-    def _struck(self, client: int, upload: Tree) -> Tree:
+    def _struck(self, client: int, upload: Tree, rng: np.random.Generator) -> Tree:
         if isinstance(upload, dict) and DIFFERENCE in upload:
-            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE])}
-        return self._replaced(client, upload)
+            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE], rng)}
+        return self._replaced(client, upload, rng)
 
-    def _replaced(self, client: int, node: Tree) -> Tree:
+    def _replaced(self, client: int, node: Tree, rng: np.random.Generator) -> Tree:
         if isinstance(node, dict):
-            return {key: self._replaced(client, value) for key, value in node.items()}
+            return {key: self._replaced(client, value, rng) for key, value in node.items()}
         if isinstance(node, list | tuple):
-            return type(node)(self._replaced(client, value) for value in node)
+            return type(node)(self._replaced(client, value, rng) for value in node)
         if not floats.is_array(node) or isinstance(node, Spec) or floats.spec(node).dtype not in floats.LETTERS:
             return node
         array = floats.values(node)
         for forge in self._forges[client]:
-            array = forge(array, self._rng[client])
+            array = forge(array, rng)
         return floats.kin(array, node)

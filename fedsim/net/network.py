@@ -96,7 +96,7 @@ class Network:
             for index, effect in enumerate(self.effects)
             if type(effect).forge is not Effect.forge
         }
-        self.forgers = Forgers([*forging.values()], rng)
+        self.forgers = Forgers([*forging.values()])
         self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
         self.received: Callable[[Message], None] | None = None  # hears of each message that arrives; not of plans

@@ -125,18 +125,30 @@ class Parcel:
 
 
 class Squeezer:
-    """Who has codecs squeeze what is there, and what is promised; others may stand between (`fedsim/tape.py`)."""
+    """Who looks into values for those that carry them, and squeezes; others may stand between (`fedsim/tape.py`)."""
+
+    def told(self, make: Callable[[], Any]) -> Any:
+        """Return a number that hangs on values."""
+        return make()
+
+    def tree(self, make: Callable[[], Tree]) -> Tree:
+        """Return a tree that may be sent."""
+        return make()
+
+    def joined(self, tree: Tree, key: str, value: Tree) -> Tree:
+        """Return a tree with one entry more, of whoever carries it."""
+        return {**tree, key: value}
 
     def squeeze(self, codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
         """Return what `codec.squeeze` does."""
         return squeeze(codec, tree, memory, rng)
 
-    def promise(self, inner: Any, make: Callable[[Any], Squeezed]) -> Any:
+    def promise(self, inner: Any, make: Callable[[Any], Any]) -> Any:
         """Return what `make` makes of a promise."""
         return make(inner)
 
     def parcel(self, make: Callable[[], Tree]) -> Tree:
-        """Return a tree that is sent and never looked into."""
+        """Return a tree that is sent, for whoever overhears it: a codec's, which is no dict."""
         return make()
 
     def finite(self, tree: Tree) -> bool:

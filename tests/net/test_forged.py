@@ -33,7 +33,7 @@ def upload(kind=torch.float32):
 
 def sent(attack, tree_, **options):
     forges = Byzantine(attack=attack, clients=(1,), **options).forge(3, np.random.default_rng(0))
-    return Forgers([forges], lambda _: np.random.default_rng(5)).share(1, tree_)
+    return Forgers([forges]).share(1, tree_, np.random.default_rng(5))
 
 
 @pytest.mark.parametrize("kind", FLOATS, ids=str)
@@ -72,31 +72,27 @@ def test_noise_is_as_large_as_it_says_and_nan_is_no_number():
 
 
 def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_its_own():
-    forgers, work = (
-        Forgers([{1: lambda array, rng: array + rng.normal()}], lambda _: np.random.default_rng(0)),
-        Work(upload()),
-    )
-    forged = forgers.upload(1, work)
+    forgers, work, rng = (
+        Forgers([{1: lambda array, rng: array + rng.normal()}]), Work(upload()), np.random.default_rng(0)
+    )  # fmt: skip
+    forged = forgers.upload(1, work, rng)
     assert isinstance(forged, Forged)
     assert work.asked == 0
     first = forged.value()
     assert forged.value() is first
     assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
     aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
-    assert torch.equal(forgers.upload(1, Work(aside)).value()["prototypes"], torch.ones(2))
-    assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)})).value()["model"], torch.ones(2))
+    assert torch.equal(forgers.upload(1, Work(aside), rng).value()["prototypes"], torch.ones(2))
+    assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)}), rng).value()["model"], torch.ones(2))
     forged.cancel()
     assert work.cancelled
     assert forged.memory() == {"own": 1}
-    assert forgers.upload(0, work) is work
-    assert forgers.share(0, work.upload) is work.upload
+    assert 0 not in forgers  # nobody asks for it
 
 
 def test_several_effects_strike_one_after_the_other():
-    twice = Forgers(
-        [{0: lambda array, rng: array * 2}, {0: lambda array, rng: array + 1}], lambda _: np.random.default_rng(0)
-    )
-    assert twice.share(0, {"w": torch.tensor([3.0])})["w"].tolist() == [7.0]
+    twice = Forgers([{0: lambda array, rng: array * 2}, {0: lambda array, rng: array + 1}])
+    assert twice.share(0, {"w": torch.tensor([3.0])}, np.random.default_rng(0))["w"].tolist() == [7.0]
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.2, 4), (0.27, 5), (1.0, 20)])
