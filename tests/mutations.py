@@ -4,7 +4,7 @@ import copy
 import random
 from pathlib import Path
 
-import yaml
+from fedsim import yaml_text
 
 ROOT = Path(__file__).parents[1]
 ODD = [
@@ -16,14 +16,47 @@ ODD = [
     [], {}, [[]], [None], {"": 1}, {"name": None}, {"name": "fedavg", "name2": 1}, ["1 s", -1],
     {"a": {"b": {"c": [1, {"d": None}]}}},
 ]  # fmt: skip
+STANDING = {"name": "synthetic", "vertices": 90, "classes": 4, "features": 5, "degree": 4}
+DRIFTING = {"name": "drifting", "vertices": 80, "edges": 160, "classes": 3, "features": 4, "snapshots": 4}
+SMALL = {
+    "clients.count": 4, "protocol.rounds": 3, "protocol.participation": 0.8, "training.local_steps": 1,
+    "model.hidden": 4, "data.partition.least": 1, "data.partition.per_client": 20, "measure.until": "60 s",
+}  # fmt: skip
 
 
 def small(path: Path) -> dict:
     """A shipped scenario at its first point, with few clients and rounds."""
-    data = yaml.safe_load(path.read_text("utf-8"))
+    data = yaml_text.read(path.read_text("utf-8"), path.name, {})
     for axis, values in {**data.pop("grid", {}), **data.pop("vary", {})}.items():
         put(data, axis, values[0])
     data.pop("when", None)
+    return data
+
+
+def tiny(path: Path, draw: random.Random) -> dict:
+    """A shipped scenario at one of its points, at its first seed, of so little work that it runs in a moment."""
+    data = yaml_text.read(path.read_text("utf-8"), path.name, {})
+    for axis, values in {**data.pop("grid", {}), **data.pop("vary", {})}.items():
+        put(data, axis, copy.deepcopy(draw.choice(values)))
+    data.pop("when", None)
+    data |= {"seed": 0, "device": "cpu"}
+    for key, value in SMALL.items():
+        if at_key(data, key) is not None:
+            put(data, key, value)
+    if "data" in data:
+        stream = data["data"].get("stream")
+        changes = isinstance(stream, dict) and stream["name"] == "snapshots"
+        data["data"]["dataset"] = copy.deepcopy(DRIFTING if changes else STANDING)
+        if changes:
+            stream.pop("step", None)
+            stream |= {"steps": 4, "every": "1 updates"}
+    return data
+
+
+def at_key(data: dict, key: str) -> object:
+    """The value at a dotted key; None where there is none."""
+    for step in key.split("."):
+        data = data.get(step) if isinstance(data, dict) else None
     return data
 
 

@@ -63,7 +63,8 @@ def test_no_source_reads_files_in_a_way_that_could_run_them():
     "text",
     [
         "pickle.loads(b'')", "read = pickle.load", "from pickle import Unpickler", "np.load(p, allow_pickle=True)",
-        "numpy.load(p, allow_pickle=yes)", "np.load(p, **options)", "torch.load(p)", "torch.load(p, weights_only=False)",
+        "numpy.load(p, allow_pickle=yes)", "np.load(p, **options)", "torch.load(p)",
+        "torch.load(p, weights_only=False)",
         "yaml.load(t, Loader=L)", "pd.read_pickle(p)", "eval('1')", "from torch import load",
     ],
 )  # fmt: skip
