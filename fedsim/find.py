@@ -183,7 +183,7 @@ def _required(field: "dataclasses.Field[Any]") -> bool:
 
 @lru_cache(maxsize=256)
 def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
-    # A sweep builds the same few classes for every point, and what checks their fields takes longer to make than to use.
+    # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
     return TypeAdapter(cls)
 
 
