@@ -173,10 +173,13 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
     if "algorithm" not in rows.columns:
         added["algorithm"] = [lookup(s, "algorithm") or "none" for s in found]
-    return rows.assign(
+    described = rows.assign(
         **added,
         run=run,
         point=[f"{run}/{point}" for point in rows["point"]],
         scored_model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
         scored_split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
     )
+    # Vega compares with texts in expressions of its own, in which these two characters end the line.
+    labels = [*dict.fromkeys([*grid, "algorithm", "run"])]
+    return described.assign(**described[labels].replace("[\u2028\u2029]", " ", regex=True))

@@ -200,10 +200,10 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        saved: dict[str, Any] = msgpack.unpackb(path.read_bytes())
+        saved: Any = msgpack.unpackb(path.read_bytes())
     except (ValueError, msgpack.UnpackException):  # the machine has stopped before it was on the disk
         return None
-    return saved if saved["stamp"] == _stamp() else None
+    return saved if isinstance(saved, dict) and saved.get("stamp") == _stamp() else None
 
 
 @lru_cache(maxsize=1)

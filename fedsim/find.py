@@ -9,6 +9,7 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
@@ -95,7 +96,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     if wrong := _option_problems(part, options, path, where):
         raise ScenarioError(wrong)
     try:
-        return TypeAdapter(cls).validate_python(given) if fields else cls()
+        return _adapter(cls).validate_python(given) if fields else cls()
     except ValidationError as error:
         found = wording.problems(error.errors(include_url=False), (where,))
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
@@ -178,6 +179,12 @@ def _option_problems(part: Named, options: Mapping[str, bool], path: str, where:
 
 def _required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+@lru_cache(maxsize=256)
+def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
+    # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
+    return TypeAdapter(cls)
 
 
 def _path_of(cls: type) -> Any:

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mutations import ROOT, torn
-from test_fuzz import in_time, refused
+from refusals import message_of
 
 from fedsim import check, find, scenario_file
-from fedsim.errors import UserError
 from fedsim.scenario import Part
 
 REPLAY = """
@@ -56,18 +55,6 @@ def check_all(scenario):
         raise document.error(problems)
 
 
-def message_of(call, shown):
-    """The message of the refusal that a call ends in, "" where it ends well."""
-    try:
-        with in_time():
-            call()
-    except UserError as error:
-        return str(error)
-    except BaseException as error:
-        raise AssertionError(f"it ends in {error!r}:\n{shown!r}") from error
-    return ""
-
-
 @pytest.mark.parametrize("kind", ["star_arrays", "tgb"])
 def test_torn_archives_and_events_are_read_or_refused(kind, home):
     path = home / ("own.npz" if kind == "star_arrays" else "own.csv")
@@ -91,7 +78,3 @@ def broken(whole, draw):
         whole[:at], whole[:at] + whole[at + length :], whole[:at] + draw.randbytes(length) + whole[at + length :],
         whole[:at] + bytes([whole[at] ^ 1 << draw.randrange(8)]) + whole[at + 1 :],
     ])  # fmt: skip
-
-
-def test_a_scenario_that_is_sound_is_not_refused(home):
-    assert not refused(REPLAY, lambda: scenario_file.read(home / "scenario.yaml"))

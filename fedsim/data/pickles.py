@@ -37,21 +37,25 @@ def refuse_code(path: Path) -> None:
         elif start == b"\x93NUMPY":
             _refuse_object_array(path, path.name, file)
         else:
-            for name in _names(file):
-                if name not in PLAIN:
-                    raise _refusal(path, f"it asks for {name.replace(' ', '.')!r}")
+            _refuse_names(path, file)
+
+
+def _refuse_names(path: Path, file: IO[bytes]) -> None:
+    try:
+        for name in _names(file):
+            if name not in PLAIN:
+                raise _refusal(path, f"it asks for {name.replace(' ', '.')!r}")
+    except (ValueError, LookupError, OverflowError):
+        # Unpickling takes more than is understood here (0x10 as a number), so that what follows may be anything.
+        raise _refusal(path, "it is no pickle that can be looked through to its end") from None
 
 
 def _names(file: IO[bytes]) -> Iterator[str]:
-    # What is no pickle ends in an error, here and, at the same place, when somebody unpickles it.
-    try:
-        for code, argument, _ in pickletools.genops(file):
-            if code.name in NAMES:
-                yield str(argument)
-            elif code.name in HIDDEN:
-                yield code.name
-    except (ValueError, LookupError, OverflowError):
-        return
+    for code, argument, _ in pickletools.genops(file):
+        if code.name in NAMES:
+            yield str(argument)
+        elif code.name in HIDDEN:
+            yield code.name
 
 
 def _refuse_objects(path: Path) -> None:

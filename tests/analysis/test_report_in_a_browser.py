@@ -11,7 +11,7 @@ from analysis.charts import score_against, stacked_bytes
 from analysis.choosing import interactive
 
 AXES = ["protocol.participation"]
-NASTY = "</script><b>power"
+NASTY = "</script></noscript><img src=x onerror=alert(1)><b>power"
 MARKS = "name => document.querySelectorAll(`[data-chart=${name}] .role-mark path`).length"
 NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
@@ -50,6 +50,7 @@ def seen(charts, tmp_path_factory):
         tab = browser.new_page()
         tab.on("console", lambda message: wrong.append(message.text))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto(path.as_uri())
         tab.wait_for_selector("body[data-drawn]", state="attached")
@@ -63,6 +64,7 @@ def test_every_chart_is_drawn_without_a_complaint_or_a_request(seen, charts):
     assert wrong == []
     assert [url.rsplit("/", 1)[-1] for url in asked] == ["report.html"]
     assert tab.locator("h1").inner_text() == NASTY
+    assert tab.locator("img, b").count() == 0
 
 
 def test_a_click_on_a_legend_chooses_in_every_chart_and_can_be_taken_back(seen):
@@ -83,6 +85,19 @@ def test_a_mark_tells_its_row(seen):
     told = tab.locator("#vg-tooltip-element").inner_text()
     assert "algorithm" in told
     assert "kind" in told
+
+
+def test_a_name_in_a_tooltip_is_a_text(seen):
+    tab, wrong, _ = seen
+    for mark in tab.locator("[data-chart=steps] .mark-rect.role-mark path").all():
+        mark.hover(force=True)
+        tab.wait_for_selector("#vg-tooltip-element.visible")
+        if NASTY in tab.locator("#vg-tooltip-element").inner_text():
+            break
+    else:
+        pytest.fail("no mark tells of it")
+    assert tab.locator("img, b").count() == 0
+    assert wrong == []
 
 
 def test_names_cannot_end_the_script(charts):

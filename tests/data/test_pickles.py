@@ -54,6 +54,17 @@ def test_code_before_the_end_of_a_torn_pickle_is_seen(tmp_path):
         refuse_code(path)
 
 
+@pytest.mark.parametrize("number", ["I0x10", "L0x10"])  # read by C's rules, which pickletools does not know
+def test_code_behind_what_cannot_be_looked_through_is_not_run(tmp_path, number):
+    path, made = tmp_path / "hex", tmp_path / "made"
+    path.write_bytes(f"{number}\n0cos\nmkdir\n(S'{made}'\ntR.".encode())
+    with pytest.raises(UserError, match=r"could run code .* looked through to its end; copy the file"):
+        refuse_code(path)
+    with path.open("rb") as file:
+        pickle.load(file)
+    assert made.is_dir()  # so it had to be refused
+
+
 def test_arrays_of_objects_are_refused_in_both_kinds_of_file(tmp_path):
     objects = np.array([{}, []], dtype=object)
     np.savez(tmp_path / "two.npz", fine=np.arange(3), odd=objects)

@@ -1,0 +1,124 @@
+"""Names, values and texts that look like markup stay texts: on the page, in its scripts' data, and in the drawings."""
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+import synthetic_sweep
+import yaml
+
+from analysis import page as html
+from analysis import panels, report
+
+NASTY = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><svg onload=alert(1)>", "&amp;&lt;b&gt;",
+    "</noscript><iframe src=//x>", "{{7*7}}${alert(1)}", "<!--<script>", "]]></style></title></textarea><b>",
+    "javascript:alert(1)", "\u202e\u2066<i>\u2028", "' onmouseover='alert(1)", "\\u003cb\\u003e\\g<1>\\",
+]  # fmt: skip
+ALL = " ".join(NASTY)
+DRAWN = {"svg", "g", "path", "text", "rect", "line", "defs", "clipPath", "title", "tspan", "style", "marker"}
+TAGS = DRAWN | {
+    "html", "head", "meta", "body", "h1", "h2", "h3", "p", "nav", "a", "section", "div", "table", "thead", "tbody", "tr",
+    "th", "td", "figure", "figcaption", "noscript", "dl", "dt", "dd", "pre", "details", "summary", "button", "script",
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What a page is made of: its elements, the names of their attributes, addresses, scripts and words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.addresses, self.scripts, self.words = Counter(), set(), [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        self.attributes |= {name for name, _ in attrs}
+        self.addresses += [value for name, value in attrs if "href" in name or name in ("src", "action", "data")]
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.lasttag == "script" and self.cdata_elem == "script":
+            self.scripts[-1] += data
+        self.words.append(data)
+
+    def handle_comment(self, data):
+        self.tags["a comment"] += 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A reported sweep in which whatever can be named is named so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(synthetic_sweep.LEARNS, ALL, (0.8, 0.1))
+        patch.setitem(synthetic_sweep.LATENCY, ALL, 0.3)
+        patch.setattr(panels.vl_convert, "svg_to_png", lambda *args, **options: b"")  # it shows what the SVG does
+        patch.setattr(html, "library", lambda: "")  # Vega's own scripts, which take seconds and hold no name
+        run = synthetic_sweep.write_sweep(
+            tmp_path_factory.mktemp("runs") / NASTY[1], ("fedavg", ALL), ("10 ms", ALL), ("1.0",), (0,), name=ALL
+        )
+        given = yaml.safe_load((run / "scenario.yaml").read_text()) | {"description": ALL}
+        (run / "scenario.yaml").write_text(yaml.safe_dump(given) + f"# with --set {NASTY[0]}\n")
+        summary = pd.read_csv(run / "summary.csv", dtype=str)
+        lost = summary.iloc[0].copy()
+        lost["point"], lost["status"] = "0123456789ab", "failed"
+        pd.concat([summary, lost.to_frame().T]).to_csv(run / "summary.csv", index=False)
+        report.write([run])
+    return run
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return (folder / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_no_element_and_no_attribute_comes_of_a_name(page):
+    assert not page.tags.keys() - TAGS
+    assert (page.tags["script"], page.tags["h1"], page.tags["style"], page.tags["title"] > 0) == (3, 1, 1, True)
+    assert not [name for name in page.attributes if name.startswith("on")]
+    assert all(address.startswith("#") for address in page.addresses)
+
+
+def test_names_are_shown_as_they_are(page):
+    words = "".join(page.words)
+    assert all(one.replace("\u2028", " ") in words for one in NASTY)
+
+
+def test_no_name_ends_the_drawings_for_readers_without_scripts(text, page):
+    assert len(re.findall(r"</noscript", text, re.IGNORECASE)) == page.tags["noscript"] == page.tags["figure"] > 10
+
+
+def texts(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] if isinstance(value, str) else [text for one in inner for text in texts(one)]
+
+
+def test_no_name_ends_what_the_scripts_are_told(page):
+    described, library, own = page.scripts
+    assert library == ""
+    assert ALL.replace("\u2028", " ") in texts(json.loads(described))
+    assert not re.search(r"<|\u2028", described)
+    assert "alert" not in own
+
+
+def test_drawings_hold_no_element_but_marks(folder):
+    files = sorted((folder / "figures").glob("*.svg"))
+    assert len(files) > 10
+    seen = ""
+    for file in files:
+        for element in ElementTree.parse(file).iter():
+            assert element.tag.rpartition("}")[2] in DRAWN, file
+            assert not [name for name in element.attrib if name.startswith("on") or "href" in name], file
+            seen += element.text or ""
+    assert NASTY[0] in seen

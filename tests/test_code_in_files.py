@@ -1,0 +1,168 @@
+"""Files that a user gives can never have code run: no call here reads them so, and none does where they hold code."""
+
+import ast
+import os
+import pickle
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import msgpack
+import numpy as np
+import pytest
+import torch
+
+from fedsim import find
+from fedsim.checkpoint import Keeper, path_in
+from fedsim.data import published
+from fedsim.errors import UserError
+from fedsim.scenario import Part
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [path for package in ("fedsim", "algorithms", "analysis") for path in sorted((ROOT / package).rglob("*.py"))]
+RUNS_CODE = {
+    *(f"pickle.{name}" for name in ("load", "loads", "Unpickler")), "marshal.load", "marshal.loads", "shelve.open",
+    *(f"yaml.{name}" for name in ("load", "load_all", "full_load", "unsafe_load", "Loader", "UnsafeLoader")),
+    "pandas.read_pickle", "joblib.load", "torch.jit.load", "runpy.run_path", "os.system", "os.popen",
+    "eval", "exec", "compile", "__import__",
+}  # fmt: skip
+ONLY_WITH = {"torch.load": ("weights_only", True, False), "numpy.load": ("allow_pickle", False, True)}
+SHORT = {"np": "numpy", "pd": "pandas"}
+
+
+def unsafe(text: str) -> list[str]:
+    """The calls, mentions and imports in a source that could run what is in a file."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute | ast.Name) and _dotted(node) in RUNS_CODE:
+            found.append(_dotted(node))
+        if isinstance(node, ast.ImportFrom):
+            found += [n for alias in node.names if (n := f"{node.module}.{alias.name}") in RUNS_CODE | {*ONLY_WITH}]
+        if isinstance(node, ast.Call) and (name := _dotted(node.func)) in ONLY_WITH:
+            found += [] if _said(node, *ONLY_WITH[name]) else [name]
+    return found
+
+
+def _dotted(node: ast.AST) -> str:
+    """`numpy.load` for `np.load`; what does not begin with a name begins with nothing."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return SHORT.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+
+
+def _said(call: ast.Call, word: str, wanted: bool, required: bool) -> bool:
+    given = [k.value for k in call.keywords if k.arg in (word, None)]
+    return all(isinstance(v, ast.Constant) and v.value is wanted for v in given) and (bool(given) or required)
+
+
+def test_no_source_reads_files_in_a_way_that_could_run_them():
+    found = {(str(path.relative_to(ROOT)), call) for path in SOURCES for call in unsafe(path.read_text("utf-8"))}
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pickle.loads(b'')", "read = pickle.load", "from pickle import Unpickler", "np.load(p, allow_pickle=True)",
+        "numpy.load(p, allow_pickle=yes)", "np.load(p, **options)", "torch.load(p)",
+        "torch.load(p, weights_only=False)",
+        "yaml.load(t, Loader=L)", "pd.read_pickle(p)", "eval('1')", "from torch import load",
+    ],
+)  # fmt: skip
+def test_the_walk_sees_it(text):
+    assert len(unsafe(text)) == 1
+
+
+@pytest.mark.parametrize("text", ["np.load(p)", "np.load(p, allow_pickle=False)", "torch.load(p, weights_only=True)"])
+def test_the_walk_lets_safe_reading_pass(text):
+    assert unsafe(text) == []
+
+
+class Evil:
+    """Reading it as a pickle makes a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """The folder that evil makes, which must not be there at the end."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    yield tmp_path / "made"
+    assert not (tmp_path / "made").exists()
+
+
+def evil(kind: str, path: Path, made: Path) -> None:
+    objects = np.array([Evil(made), {}], dtype=object)
+    if kind == "torch":
+        torch.save(Evil(made), path)
+    elif kind == "array" and path.suffix == ".npz":
+        names = ("adjs", "attmats", "labels", "src", "dst", "t", "num_nodes", "num_snapshots", "node_features", "edges")
+        np.savez(path, **dict.fromkeys([*names, "data", "indices", "adj_data", "train_mask"], objects))
+    elif kind == "array":
+        with path.open("wb") as file:
+            np.save(file, objects, allow_pickle=True)
+    else:
+        path.write_bytes(pickle.dumps(Evil(made), 2))
+
+
+def test_what_is_evil_here_would_be_so_to_others(tmp_path):
+    for kind, name in (("pickle", "a"), ("array", "b.npz"), ("array", "c.npy"), ("torch", "d.pt")):
+        made, path = tmp_path / f"made_by_{kind}_{name}", tmp_path / name
+        evil(kind, path, made)
+        if kind == "torch":
+            torch.load(path, weights_only=False)
+        else:
+            found = np.load(path, allow_pickle=True)
+            assert name != "b.npz" or found["adjs"] is not None
+        assert made.is_dir()
+
+
+def datasets() -> list[Part]:
+    """Every data set that is read from files, each of its graphs."""
+    found = []
+    for name in find.names("dataset"):
+        hints = get_type_hints(find.find("dataset", Part(name=name), ""))
+        graphs = get_args(hints["graph"]) if "graph" in hints else [None]
+        found += [Part(name=name, options={"graph": graph} if graph else {}) for graph in graphs]
+    return [part for part in found if part.name not in ("digits", "synthetic", "drifting", "arriving")]
+
+
+@pytest.mark.parametrize("kind", ["pickle", "array", "torch"])
+def test_no_data_set_runs_what_is_in_its_files(kind, tmp_path, made, monkeypatch):
+    def gather(into, folder, present, urls):
+        into.mkdir(parents=True)
+        for name in urls:
+            evil(kind, into / name, made)
+
+    monkeypatch.setattr(published, "_gather", gather)
+    parts = datasets()
+    assert len(parts) > 20
+    for part in parts:
+        if part.name in ("star_arrays", "tgb"):
+            file = tmp_path / "own.npz"
+            file.touch()
+            part = Part(name=part.name, options={"file": str(file)})
+        with pytest.raises(UserError, match=r"cannot be read|could run code"):
+            find.build("dataset", part).load(tmp_path / "data", 0)
+        assert not made.exists(), part
+
+
+@pytest.mark.parametrize("held", [b"", b"\x05", b"\x90", b"\x80", b"\x81\x90\x01", b"\xc1", b"\x91" * 3000])
+def test_a_checkpoint_that_is_none_is_left_aside(held, tmp_path):
+    path = path_in(tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(held)
+    assert Keeper(tmp_path, 60.0, tmp_path / "run.log")._saved is None
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_checkpoint_that_is_a_pickle_is_left_aside(protocol, tmp_path, made):
+    path = path_in(tmp_path)
+    path.parent.mkdir()
+    for held in (pickle.dumps(Evil(made), protocol), msgpack.packb({"stamp": pickle.dumps(Evil(made), protocol)})):
+        path.write_bytes(held)
+        assert Keeper(tmp_path, 60.0, tmp_path / "run.log")._saved is None
