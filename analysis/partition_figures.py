@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis.axes import number, short
 from analysis.charts import spread_note
-from analysis.load import Runs
 from analysis.page import Cell, paragraph, section, table, text
 from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
 from analysis.quantity import COUNT, MISSING, PERCENT, show
@@ -29,9 +28,11 @@ NOTE = (
 )
 
 
-def partitions(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known."""
-    rows = runs.split("partitions").together().merge(points[["point", *by]], on="point")
+def partitions(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known.
+
+    `rows` are those of the table of all points, with `by`.
+    """
     if rows.empty:
         return pd.DataFrame(columns=[*by, "snapshot", "n"])
     edges, vertices = rows["edges"].where(rows["edges"] > 0), rows["vertices"].where(rows["vertices"] > 0)

@@ -200,7 +200,8 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
     assert "times" not in Page(report).ids  # scores say more; the numbers are in the table
     runs = load([sweep])
     by = ["network.latency", "protocol.participation", "algorithm"]
-    moved = runs.split("transfers").together().merge(runs.points[["point", *by]], on="point")
+    rows = pd.concat([of.assign(point=point) for point, of in runs.split("transfers").items()])
+    moved = rows.merge(runs.points[["point", *by]], on="point")
     moved = moved[moved["fate"] == "delivered"]
     assert len(times) == 16
     for row in times.itertuples(index=False):
