@@ -114,7 +114,9 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
         ]
     )
     known = met(scores)
-    curves = [with_bytes(rows, batch[place]["transfers"]) for place, rows in scored(known, PLACE).groupby("place")]
+    curves = [
+        with_bytes(rows, batch[int(str(place))]["transfers"]) for place, rows in scored(known, PLACE).groupby("place")
+    ]
     had = _together({place: updates_had(tables["arrivals"], tables["updates"]) for place, tables in batch.items()})
     given = had.groupby(["place", "period"], as_index=False)[["updates"]].mean()
     given = given.merge(foreseen(scores, PLACE), on=["place", "period"], how="left")

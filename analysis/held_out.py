@@ -6,14 +6,14 @@ vertices.  Not modelled: what is forgotten later, for which see `forgetting`.
 """
 
 import math
-from typing import Any
 
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import figure, placed
 from analysis.forgetting import usable
-from analysis.page import Cell, paragraph, section, table, text
-from analysis.quantity import BYTES, MISSING, PERCENT, show
+from analysis.page import Cell, paragraph, section, table
+from analysis.quantity import BYTES, PERCENT
 from analysis.spread import over_replicates
 
 SPLIT = "held_out"
@@ -55,9 +55,9 @@ def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return the section (see `held_out`)."""
     heads = [*map(short, axes), "algorithm", "n", *(heading for heading, _, _ in SCORES.values()), *COST.values()]
     rows = [
-        [*(_named(str(row[axis])) for axis in axes), text(row["algorithm"]), Cell(str(row["n"]), row["n"])]
-        + [_cell(row, column, PERCENT) for column in SCORES]
-        + [_cell(row, column, BYTES) for column in COST]
+        [*placed(row, [*axes, "algorithm"]), Cell(str(row["n"]), row["n"])]
+        + [figure(row, column, PERCENT) for column in SCORES]
+        + [figure(row, column, BYTES) for column in COST]
         for _, row in frame.iterrows()
     ]
     note = (
@@ -65,12 +65,3 @@ def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
         "periods, ± one standard deviation over replicates. Held out are the vertices that no client owns."
     )
     return section("held_out", "Own and held-out vertices", table(heads, rows), paragraph(note, "note"))
-
-
-def _named(value: str) -> Cell:
-    amount = number(value)
-    return text(value or MISSING, value if amount is None else amount)
-
-
-def _cell(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
-    return Cell(show(row[name], units, row[f"{name}_sd"]), "" if math.isnan(row[name]) else row[name])

@@ -243,7 +243,7 @@ class _Report:
         parts = [
             self.drawn(f"updates_per_period_{axis.replace('.', '_')}", self.updates_had(axis))
             for axis in self.axes
-            if len(runs_along(self.means, axis, self.others(axis)))
+            if self.means["updates_per_period"].nunique() > 1 and len(runs_along(self.means, axis, self.others(axis)))
         ]
         note = (
             "How many updates the server made from a client's arrival of a period to its next, or to the end of the "

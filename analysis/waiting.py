@@ -12,12 +12,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
-from analysis.page import Cell, paragraph, section, table, text
+from analysis.page import paragraph, section, table
 from analysis.panels import colour, facet, finished, tip, with_panels
-from analysis.quantity import MISSING, SECONDS, show, unit_for
+from analysis.quantity import SECONDS, unit_for
 from analysis.spread import over_replicates
 
 COLUMNS = {"round_seconds": "an update takes", "spread": "first to last reply", "held": "median to last reply"}
@@ -92,8 +93,7 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
 def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
     """Return the section with its drawing (see waiting)."""
     rows = [
-        [*(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes), text(row["algorithm"])]
-        + [Cell(show(row[name], SECONDS, row[f"{name}_sd"]), float(row[name])) for name in COLUMNS]
+        placed(row, [*axes, "algorithm"]) + [figure(row, name, SECONDS) for name in COLUMNS]
         for _, row in frame.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", *COLUMNS.values()]
