@@ -15,6 +15,8 @@ from analysis.charts import Spec, replicates_told, spread_note
 from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
+WIDEST = 0.1  # of the whole axis, which few values would leave too much room
+FLAT = 0.1  # shares that differ by less are drawn on a scale of this height
 WIDTHS = {1: 620, 2: 380, 3: 290}
 
 
@@ -55,7 +57,7 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
     columns = rows["column"].nunique()
-    layers = _joined(algorithms, "y", common, up, zero=False)
+    layers = _joined(algorithms, "y", common, up, alt.Scale(zero=False, **_span(rows)))
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
@@ -70,16 +72,26 @@ def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
     if not len(gaps):
         return rows["x"]
     share = rows["algorithm"].map(algorithms.index) - (len(algorithms) - 1) / 2
-    moved = places + share * BREADTH * gaps.min() / len(algorithms)
+    breadth = min(BREADTH * gaps.min(), WIDEST * gaps.sum())
+    moved = places + share * breadth / len(algorithms)
     return pd.Series(np.exp(moved) if log else moved, index=rows.index)
 
 
-def _joined(algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], zero: bool) -> list[alt.Chart]:
+def _span(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the ends of an axis for shares that hardly differ, which would else have a single tick; else none."""
+    low, high = float(rows["low"].min()), float(rows["high"].max())
+    middle = (low + high) / 2
+    return {} if high - low >= FLAT else {"domain": [middle - FLAT / 2, middle + FLAT / 2]}
+
+
+def _joined(
+    algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], scale: alt.Scale
+) -> list[alt.Chart]:
     """Return marks of a value along an axis, joined by a line, with a rule from `low` to `high` at each."""
     return [
         alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
         alt.Chart().mark_line(strokeWidth=2, opacity=0.8).encode(
-            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=zero), **up), strokeDash=dash(algorithms), **common
+            y=alt.Y(f"{y}:Q", scale=scale, **up), strokeDash=dash(algorithms), **common
         ),
         alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
     ]  # fmt: skip
@@ -102,7 +114,7 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
     up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
     common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = _joined(algorithms, "y", common, up, zero=True)
+    layers = _joined(algorithms, "y", common, up, alt.Scale(zero=True))
     chart = facet(layers, rows, height=170, y="independent")
     tips = [tip("side", "of"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
     return finished(chart, rows, f"Updates had per period against {short(axis)}", spread_note(frame), tips)

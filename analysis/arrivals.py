@@ -6,6 +6,8 @@ trained on it (Gama, Sebastiao and Rodrigues, Machine Learning 90, 2013); rows o
 Not modelled: fading or windows. Every arrival counts the same for its size, however long ago it was.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -18,8 +20,12 @@ def prequential_scores(scores: pd.DataFrame, model: str, metric: str = "accuracy
     What arrived at second 0 is left out: by then nobody could have learned anything, and the score is the initial
     model's. So a run with a single period from the start has none.
     """
-    rows = headline(scores, model, metric, split)
-    return pooled(rows[(rows["period"] >= rows["seen"]) & (rows["time"] > 0)], ["period"])
+    return foreseen(headline(scores, model, metric, split))
+
+
+def foreseen(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return scores on arrival (see prequential_scores) of the rows of one model, metric and split, also by `by`."""
+    return pooled(rows[(rows["period"] >= rows["seen"]) & (rows["time"] > 0)], [*by, "period"])
 
 
 def prequential(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> float | None:

@@ -70,20 +70,22 @@ def _scores(group: pd.DataFrame, cost: str) -> pd.DataFrame:
 
 def _stretches(scores: pd.DataFrame) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    leader = None
-    for budget, at in scores.iterrows():
-        known = at.dropna()
-        if known.empty or (leader is not None and known.get(leader, -math.inf) >= known.max()):
+    values = np.where(scores.isna(), -math.inf, scores)
+    best, leader = values.max(axis=1), -1
+    for budget, at, most in zip(scores.index, values, best, strict=True):
+        if most == -math.inf or (leader >= 0 and at[leader] >= most):
             continue
         if rows:
             rows[-1]["to"] = budget
-        leader = str(known.idxmax())
-        others = known.drop(leader)
-        after = str(others.idxmax()) if len(others) else ""
+        leader = int(at.argmax())
+        others = np.where(np.arange(len(at)) == leader, -math.inf, at)
+        after = int(others.argmax())
+        known = others[after] > -math.inf
         rows.append(
             {
-                "from": budget, "to": math.inf, "method": leader, "score": float(known[leader]),
-                "n": scores.attrs["runs"][leader], "next": after, "next_score": others[after] if after else math.nan,
+                "from": budget, "to": math.inf, "method": scores.columns[leader], "score": float(most),
+                "n": scores.attrs["runs"][scores.columns[leader]], "next": scores.columns[after] if known else "",
+                "next_score": float(others[after]) if known else math.nan,
             }
         )  # fmt: skip
     return rows

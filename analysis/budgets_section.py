@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
+from analysis.cells import key, placed
 from analysis.charts import COSTS
 from analysis.page import Cell, paragraph, section, table, text
 from analysis.panels import PALETTE, finished, tip
@@ -47,7 +48,9 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
     end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
     rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
-    wide_scale = {"type": "log"} if first > 0 and last / first > 30 else {"type": "linear", "zero": False}
+    wide_scale: dict[str, Any] = (
+        {"type": "log", "nice": False} if first > 0 and last / first > 30 else {"type": "linear", "zero": False}
+    )
     across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(**wide_scale))
     tint = alt.Color(
         "method:N",
@@ -84,13 +87,13 @@ def _table(frame: pd.DataFrame) -> str:
     rows = []
     for _, row in frame.iterrows():
         units = UNITS[row["cost"]]
-        end = text("on") if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
+        end = Cell("on", 1e300) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
         rows.append(
             [
-                *(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes),
+                *placed(row, axes),
                 text(COSTS[row["cost"]][0]), Cell(show(row["from"], units), row["from"]), end, text(row["method"]),
                 Cell(show(row["score"], PERCENT), row["score"]), text(row["next"] or MISSING),
-                Cell(show(row["next_score"], PERCENT), "" if np.isnan(row["next_score"]) else row["next_score"]),
+                Cell(show(row["next_score"], PERCENT), key(row["next_score"])),
             ]
         )  # fmt: skip
     heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]

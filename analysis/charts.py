@@ -104,10 +104,10 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     """
     name, units = TARGETS[value]
     known = frame[value].dropna()
-    scale, unit = unit_for(known.max(), units)
+    wide = bool(known.min() > 0 and known.max() / known.min() > 30)
+    scale, unit = unit_for(float(np.sqrt(known.min() * known.max())) if wide else known.max(), units)
     algorithms = list(frame["algorithm"].unique())
     sd = frame[f"{value}_sd"].fillna(0.0)
-    wide = bool(known.min() > 0 and known.max() / known.min() > 30)
     least = known.min() / 2 if wide else 0.0
     rows = frame.assign(
         amount=frame[value] / scale,
@@ -146,10 +146,11 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
     """
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
-    scale, unit = unit_for(frame[cost].max(), units)
+    least, most = float(frame[cost].min()), float(frame[cost].max())
+    wide = least > 0 and most / least > 30
+    scale, unit = unit_for(float(np.sqrt(least * most)) if wide else most, units)
     algorithms = list(frame["algorithm"].unique())
     rows = _fewer_marks(frame.assign(amount=frame[cost] / scale, column="", row=""))
-    wide = rows["amount"].min() > 0 and rows["amount"].max() / rows["amount"].min() > 30
     x = alt.X("amount:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear"))
     y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
     best = alt.Chart().transform_filter("datum.frontier").mark_line(color="#999", interpolate="step-after")
@@ -167,7 +168,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
 def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
     """Chart A[i][j] as one heat map an algorithm: columns algorithm, learned (i), tested (j), both from 1, value, n."""
     rows = with_panels(frame.dropna(subset="value"), [], column="algorithm")
-    size = max(110, 26 * int(frame["learned"].max()))
+    size = max(110, 32 * int(frame["learned"].max()))
     cells = _cells(
         alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0, grid=False)),
         alt.Y("learned:O", title="just learned period", axis=alt.Axis(grid=False)),

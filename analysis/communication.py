@@ -8,11 +8,14 @@ Bytes are booked when a transfer has ended; what is under way at a moment is not
 Not modelled: energy, money, and which link of a path carried the bytes.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 SERVER = -1  # the server's number in `src` and `dst`
+CAUSES = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
 
 
 def directions(transfers: pd.DataFrame) -> pd.Series:
@@ -56,6 +59,13 @@ def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
     }
 
 
+def durations_told(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return of `durations` by direction: columns `by`, direction, transfers (count), median, p95, largest (s)."""
+    cells = rows.groupby([*by, "direction"])["seconds"]
+    parts = {"transfers": cells.size(), "median": cells.median(), "p95": cells.quantile(0.95), "largest": cells.max()}
+    return pd.DataFrame(parts).reset_index()
+
+
 def split_bytes(transfers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return sums for each group: columns `by`, transfers (count), payload, wire, wasted (bytes)."""
     payload = transfers["nbytes"].where(transfers["fate"] == "delivered", 0)
@@ -64,38 +74,33 @@ def split_bytes(transfers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return sums.assign(wasted=sums["wire"] - sums["payload"])
 
 
-def by_direction(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes by direction: columns direction (up, down, peer), transfers, payload, wire, wasted."""
-    return split_bytes(transfers.assign(direction=directions(transfers)), ["direction"])
-
-
-def by_step(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes by step and direction: columns kind, direction, transfers, payload, wire, wasted."""
-    return split_bytes(transfers.assign(direction=directions(transfers)), ["kind", "direction"])
-
-
-def by_fate(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes by fate: columns fate (delivered, late, discarded, cut, lost), transfers, payload, wire, wasted."""
-    return split_bytes(transfers, ["fate"])
-
-
-def wasted_parts(transfers: pd.DataFrame) -> dict[str, int]:
-    """Return the wasted bytes by cause: overhead (headers and repeats of what was delivered), late, discarded, broken
-    (off: cut or lost). They add up to totals' bytes_wasted.
+def booked(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return bytes by step, direction (up, down, peer) and fate (delivered, late, discarded, cut, lost): columns `by`,
+    kind, direction, fate, transfers, payload, wire, wasted. All coarser sums follow from these few rows.
     """
-    by = by_fate(transfers).set_index("fate")["wasted"]
-    fates = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
-    return {cause: int(by.reindex(names).sum()) for cause, names in fates.items()}
+    return split_bytes(transfers.assign(direction=directions(transfers)), [*by, "kind", "direction", "fate"])
 
 
-def by_client(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes by client and direction: columns client, direction, transfers, payload, wire, wasted.
+def wasted_parts(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the wasted bytes of `booked` rows by cause, for each group: columns `by`, then CAUSES.
+
+    overhead is headers and repeats of what was delivered, broken what was cut or lost.
+    """
+    causes = rows["fate"].map({fate: cause for cause, fates in CAUSES.items() for fate in fates})
+    sums = rows[by].assign(cause=causes, wasted=rows["wasted"]).groupby([*by, "cause"], sort=False)["wasted"].sum()
+    return (
+        sums.unstack(fill_value=0).reindex(columns=list(CAUSES), fill_value=0).reset_index().rename_axis(columns=None)
+    )
+
+
+def by_client(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return bytes by client and direction: columns `by`, client, direction, transfers, payload, wire, wasted.
 
     A transfer between peers is booked once, with the client that sent it; one between the server and an edge
     aggregator with the aggregator, whose number is negative.
     """
     client = transfers["src"].where((transfers["src"] >= 0) | (transfers["dst"] == SERVER), transfers["dst"])
-    return split_bytes(transfers.assign(client=client, direction=directions(transfers)), ["client", "direction"])
+    return split_bytes(transfers.assign(client=client, direction=directions(transfers)), [*by, "client", "direction"])
 
 
 def moved_by(transfers: pd.DataFrame, times: npt.ArrayLike, direction: str | None = None) -> npt.NDArray[np.int64]:

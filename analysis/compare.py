@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.axes import short
-from analysis.load import FIXED, scenario_of, summary_of, versions_of
+from analysis.load import FIXED, read_scenario, summary_of
 from analysis.settings import flat
 from analysis.stored import TABLES, tables
 
@@ -48,12 +48,13 @@ class Comparison:
 
 def compare(one: Path, other: Path) -> Comparison:
     """Return what two runs share.  Raises NotARunError where one of them cannot be read."""
-    keys = [_keys(folder) for folder in (one, other)]
+    rows = [_done(folder) for folder in (one, other)]
+    keys = [{point: _key(row) for point, row in own.items()} for own in rows]
     left = [{point: key for point, key in own.items() if point not in keys[1 - n]} for n, own in enumerate(keys)]
     twins = {key: point for point, key in left[1].items()}
     matched = [(point, point) for point in keys[0] if point in keys[1]]
     matched += [(point, twins.pop(key)) for point, key in left[0].items() if key in twins]
-    pairs = [_pair(one / a, other / b, keys[0][a], _row(one, a), _row(other, b)) for a, b in matched]
+    pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in matched]
     seen = {a for a, _ in matched}, {b for _, b in matched}
     alone = [
         [f"{point} ({_told(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
@@ -83,21 +84,21 @@ def told(found: Comparison, one: Path, other: Path) -> Iterator[str]:
         yield frame.drop(columns=[] if any(frame["settings"]) else "settings").to_string(index=False)
 
 
-def _keys(run: Path) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return the finished points of a run, each with the values of its axes and its seed."""
+def _done(run: Path) -> dict[str, dict[str, Any]]:
+    """Return the finished points of a run, each with its row of the summary."""
     rows = summary_of(run)
-    axes = [*(column for column in rows.columns if column not in FIXED), "seed"]
     done = rows[rows["status"] != "failed"].to_dict("records")
-    return {str(row["point"]): tuple(sorted((axis, str(row[axis])) for axis in axes)) for row in done}
+    return {str(row["point"]): {str(key): value for key, value in row.items()} for row in done}
 
 
-def _row(run: Path, point: str) -> Mapping[str, Any]:
-    rows = summary_of(run)
-    return {str(key): value for key, value in rows[rows["point"] == point].iloc[0].items()}
+def _key(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the values of a point's axes and its seed."""
+    axes = [*(column for column in row if column not in FIXED), "seed"]
+    return tuple(sorted((axis, str(row[axis])) for axis in axes))
 
 
 def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> Pair:
-    both = [{**dict(flat(scenario_of(folder))), **versions_of(folder)} for folder in (one, other)]
+    both = [{**dict(flat(scenario)), **versions} for scenario, versions in map(read_scenario, (one, other))]
     keys = [key for key in dict.fromkeys([*both[0], *both[1]]) if key not in NAMES]
     settings = {
         key: (str(both[0].get(key, NONE)), str(both[1].get(key, NONE)))

@@ -8,8 +8,6 @@ Not modelled: real time; the peers' own merging (`mix`) is told by its span only
 client for several steps has as many jobs.
 """
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from analysis.spread import over_replicates
@@ -36,18 +34,14 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
     }
 
 
-def compute_times(
-    points: pd.DataFrame, spans: Mapping[str, pd.DataFrame], updates: Mapping[str, pd.DataFrame], axes: list[str]
-) -> pd.DataFrame:
+def compute_times(points: pd.DataFrame, found: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return means and `_sd` over replicates: `axes`, rank, algorithm, n, then COLUMNS and real_seconds.
 
     The rank within a condition, 1 for the least, is by client_seconds and server_seconds together, one unknown counting
     nothing. real_seconds is the host's for a whole point, set-up and scoring included. Conditions keep their order;
-    those without any span of computing are left out.
+    those without any span of computing are left out. `found` has each point's `compute_seconds`, under the points'
+    index.
     """
-    found = pd.DataFrame(
-        [compute_seconds(spans[point], updates[point]) for point in points["point"]], index=points.index
-    )
     rows = points.drop(columns=COLUMNS, errors="ignore").join(found[COLUMNS].astype("float64"))
     rows = rows[rows["client_seconds"].notna() | rows["server_seconds"].notna()]
     means = over_replicates(rows, [*axes, "algorithm"], [*COLUMNS, "real_seconds"])

@@ -13,6 +13,8 @@ run ends early, the last row of A knows only those that have met them all.
 Not modelled: spread between clients, and classes: a period is the client's own, not a set of classes.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -29,17 +31,27 @@ def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: st
     rows = usable(scores, model, metric, split)
     if rows.empty:
         return np.empty((0, 0))
-    last = rows.sort_values(["time", "version"], kind="stable").groupby(["client", "seen", "period"]).tail(1)
-    cells = pooled(last, ["seen", "period"])
-    periods = int(last["seen"].max())
+    cells = learned(rows)
+    periods = int(cells["seen"].max())
     A = np.full((periods, periods), np.nan)
     A[cells["seen"].to_numpy(int) - 1, cells["period"].to_numpy(int)] = cells["value"].to_numpy(float)
     return A
 
 
+def learned(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the cells of A that are known, of the rows that count (see usable): columns `by`, seen, period, value."""
+    ordered = rows.sort_values(["time", "version"], kind="stable")
+    last = ordered.groupby([*by, "client", "seen", "period"]).tail(1)
+    return pooled(last, [*by, "seen", "period"])
+
+
 def usable(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
     """Return the rows that count: of this model, metric and split, a period already met, a weight and a number."""
-    rows = headline(scores, model, metric, split)
+    return met(headline(scores, model, metric, split))
+
+
+def met(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a period already met, neither prequential ones nor those ahead."""
     return rows[(rows["period"] < rows["seen"]) & (rows["period"] >= 0)]
 
 

@@ -6,11 +6,13 @@ periods. Bytes are wire bytes of every transfer ended by then, repeats and losse
 Not modelled: smoothing. A target counts as reached at the first score that is no smaller, even if a later one is.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.communication import moved_by
+from analysis.communication import directions, moved_by
 from analysis.forgetting import pooled, usable
 
 
@@ -21,14 +23,21 @@ def curve(
 
     `moved` counts all directions, peers included. The frame is empty without scores of this model, metric and split.
     """
-    cells = pooled(usable(scores, model, metric, split), ["time", "version", "period"])
-    means = cells.groupby(["time", "version"], as_index=False)[["value"]].mean()
-    rows = pd.DataFrame({"time": means["time"], "version": means["version"], "score": means["value"]})
-    return rows.assign(
-        up=moved_by(transfers, rows["time"], "up"),
-        down=moved_by(transfers, rows["time"], "down"),
-        moved=moved_by(transfers, rows["time"]),
-    )
+    return with_bytes(scored(usable(scores, model, metric, split)), transfers)
+
+
+def scored(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the score at each scoring, of the rows that count (see usable): columns `by`, time, version, score."""
+    cells = pooled(rows, [*by, "time", "version", "period"])
+    means = cells.groupby([*by, "time", "version"], as_index=False)[["value"]].mean()
+    return means.rename(columns={"value": "score"})
+
+
+def with_bytes(points: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one point with the wire bytes up, down and moved by their `time`."""
+    way = directions(transfers)
+    up, down = (moved_by(transfers[way == name], points["time"]) for name in ("up", "down"))
+    return points.assign(up=up, down=down, moved=moved_by(transfers, points["time"]))
 
 
 def reach(points: pd.DataFrame, target: float | None) -> tuple[float, int] | None:

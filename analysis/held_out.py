@@ -6,15 +6,14 @@ vertices.  Not modelled: what is forgotten later, for which see `forgetting`.
 """
 
 import math
-from typing import Any
 
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import figure, placed
 from analysis.forgetting import usable
-from analysis.load import Runs
-from analysis.page import Cell, paragraph, section, table, text
-from analysis.quantity import BYTES, MISSING, PERCENT, show
+from analysis.page import Cell, paragraph, section, table
+from analysis.quantity import BYTES, PERCENT
 from analysis.spread import over_replicates
 
 SPLIT = "held_out"
@@ -34,29 +33,31 @@ def when_learned(scores: pd.DataFrame, model: str, metric: str, split: str) -> f
     return float(last.groupby("period")["value"].mean().mean())
 
 
-def held_out(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return `by`, n, and mean and `_sd` of the columns of SCORES and COST; no rows where nothing was held out."""
-    scores = runs.split("scores")
-    there = [bool((scores[str(point)]["split"] == SPLIT).any()) for point in points["point"]]
-    points = points[there]
-    if points.empty:
+def held_out_scores(scores: pd.DataFrame, metric: str) -> dict[str, float]:
+    """Return the columns of SCORES of one point, and whether it scored anything held out, as `has_held_out`."""
+    there = bool((scores["split"] == SPLIT).any())
+    found = {name: when_learned(scores, model, metric, split) for name, (_, model, split) in SCORES.items() if there}
+    return {"has_held_out": float(there), **dict.fromkeys(SCORES, math.nan), **found}
+
+
+def held_out(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, n, and mean and `_sd` of the columns of SCORES and COST; no rows where nothing was held out.
+
+    `found` has each point's `held_out_scores`, under the points' index.
+    """
+    rows = points.join(found[list(SCORES)])[found["has_held_out"] > 0]
+    if rows.empty:
         return pd.DataFrame(columns=[*by, "n"])
-    found = {
-        column: [
-            when_learned(scores[str(row["point"])], model, str(row["metric"]), split) for _, row in points.iterrows()
-        ]
-        for column, (_, model, split) in SCORES.items()
-    }
-    return over_replicates(points.assign(**found), by, [*SCORES, *COST])
+    return over_replicates(rows, by, [*SCORES, *COST])
 
 
 def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return the section (see `held_out`)."""
     heads = [*map(short, axes), "algorithm", "n", *(heading for heading, _, _ in SCORES.values()), *COST.values()]
     rows = [
-        [*(_named(str(row[axis])) for axis in axes), text(row["algorithm"]), Cell(str(row["n"]), row["n"])]
-        + [_cell(row, column, PERCENT) for column in SCORES]
-        + [_cell(row, column, BYTES) for column in COST]
+        [*placed(row, [*axes, "algorithm"]), Cell(str(row["n"]), row["n"])]
+        + [figure(row, column, PERCENT) for column in SCORES]
+        + [figure(row, column, BYTES) for column in COST]
         for _, row in frame.iterrows()
     ]
     note = (
@@ -64,12 +65,3 @@ def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
         "periods, ± one standard deviation over replicates. Held out are the vertices that no client owns."
     )
     return section("held_out", "Own and held-out vertices", table(heads, rows), paragraph(note, "note"))
-
-
-def _named(value: str) -> Cell:
-    amount = number(value)
-    return text(value or MISSING, value if amount is None else amount)
-
-
-def _cell(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
-    return Cell(show(row[name], units, row[f"{name}_sd"]), "" if math.isnan(row[name]) else row[name])

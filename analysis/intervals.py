@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
@@ -37,11 +38,11 @@ class Interval:
 
 def t_interval(values: Iterable[float]) -> Interval:
     """Return mean and t interval of independent values."""
-    units = pd.Series(list(values), dtype="float64")
+    units = np.array([*values], float)
+    mean = float(units.mean()) if len(units) else math.nan
     if len(units) < 2:
-        return Interval(float(units.mean()), math.nan, math.nan)
+        return Interval(mean, math.nan, math.nan)
     half = float(stdtrit(len(units) - 1, (1 + CONFIDENCE) / 2)) * float(units.std(ddof=1)) / math.sqrt(len(units))
-    mean = float(units.mean())
     return Interval(mean, mean - half, mean + half)
 
 
@@ -51,7 +52,7 @@ def interval(runs: pd.DataFrame, value: str) -> Interval:
     `runs` holds a row a run, with the columns of its replicates (`seed`, and any axis that ends so). Runs without the
     value are left out.
     """
-    known = runs.dropna(subset=value)
+    known = runs.loc[runs[value].notna(), [*replicates(runs.columns), value]]
     outer = _unit(known)
     return t_interval(known[value] if outer is None else known.groupby(outer)[value].mean())
 

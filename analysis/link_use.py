@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.axes import number
 from analysis.communication import SERVER
 from analysis.load import lookup
-from analysis.panels import colour, dash, facet, finished, tip
+from analysis.panels import colour, facet, finished, tip
 from analysis.quantity import SECONDS, unit_for
 
 STEPS = 80  # stretches that a run is parted into
@@ -68,13 +68,14 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     scale, unit = unit_for(float(frame["time"].max()), SECONDS)
     size, name = (1.0, "") if known else unit_for(float(frame["rate"].max()), RATES)
     rows = frame.assign(x=frame["time"] / scale, y=frame["share" if known else "rate"] / size)
-    rows = rows.assign(column="server's " + frame["link"], row="")
+    # a row each, with a time axis of its own: a run of seconds would be a blot beside one of minutes
+    rows = rows.assign(column="server's " + frame["link"], row=frame["algorithm"])
     algorithms = list(frame["algorithm"].unique())
     title = "share of the capacity" if known else name
     form = alt.Axis(format="~%" if known else "~g", tickCount=5)
     line = alt.Chart().mark_line(strokeWidth=1.8, interpolate="step-before")
-    tint = colour(algorithms, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
+    tint = colour(algorithms, explained=False)
     x, y = alt.X("x:Q", title=f"simulated time ({unit})"), alt.Y("y:Q", title=title, axis=form)
-    chart = facet([line.encode(x=x, y=y, color=tint, strokeDash=dash(algorithms))], rows, height=190, y="independent")
+    chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
     tips = [tip("x", f"until ({unit})", ".4~g"), tip("y", title, ".3~%" if known else ".4~g")]
     return finished(chart, rows, "Use of the server's links", f"{where}One run an algorithm", tips)

@@ -32,6 +32,7 @@ NUMBERS += [
     "seconds_to_target",
     "real_seconds",
 ]
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
 FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
 
 
@@ -76,8 +77,9 @@ def load(folders: Sequence[Path]) -> Runs:
         done = _done(summary)
         if not done:
             raise NotARunError(f"{folder}: none of its {len(summary)} points has results; run the scenario to its end")
-        scenarios = {point: scenario_of(folder / point) for point in done}
-        versions |= {f"{name}/{point}": versions_of(folder / point) for point in done}
+        heads = {point: read_scenario(folder / point) for point in done}
+        scenarios = {point: scenario for point, (scenario, _) in heads.items()}
+        versions |= {f"{name}/{point}": found for point, (_, found) in heads.items()}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
         for point in done:
             check(folder / point)
@@ -146,24 +148,22 @@ def _done(summary: pd.DataFrame) -> list[str]:
     return [str(point) for point in summary.loc[summary["status"] != "failed", "point"]]
 
 
-def scenario_of(folder: Path) -> dict[str, Any]:
-    """Return the resolved scenario of the point in this folder.  Raises NotARunError where it cannot be read."""
+def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the resolved scenario of the point in this folder, and the versions of the programs it was made with.
+
+    Versions head the file as comments, one `# name: version` a line. Raises NotARunError where it cannot be read.
+    """
     path = folder / "scenario.yaml"
     try:
-        scenario = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        scenario = yaml.load(text, Loader)
     except (OSError, yaml.YAMLError) as error:
         why = f"summary.csv lists this point as run, but its scenario is unreadable: {line(error)}"
         raise NotARunError(f"{path}: {why}; run it again with --fresh") from error
     if not isinstance(scenario, dict):
         raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
-    return scenario
-
-
-def versions_of(folder: Path) -> dict[str, str]:
-    """Return the versions that head a resolved scenario as comments, one `# name: version` a line."""
-    lines = (folder / "scenario.yaml").read_text("utf-8").splitlines()
-    heads = [line[1:].partition(":") for line in takewhile(lambda line: line.startswith("#"), lines)]
-    return {name.strip(): version.strip() for name, colon, version in heads if colon}
+    heads = [head[1:].partition(":") for head in takewhile(lambda head: head.startswith("#"), text.splitlines())]
+    return scenario, {name.strip(): version.strip() for name, colon, version in heads if colon}
 
 
 def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:

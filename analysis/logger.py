@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
-from analysis.load import scenario_of
+from analysis.load import read_scenario
 from analysis.settings import Scalar, flat
 
 
@@ -31,7 +31,7 @@ class Finished:
 
     def settings(self) -> dict[str, Scalar]:
         """Return the resolved scenario by dotted keys.  Raises NotARunError where it cannot be read."""
-        return dict(flat(scenario_of(self.folder)))
+        return dict(flat(read_scenario(self.folder)[0]))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt { font-weight: 600; } dd { margin: 0; }
 #all { position: fixed; right: 22px; bottom: 22px; padding: 9px 16px; border: 0; border-radius: 6px; font: inherit;
   background: var(--accent); color: white; cursor: pointer; z-index: 5; box-shadow: 0 2px 8px #0004; }
+@media (max-width: 760px) { figure svg { max-width: none; } }
 .chart { min-height: 60px; } .vega-embed .vega-actions a { font-size: 13px; }
 @media print { #all, .vega-embed summary { display: none !important; }
   body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } figure, tr { break-inside: avoid; }

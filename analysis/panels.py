@@ -189,8 +189,10 @@ def draw(spec: dict[str, Any], path: Path) -> str:
 
 
 def _panel_order(labels: pd.Series) -> list[str]:
-    """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"."""
+    """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"; names stay as they come."""
     apart = re.compile(r", (?![^(]*\)|[^[]*\])")  # a comma inside "lognormal(50 ms, 0.5)" or "[1, 2]" parts nothing
     split = {str(label): [part.split(" ", 1)[-1] for part in apart.split(str(label))] for label in labels.unique()}
-    places = [{value: i for i, value in enumerate(ordered(values))} for values in zip(*split.values(), strict=True)]
+    parts = [dict.fromkeys(values) for values in zip(*split.values(), strict=True)]
+    lines = [ordered(values) if any(re.search(r"\d", value) for value in values) else [*values] for values in parts]
+    places = [{value: i for i, value in enumerate(line)} for line in lines]
     return sorted(split, key=lambda label: [place[v] for place, v in zip(places, split[label], strict=True)])

@@ -8,12 +8,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import key, placed
 from analysis.charts import spread_note
-from analysis.load import Runs
-from analysis.page import Cell, paragraph, section, table, text
+from analysis.page import Cell, paragraph, section, table
 from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
-from analysis.quantity import COUNT, MISSING, PERCENT, show
+from analysis.quantity import COUNT, PERCENT, show
 from analysis.spread import over_replicates
 
 SHARES = {
@@ -29,9 +29,11 @@ NOTE = (
 )
 
 
-def partitions(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known."""
-    rows = runs.split("partitions").together().merge(points[["point", *by]], on="point")
+def partitions(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, snapshot, n, and mean and `_sd` over replicates of owners and SHARES; empty where none is known.
+
+    `rows` are those of the table of all points, with `by`.
+    """
     if rows.empty:
         return pd.DataFrame(columns=[*by, "snapshot", "n"])
     edges, vertices = rows["edges"].where(rows["edges"] > 0), rows["vertices"].where(rows["vertices"] > 0)
@@ -67,9 +69,8 @@ def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> st
     by = [*axes, "algorithm"]
     means = frame.groupby(by, sort=False, dropna=False)[["owners", *SHARES]].mean().reset_index()
     rows = [
-        [*(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes), text(row["algorithm"])]
-        + [Cell(show(row["owners"], COUNT), row["owners"])]
-        + [Cell(show(row[name], PERCENT), "" if pd.isna(row[name]) else row[name]) for name in SHARES]
+        [*placed(row, by), Cell(show(row["owners"], COUNT), row["owners"])]
+        + [Cell(show(row[name], PERCENT), key(row[name])) for name in SHARES]
         for _, row in means.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", "owners", *SHARES.values()]

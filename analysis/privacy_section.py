@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import short
-from analysis.page import Cell, paragraph, section, table, text
-from analysis.panels import colour, facet, finished, shape, with_panels
+from analysis.cells import figure, placed
+from analysis.page import Cell, paragraph, section, table
+from analysis.panels import colour, facet, finished, shape, tip, with_panels
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
 from analysis.spread import over_replicates
 
@@ -78,7 +79,8 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     )  # fmt: skip
     chart = facet([marks], rows, height=200)
     note = "Smaller epsilon hides more; runs without a bound are in the table alone; mean over replicates"
-    return finished(chart, rows, f"Final {score} against epsilon", note)
+    tips = [tip("epsilon", "epsilon", ".3~g"), tip("score", score, ".1%"), tip("moved", f"payload ({unit})", ".4~g")]
+    return finished(chart, rows, f"Final {score} against epsilon", note, [*tips, tip("n", "replicates", "d")])
 
 
 def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
@@ -97,20 +99,14 @@ def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
 
 
 def _row(row: pd.Series, axes: list[str]) -> list[Cell]:
-    named = [text(str(row[axis]) or MISSING) for axis in (*axes, "algorithm")]
     return [
-        *named,
-        _cell(row, "score", PERCENT),
+        *placed(row, [*axes, "algorithm"]),
+        figure(row, "score", PERCENT),
         _epsilon(row),
-        *(_cell(row, name, BYTES) for name in ("bytes_up", "bytes_down", "bytes_masking")),
+        *(figure(row, name, BYTES) for name in ("bytes_up", "bytes_down", "bytes_masking")),
         Cell(show(row["masking_share"], PERCENT), float(row["masking_share"])),
-        _cell(row, "sim_seconds", SECONDS),
+        figure(row, "sim_seconds", SECONDS),
     ]
-
-
-def _cell(row: pd.Series, name: str, units: list[tuple[float, str]]) -> Cell:
-    value = float(row[name])
-    return Cell(show(value, units, float(row[f"{name}_sd"])), "" if math.isnan(value) else value)
 
 
 def _epsilon(row: pd.Series) -> Cell:

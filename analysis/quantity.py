@@ -4,7 +4,7 @@ import math
 
 MISSING = "–"
 BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
-SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")]
+SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]
 PERCENT = [(0.01, "%")]
 COUNT = [(1.0, "")]
 VERSIONS = [(1.0, "")]  # of a mean that is small: with two decimals
@@ -19,7 +19,7 @@ def show(value: float | None, units: list[tuple[float, str]], sd: float | None =
     """Return "12.3 MB", or "12.3 ± 0.4 MB" with a deviation; an en dash for None or NaN."""
     if value is None or math.isnan(value):
         return MISSING
-    scale, name = (1.0, units[-1][1]) if value == 0 else unit_for(value, units)
+    scale, name = next((unit for unit in units if unit[0] == 1), units[-1]) if value == 0 else unit_for(value, units)
     known = [amount / scale for amount in (value, sd) if amount is not None and not math.isnan(amount)]
     places = _places(known, units)
     texts = [f"{amount:.{places}f}".replace("-", "−") for amount in known]
@@ -30,6 +30,8 @@ def _places(values: list[float], units: list[tuple[float, str]]) -> int:
     """Return the decimals for a number and its deviation, the same for both."""
     if units is PERCENT:
         return 1
+    if units is BYTES and not any(values):
+        return 0
     if units is COUNT:
         return 0 if all(value == round(value) for value in values) else 1
     return 0 if abs(values[0]) >= 100 else 1 if abs(values[0]) >= 10 else 2

@@ -4,9 +4,10 @@ import math
 
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import key, placed, points
 from analysis.page import Cell, paragraph, section, table, text
-from analysis.quantity import COUNT, MISSING, PERCENT, show
+from analysis.quantity import COUNT, MISSING, show
 
 NAMES = {"am": "AM", "score": "score"}
 RULE = (
@@ -26,35 +27,26 @@ def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> 
     heads += ["less the first", "95 % interval", "excludes zero"]
     rows = []
     for _, row in frame.iterrows():
-        cells = [text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes]
+        cells = placed(row, axes)
         rank = row["rank"]
-        cells += [Cell(show(rank, COUNT), _key(rank)), text(row["algorithm"])]
-        cells += [_points(row["mean"]), _ends(row["low"], row["high"])]
+        cells += [Cell(show(rank, COUNT), key(rank)), text(row["algorithm"])]
+        cells += [points(row["mean"]), _ends(row["low"], row["high"])]
         cells += [
-            _points(row["fm"]),
+            points(row["fm"]),
             _ends(row["fm_low"], row["fm_high"]),
             text(row["replicates"] or MISSING, row["n"]),
         ]
         cells.append(Cell(f"{row['mean_rank']:.2f}", row["mean_rank"]) if row["mean_rank"] > 0 else Cell(MISSING, ""))
-        cells += [_points(row["difference"]) if rank != 1 else Cell(MISSING, "")]
+        cells += [points(row["difference"]) if rank != 1 else Cell(MISSING, "")]
         cells += [_ends(row["difference_low"], row["difference_high"]), _sure(row["excludes_zero"])]
         rows.append(cells)
     return section("ranking", "Ranking", drawing, table(heads, rows), paragraph(RULE, "note"))
 
 
-def _key(value: float) -> float | str:
-    return "" if math.isnan(value) else value
-
-
-def _points(value: float) -> Cell:
-    return Cell(show(value, PERCENT).removesuffix(" %"), _key(value))
-
-
 def _ends(low: float, high: float) -> Cell:
     if math.isnan(low):
         return Cell(MISSING, "")
-    ends = (show(end, PERCENT).removesuffix(" %") for end in (low, high))
-    return Cell(" to ".join(ends), high - low)
+    return Cell(" to ".join(points(end).shown for end in (low, high)), high - low)
 
 
 def _sure(excludes: bool | None) -> Cell:

@@ -34,7 +34,8 @@ def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     `excludes_zero` is None without an interval.
     """
     measure = headline(points)
-    groups = points.groupby(axes, sort=False) if axes else [((), points)]
+    used = points[[*axes, "algorithm", *replicates(points.columns), measure, "fm"]]
+    groups = used.groupby(axes, sort=False) if axes else [((), used)]
     rows = []
     for key, runs in groups:
         place = dict(zip(axes, key, strict=True))

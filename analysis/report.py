@@ -4,7 +4,6 @@ Not modelled: the comparison of different metrics in one chart; runs side by sid
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +25,7 @@ from analysis import (
 )
 from analysis.choosing import interactive
 from analysis.crosses import along as runs_along
+from analysis.digest import digest
 from analysis.forest import forest
 from analysis.held_out import held_out, held_out_section
 from analysis.load import Runs, load
@@ -96,7 +96,10 @@ class _Report:
         self.room = MOST_DRAWN
         self.axes = list(runs.axes)
         self.by = [*self.axes, "algorithm"]
-        self.points = tables.finished(runs)
+        points = tables.finished(runs)
+        self.kept = digest(runs, points, self.by)
+        moved = self.kept.booked.groupby("point")["wire"].sum()
+        self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
         self.means = tables.means(self.points, self.by)
         targets = self.points["target"].dropna().unique()
         self.reached = bool(self.points["seconds_to_target"].notna().any())
@@ -104,10 +107,6 @@ class _Report:
         self.scored = bool(self.points["score"].notna().any())
         self.updated = bool(self.points["asked"].notna().any())
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
-
-    @cached_property
-    def every_curve(self) -> pd.DataFrame:
-        return tables.curves(self.runs, self.points, self.by)
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
@@ -119,7 +118,7 @@ class _Report:
         return figure(svg if self.room >= 0 else "", name)
 
     def curves(self) -> str:
-        curves = self.every_curve
+        curves = self.kept.curves
         self.save("curves", curves)
         parts = []
         for name, x in (("score_time", "time"), ("score_bytes", "moved")):
@@ -147,26 +146,27 @@ class _Report:
 
     def budgets(self) -> str:
         """Return the section on who leads for which budget; "" where a single method was run."""
-        return budgets_section.budgets(self.every_curve, self.axes, self)
+        return budgets_section.budgets(self.kept.curves, self.axes, self)
 
     def bytes_moved(self) -> str:
-        directions = tables.direction_bytes(self.runs, self.points, self.by)
-        steps = tables.step_bytes(self.runs, self.points, self.by)
+        booked = self.kept.booked
+        directions = tables.direction_bytes(booked, self.points, self.by)
+        steps = tables.step_bytes(booked, self.points, self.by)
         self.save("bytes_by_direction", directions)
         self.save("bytes_by_step", steps)
-        self.save("bytes_by_client", tables.client_bytes(self.runs, self.points, self.by))
+        self.save("bytes_by_client", self.kept.clients)
         if steps.empty:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
         parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
         parts.append(self.by_fate())
-        wasted = tables.wasted_bytes(self.runs, self.points, self.by)
+        wasted = tables.wasted_bytes(booked, self.points, self.by)
         self.save("bytes_wasted", wasted)
         parts.append(sections.wasted(wasted, self.axes))
         return section("bytes", "Bytes", *parts)
 
     def by_fate(self) -> str:
-        frame = fates.by_fate(self.runs, self.points, self.by)
+        frame = fates.by_fate(self.kept.booked, self.points, self.by)
         self.save("bytes_by_fate", frame)
         return self.drawn("bytes_by_fate", charts.stacked_bytes(frame, "fate", ["kind", *self.axes]))
 
@@ -204,7 +204,7 @@ class _Report:
 
     def waiting(self) -> str:
         """Return the section on waiting for the slowest; "" where no update had two replies."""
-        frame = waiting.waiting(self.runs, self.points, self.by)
+        frame = waiting.waiting(self.points, self.kept.waits, self.by)
         if frame.empty:
             return ""
         self.save("waiting", frame)
@@ -213,7 +213,7 @@ class _Report:
 
     def partitions(self) -> str:
         """Return the section on partitions of snapshots; "" where there are none."""
-        frame = partition_figures.partitions(self.runs, self.points, self.by)
+        frame = partition_figures.partitions(self.kept.partitions, self.by)
         if frame.empty:
             return ""
         self.save("partitions", frame)
@@ -222,13 +222,13 @@ class _Report:
 
     def transfer_times(self) -> str:
         """Return the section on how long messages took; "" where scores say more, and where none was delivered."""
-        times = tables.transfer_times(self.runs, self.points, self.by)
+        times = self.kept.times
         self.save("transfer_times", times)
         return "" if self.scored or times.empty else sections.transfer_times(times, self.axes)
 
     def held_out(self) -> str:
         """Return the section on vertices that nobody owns; "" where no run asked them."""
-        frame = held_out(self.runs, self.points, self.by)
+        frame = held_out(self.points, self.kept.held_out, self.by)
         if frame.empty:
             return ""
         self.save("held_out", frame)
@@ -236,14 +236,14 @@ class _Report:
 
     def periods(self) -> str:
         """Return the section on what each period was given; "" where no run has a second one."""
-        arrivals = self.runs.split("arrivals").together()
-        if arrivals.empty or arrivals["period"].max() < 1:
+        cells = self.kept.periods
+        if cells.empty or cells["period"].max() < 2:
             return ""
-        self.save("periods", tables.periods(self.runs, self.points, self.by))
+        self.save("periods", tables.periods(cells, self.by))
         parts = [
             self.drawn(f"updates_per_period_{axis.replace('.', '_')}", self.updates_had(axis))
             for axis in self.axes
-            if len(runs_along(self.means, axis, self.others(axis)))
+            if self.means["updates_per_period"].nunique() > 1 and len(runs_along(self.means, axis, self.others(axis)))
         ]
         note = (
             "How many updates the server made from a client's arrival of a period to its next, or to the end of the "
@@ -270,8 +270,7 @@ class _Report:
 
     def compute_time(self) -> str:
         """Return the section on computing; "" where nobody computed."""
-        spans, updates = self.runs.split("spans"), self.runs.split("updates")
-        frame = compute_time.compute_times(self.points, spans, updates, self.axes)
+        frame = compute_time.compute_times(self.points, self.kept.computing, self.axes)
         if frame.empty:
             return ""
         self.save("compute_time", frame)
@@ -281,7 +280,7 @@ class _Report:
         return robustness_section.robustness_section(self.points, self.means, self.axes, self.target, self)
 
     def forgetting(self) -> str:
-        cells = tables.forgetting_matrices(self.runs, self.points, self.by)
+        cells = tables.forgetting_matrices(self.kept.forgetting, self.by)
         self.save("forgetting", cells)
         if cells["learned"].max() < 2:
             words = "There is only one period, so nothing can be forgotten."

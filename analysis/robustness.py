@@ -50,7 +50,8 @@ def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd
     """
     by = ["algorithm", *others, axis]
     rows = []
-    for key, runs in points.dropna(subset=value).groupby(by, sort=False):
+    known = points.loc[points[value].notna(), [*by, *replicates(points.columns), value]]
+    for key, runs in known.groupby(by, sort=False):
         found, place = interval(runs, value), dict(zip(by, key, strict=True))
         ends = {"mean": found.mean, "low": found.low, "high": found.high}
         rows.append(

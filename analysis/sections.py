@@ -2,11 +2,11 @@
 
 import math
 from html import escape
-from typing import Any
 
 import pandas as pd
 
-from analysis.axes import number, ordered, replicates, short
+from analysis.axes import ordered, replicates, short
+from analysis.cells import figure, key, placed, points
 from analysis.load import Runs
 from analysis.page import Cell, glossary, paragraph, section, table, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
@@ -69,14 +69,14 @@ TERMS = {
 }
 
 
-def what_was_run(runs: Runs, points: pd.DataFrame) -> str:
+def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
     """Return the section that tells axes, replicates, versions, failed and stalled points, and scenarios as given."""
-    axes = [*runs.axes, "algorithm", *replicates(points.columns)]
-    rows = [[text(axis), Cell(", ".join(ordered(points[axis].astype(str))), "", "prose")] for axis in axes]
+    axes = [*runs.axes, "algorithm", *replicates(finished.columns)]
+    rows = [[text(axis), Cell(", ".join(ordered(finished[axis].astype(str))), "", "prose")] for axis in axes]
     for name, values in _versions(runs).items():
         rows.append([text(f"version of {name}"), Cell(", ".join(values), "", "prose")])
-    seconds = show(points["real_seconds"].sum(), SECONDS)
-    done, listed = len(points), len(runs.points)
+    seconds = show(finished["real_seconds"].sum(), SECONDS)
+    done, listed = len(finished), len(runs.points)
     words = f"{done} of {listed} points have results, made in {seconds} of computing."
     parts = [paragraph(words), table(["what", "values"], rows)]
     odd = runs.points[runs.points["status"] != "done"]
@@ -116,16 +116,16 @@ def _firsts(means: pd.DataFrame, axes: list[str]) -> str:
     """Return a table of who is first to the target, at what bytes, and who is cheapest, one row a condition."""
     rows = []
     sure = means[means["reached"] == means["n"]]
-    for key, group in means.groupby(axes, sort=False, dropna=False) if axes else [((), means)]:
+    for _, group in means.groupby(axes, sort=False, dropna=False) if axes else [((), means)]:
         there = sure.loc[sure.index.intersection(group.index)].dropna(subset=REACHED)
-        cells = [_value(str(value)) for value in key]
+        cells = placed(group.iloc[0], axes)
         for column in REACHED:
             if there.empty:
                 cells += [text(MISSING, ""), *(Cell(MISSING, "") for _ in REACHED)]
             else:
                 best = there.sort_values(column, kind="stable").iloc[0]
                 cells.append(text(best["algorithm"]))
-                cells += [_cell(best, name, units) for name, units in zip(REACHED, (SECONDS, BYTES), strict=True)]
+                cells += [figure(best, name, units) for name, units in zip(REACHED, (SECONDS, BYTES), strict=True)]
         rows.append(cells)
     heads = [*map(short, axes), "first", "after", "for", "cheapest", "after", "for"]
     return table(heads, rows)
@@ -149,14 +149,11 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
     for _, row in means.iterrows():
         n, reached = int(row["n"]), int(row["reached"])
         untargeted = math.isnan(row["target"])
-        cells = [_value(str(row[axis])) for axis in axes] + [
-            text(row["algorithm"]),
-            Cell(str(n), n),
-            _cell(row, "score", PERCENT),
-        ]
-        cells += [*(_points(row, name) for name in ("am", "la", "fm")), _cell(row, "prequential", PERCENT)]
+        cells = [*placed(row, [*axes, "algorithm"]), Cell(str(n), n), figure(row, "score", PERCENT)]
+        cells += [points(row[name], row[f"{name}_sd"]) for name in ("am", "la", "fm")]
+        cells.append(figure(row, "prequential", PERCENT))
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
-        rows.append(cells + [_cell(row, name, units) for _, name, units in COLUMNS])
+        rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
     note = (
         "Mean ± one standard deviation over n replicates. AM, LA and FM in percentage points. Click a heading to sort."
     )
@@ -175,12 +172,12 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
     heads = [*map(short, axes), "algorithm", *names, "lost, share", "late, share", "staleness"]
     rows = []
     for _, row in means.iterrows():
-        cells = [_value(str(row[axis])) for axis in axes] + [text(row["algorithm"])]
-        cells += [_cell(row, name, COUNT) for name in names]
+        cells = placed(row, [*axes, "algorithm"])
+        cells += [figure(row, name, COUNT) for name in names]
         for name in ("lost", "late"):
             share = row[name] / row["asked"] if row["asked"] else float("nan")
-            cells.append(Cell(show(share, PERCENT), _key(share)))
-        rows.append([*cells, _cell(row, "staleness", VERSIONS)])
+            cells.append(Cell(show(share, PERCENT), key(share)))
+        rows.append([*cells, figure(row, "staleness", VERSIONS)])
     note = "Totals of a run, mean ± standard deviation over replicates; staleness of the folded replies, in versions."
     if "refused" in names:
         note += " Refused replies held numbers that are infinite or none."
@@ -191,8 +188,7 @@ def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
     """Return a table of wasted bytes by cause (see tables.wasted_bytes)."""
     causes = {"overhead": "overhead", "late": "late", "discarded": "discarded", "broken off": "broken", "all": "wasted"}
     rows = [
-        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"])]
-        + [_cell(row, column, BYTES) for column in causes.values()]
+        placed(row, [*axes, "algorithm"]) + [figure(row, column, BYTES) for column in causes.values()]
         for _, row in frame.iterrows()
     ]
     return "<h3>Wasted bytes, by cause</h3>" + table([*map(short, axes), "algorithm", *causes], rows)
@@ -202,9 +198,9 @@ def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
     """Return the section on how long delivered messages took (see tables.transfer_times)."""
     columns = {"median": "median", "95th percentile": "p95", "largest": "largest"}
     rows = [
-        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"]), text(row["direction"])]
+        placed(row, [*axes, "algorithm", "direction"])
         + [Cell(show(row["transfers"], COUNT), row["transfers"])]
-        + [Cell(show(row[column], SECONDS), _key(row[column])) for column in columns.values()]
+        + [Cell(show(row[column], SECONDS), key(row[column])) for column in columns.values()]
         for _, row in frame.iterrows()
     ]
     note = "Delivered messages only, those of all replicates together; from a message's sending to its transfer's end."
@@ -216,8 +212,8 @@ def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return a table of the updates had per period, prequential and final score (see tables.means)."""
     heads = [*map(short, axes), "algorithm", "updates a period", "prequential", f"final {score}"]
     rows = [
-        [*(_value(str(row[axis])) for axis in axes), text(row["algorithm"]), _cell(row, "updates_per_period", COUNT)]
-        + [_cell(row, name, PERCENT) for name in ("prequential", "score")]
+        [*placed(row, [*axes, "algorithm"]), figure(row, "updates_per_period", COUNT)]
+        + [figure(row, name, PERCENT) for name in ("prequential", "score")]
         for _, row in means.iterrows()
     ]
     return table(heads, rows)
@@ -226,10 +222,7 @@ def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
 def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str, what: str) -> str:
     """Return a table of the area under the robustness curve: columns algorithm, `others`, n, area, area_sd."""
     heads = [*map(short, others), "algorithm", f"area of {what} over {short(axis)}"]
-    rows = [
-        [*(_value(str(row[o])) for o in others), text(row["algorithm"]), _cell(row, "area", PERCENT)]
-        for _, row in frame.iterrows()
-    ]
+    rows = [[*placed(row, [*others, "algorithm"]), figure(row, "area", PERCENT)] for _, row in frame.iterrows()]
     note = f"Area under the shares of the {what} at {short(axis)} {reference}; 100 % loses nothing."
     return table(heads, rows) + paragraph(note, "note")
 
@@ -241,9 +234,9 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
     columns |= {"real time of a point": "real_seconds"}
     heads = [*map(short, axes), "rank", "algorithm", "n", *columns]
     rows = [
-        [*(_value(str(row[axis])) for axis in axes), Cell(str(row["rank"]), row["rank"]), text(row["algorithm"])]
+        [*placed(row, axes), Cell(str(row["rank"]), row["rank"]), *placed(row, ["algorithm"])]
         + [Cell(str(row["n"]), row["n"])]
-        + [_cell(row, column, SECONDS) for column in columns.values()]
+        + [figure(row, column, SECONDS) for column in columns.values()]
         for _, row in frame.iterrows()
     ]
     note = (
@@ -268,20 +261,3 @@ def _versions(runs: Runs) -> dict[str, list[str]]:
         for name, value in versions.items():
             found.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in found.items()}
-
-
-def _value(value: str) -> Cell:
-    amount = number(value)
-    return text(value or MISSING, value if amount is None else amount)
-
-
-def _key(value: float) -> float | str:
-    return "" if math.isnan(value) else value
-
-
-def _cell(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
-    return Cell(show(row[name], units, row[f"{name}_sd"]), _key(row[name]))
-
-
-def _points(row: "pd.Series[Any]", name: str) -> Cell:
-    return Cell(show(row[name], PERCENT, row[f"{name}_sd"]).removesuffix(" %"), _key(row[name]))

@@ -1,7 +1,7 @@
 """The tables of finished points, read from their folders when they are asked for, one point at a time.
 
 A sweep of a thousand points has millions of rows, which need not be in memory together: whoever goes through all points
-holds the rows of one. Tables and columns that older runs lack are empty (`LATER`).
+(see `digest`) holds the rows of one. Tables and columns that older runs lack are empty (`LATER`).
 
 Not modelled: a cache; what is asked for twice is read twice, which takes milliseconds.
 """
@@ -46,10 +46,6 @@ class Stored(Mapping[str, pd.DataFrame]):
 
     def __len__(self) -> int:
         return len(self.folders)
-
-    def together(self) -> pd.DataFrame:
-        """Return the rows of all points with a column `point`, for tables of few rows."""
-        return pd.concat([rows.assign(point=point) for point, rows in self.items()], ignore_index=True)
 
 
 def tables(folder: Path) -> dict[str, pd.DataFrame]:

@@ -15,12 +15,18 @@ from analysis.quantity import BYTES, PERCENT, SECONDS, show
 
 @dataclass(frozen=True)
 class Answer:
-    """One condition of the sweep and what can be said of it; `first` is None where nobody reached the target."""
+    """One condition of the sweep and what can be said of it.
+
+    `first` and `cheapest` are None where nobody reached the target with every run, `best` (who has the best final
+    score) where nothing was scored; `goal` is the target in words, "" without one.
+    """
 
     condition: str
     sentence: str
     first: str | None
     cheapest: str | None
+    best: str | None
+    goal: str
 
 
 def answers(means: pd.DataFrame, axes: list[str]) -> list[Answer]:
@@ -48,9 +54,18 @@ def easiest(rows: pd.DataFrame, axes: list[str]) -> tuple[pd.DataFrame, str]:
 
 
 def overall(found: list[Answer]) -> str:
-    """Return how often each algorithm is first and cheapest, in one or two sentences; "" for a single condition."""
+    """Return how often each algorithm is first and cheapest, in one or two sentences; "" for a single condition.
+
+    Where that is nobody anywhere, how often each has the best final score.
+    """
     if len(found) < 2:
         return ""
+    if not any(answer.first for answer in found):
+        goals = "/".join(dict.fromkeys(answer.goal for answer in found if answer.goal))
+        none = f"No algorithm reaches {goals} with every run in any condition." if goals else "No target was set."
+        wins = Counter(answer.best for answer in found if answer.best is not None)
+        told = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+        return f"{none} Of {len(found)} conditions, best final score: {told}." if told else none
     parts = []
     for what, names in (("first", [a.first for a in found]), ("cheapest in bytes", [a.cheapest for a in found])):
         wins = Counter(name for name in names if name is not None)
@@ -64,11 +79,13 @@ def overall(found: list[Answer]) -> str:
 
 
 def _answer(condition: str, rows: pd.DataFrame) -> Answer:
+    leading = rows[rows["score"] == rows["score"].max()]["algorithm"].tolist()
+    best = _listed(leading) if leading else None
     if rows["target"].isna().all():
-        return Answer(condition, f"No target was set. {_scores(rows)}", None, None)
+        return Answer(condition, f"No target was set. {_scores(rows)}", None, None, best, "")
     goal = "/".join(show(target, PERCENT) for target in rows["target"].dropna().unique())
     if rows["score"].isna().all():
-        return Answer(condition, f"Nothing was scored, so {goal} was not reached.", None, None)
+        return Answer(condition, f"Nothing was scored, so {goal} was not reached.", None, None, best, goal)
     sure = rows[rows["reached"] == rows["n"]].sort_values("seconds_to_target", kind="stable")
     some = rows[(rows["reached"] > 0) & (rows["reached"] < rows["n"])]
     never = rows[rows["reached"] == 0]
@@ -92,7 +109,7 @@ def _answer(condition: str, rows: pd.DataFrame) -> Answer:
     first = _listed(ahead["algorithm"].tolist()) if len(sure) else None
     if cheapest != first:
         parts.append(f"Cheapest in bytes: {cheapest}.")
-    return Answer(condition, " ".join(parts), first, cheapest)
+    return Answer(condition, " ".join(parts), first, cheapest, best, goal)
 
 
 def _cost(row: "pd.Series[float]") -> str:

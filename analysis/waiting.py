@@ -12,13 +12,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.axes import number, short
+from analysis.axes import short
+from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
-from analysis.load import Runs
-from analysis.page import Cell, paragraph, section, table, text
+from analysis.page import paragraph, section, table
 from analysis.panels import colour, facet, finished, tip, with_panels
-from analysis.quantity import MISSING, SECONDS, show, unit_for
+from analysis.quantity import SECONDS, unit_for
 from analysis.spread import over_replicates
 
 COLUMNS = {"round_seconds": "an update takes", "spread": "first to last reply", "held": "median to last reply"}
@@ -33,29 +33,36 @@ def replies(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     ends = updates.sort_values("time", kind="stable")[["time", "version"]].drop_duplicates("time")
     times = ends["time"].to_numpy(float)
     came = transfers[(transfers["dst"] == SERVER) & (transfers["fate"] == "delivered")]
-    place = np.searchsorted(times, came["arrived"].to_numpy(float), side="left")
-    arrived = came["arrived"].reset_index(drop=True)[place < len(times)].groupby(place[place < len(times)])
-    found = pd.DataFrame({"first": arrived.min(), "middle": arrived.median(), "last": arrived.max()})
-    found["replies"] = arrived.size()
-    found = found[found["replies"] > 1]
-    at = found.index.to_numpy(int)
+    arrived = np.sort(came["arrived"].to_numpy(float))
+    at, begins, counts = np.unique(np.searchsorted(times, arrived, side="left"), return_index=True, return_counts=True)
+    several = (counts > 1) & (at < len(times))
+    at, begins, counts = at[several], begins[several], counts[several]
+    last = arrived[begins + counts - 1]
+    middle = (arrived[begins + (counts - 1) // 2] + arrived[begins + counts // 2]) / 2
     starts = np.concatenate([[0.0], times])
     return pd.DataFrame(
         {
             "version": ends["version"].to_numpy()[at],
             "round_seconds": times[at] - starts[at],
-            "spread": (found["last"] - found["first"]).to_numpy(),
-            "held": (found["last"] - found["middle"]).to_numpy(),
-            "replies": found["replies"].to_numpy(),
+            "spread": last - arrived[begins],
+            "held": last - middle,
+            "replies": counts,
         }
     )
 
 
-def waiting(runs: Runs, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return `by`, n, and mean and `_sd` over replicates of COLUMNS (s); no rows where no update had two replies."""
-    transfers, updates = runs.split("transfers"), runs.split("updates")
-    means = [replies(transfers[str(p)], updates[str(p)])[list(COLUMNS)].mean() for p in points["point"]]
-    rows = points[by].assign(**{name: [float(mean[name]) for mean in means] for name in COLUMNS})
+def mean_wait(transfers: pd.DataFrame, updates: pd.DataFrame) -> dict[str, float]:
+    """Return the means of COLUMNS (s) over one point's updates, NaN where none had two replies."""
+    found = replies(transfers, updates)[list(COLUMNS)].mean()
+    return {name: float(found[name]) for name in COLUMNS}
+
+
+def waiting(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return `by`, n, and mean and `_sd` over replicates of COLUMNS (s); no rows where no update had two replies.
+
+    `found` has each point's `mean_wait`, under the points' index.
+    """
+    rows = points[by].join(found[list(COLUMNS)])
     return over_replicates(rows.dropna(subset="spread"), by, list(COLUMNS))
 
 
@@ -86,8 +93,7 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
 def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
     """Return the section with its drawing (see waiting)."""
     rows = [
-        [*(text(str(row[axis]) or MISSING, number(str(row[axis]))) for axis in axes), text(row["algorithm"])]
-        + [Cell(show(row[name], SECONDS, row[f"{name}_sd"]), float(row[name])) for name in COLUMNS]
+        placed(row, [*axes, "algorithm"]) + [figure(row, name, SECONDS) for name in COLUMNS]
         for _, row in frame.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", *COLUMNS.values()]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-SERVER = -1
+from analysis.communication import SERVER
 
 
 def folded_by(transfers: pd.DataFrame, updates: pd.DataFrame) -> Iterator[tuple[int, int]]:

@@ -7,10 +7,9 @@ What it does not model: which core computes; what is computed at the same time g
 
 import pandas as pd
 
+from analysis import communication
 from analysis.timeline.events import SERVER, Event, Named, nanoseconds, piece
 from analysis.timeline.lanes import lanes, records, stretch_of
-
-NUMBER = -1  # the server's, in the table of spans
 
 
 def updates(table: pd.DataFrame) -> list[Event]:
@@ -26,7 +25,7 @@ def updates(table: pd.DataFrame) -> list[Event]:
 
 def computing(spans: pd.DataFrame) -> tuple[list[Event], Named]:
     """Return the slices of the server's work, and the names of all its rows."""
-    made = lanes([stretch_of(row) for row in records(spans[spans["client"] == NUMBER])])
+    made = lanes([stretch_of(row) for row in records(spans[spans["client"] == communication.SERVER])])
     names = {(SERVER, 0): "updates", **{(SERVER, 1 + number): "computing" for number in range(len(made))}}
     pieces = [piece(SERVER, 1 + row, one.name, one.start, one.end) for row, lane in enumerate(made) for one in lane]
     return pieces, names

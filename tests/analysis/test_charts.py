@@ -94,7 +94,7 @@ def test_targets_reached_by_some_seeds_or_none(tmp_path):
     assert [row["note"] for row in spec["datasets"]["rows"]] == ["", "1 of 3 runs", "not reached"]
     svg = draw(spec, tmp_path / "figure")
     assert "1 of 3 runs" in svg
-    assert "simulated time to 60% (h)" in svg
+    assert "simulated time to 60% (min)" in svg  # on a scale from seconds to an hour
     lone = frame.iloc[:1].assign(seconds_to_target=0.64)  # from 0 to 600 ms, in steps of 100
     assert "e+" not in draw(charts.to_target(lone, "seconds_to_target", [], 0.6), tmp_path / "lone")
     assert (tmp_path / "figure.png").stat().st_size > 1000

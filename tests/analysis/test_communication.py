@@ -36,21 +36,16 @@ def test_no_message_is_zero_bytes_but_without_a_server_nothing_goes_up():
     assert c.totals(pd.concat([TABLE, peers])) == {
         "bytes_up": 80, "bytes_down": 200, "bytes_peer": 10, "bytes_wasted": 142, "bytes_moved": 432
     }  # fmt: skip
-    assert rows_of(c.by_direction(peers)) == [("peer", 1, 10, 12, 2)]
+    assert rows_of(c.booked(peers)) == [("share", "peer", "delivered", 1, 10, 12, 2)]
 
 
-def test_by_direction_step_fate_and_client():
-    assert rows_of(c.by_direction(TABLE)) == [("down", 3, 200, 225, 25), ("up", 3, 80, 195, 115)]
-    assert rows_of(c.by_step(TABLE)) == [
-        ("embed", "up", 1, 0, 20, 20),
-        ("train", "down", 3, 200, 225, 25),
-        ("train", "up", 2, 80, 175, 95),
-    ]
-    assert rows_of(c.by_fate(TABLE)) == [
-        ("cut", 1, 0, 20, 20),
-        ("delivered", 3, 280, 315, 35),
-        ("late", 1, 0, 85, 85),
-        ("lost", 1, 0, 0, 0),
+def test_bytes_by_step_direction_and_fate_and_by_client():
+    assert rows_of(c.booked(TABLE)) == [
+        ("embed", "up", "cut", 1, 0, 20, 20),
+        ("train", "down", "delivered", 2, 200, 225, 25),
+        ("train", "down", "lost", 1, 0, 0, 0),
+        ("train", "up", "delivered", 1, 80, 90, 10),
+        ("train", "up", "late", 1, 0, 85, 85),
     ]
     assert rows_of(c.by_client(TABLE)) == [
         (0, "down", 1, 100, 110, 10),
@@ -67,12 +62,16 @@ def test_durations_are_those_of_what_was_delivered():
     assert c.durations(TABLE.iloc[3:]).empty
 
 
+def wasted(transfers):
+    return c.wasted_parts(c.booked(transfers).assign(point="p"), ["point"]).iloc[0, 1:].to_dict()
+
+
 def test_wasted_bytes_by_cause():
-    assert c.wasted_parts(TABLE) == {"overhead": 35, "late": 85, "discarded": 0, "broken": 20}
+    assert wasted(TABLE) == {"overhead": 35, "late": 85, "discarded": 0, "broken": 20}
     refused = TABLE.assign(fate=TABLE["fate"].replace("late", "discarded"))
-    assert c.wasted_parts(refused) == {"overhead": 35, "late": 0, "discarded": 85, "broken": 20}
+    assert wasted(refused) == {"overhead": 35, "late": 0, "discarded": 85, "broken": 20}
     assert c.totals(refused) == c.totals(TABLE)
-    assert set(c.wasted_parts(TABLE.iloc[:0]).values()) == {0}
+    assert c.wasted_parts(c.booked(TABLE.iloc[:0]).assign(point=""), ["point"]).empty
 
 
 def test_bytes_over_time_count_what_has_ended():
@@ -104,11 +103,11 @@ def test_bytes_of_each_update():
 def test_every_view_adds_up_to_what_moved(rows):
     frame = pd.DataFrame([(0.0, a, s, d, k, 0, n, w, f) for a, s, d, k, n, w, f in rows], columns=COLUMNS)
     moved = c.totals(frame)["bytes_moved"]
-    for view in (c.by_direction, c.by_step, c.by_fate, c.by_client):
+    for view in (c.booked, c.by_client):
         sums = view(frame)
         assert sums["wire"].sum() == moved
         assert (sums["payload"] + sums["wasted"] == sums["wire"]).all()
-    assert sum(c.wasted_parts(frame).values()) == c.totals(frame)["bytes_wasted"]
+    assert sum(wasted(frame).values()) == c.totals(frame)["bytes_wasted"]
     assert c.moved_by(frame, [100.0]) == moved
     assert sum(c.moved_by(frame, [50.0], way)[0] for way in ("up", "down", "peer")) == c.moved_by(frame, [50.0])[0]
 

@@ -1,32 +1,35 @@
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
+from analysis.communication import booked
 from analysis.fates import by_fate, fate_bytes
 
 
-def transfers(*rows):
-    return pd.DataFrame(rows, columns=["kind", "fate", "nbytes", "wire_bytes"])
+def sums(*rows):
+    """What is booked of a message each: step, fate, payload that was sent and what moved."""
+    sent = pd.DataFrame(rows, columns=["kind", "fate", "nbytes", "wire_bytes"])
+    return booked(sent.assign(src=0, dst=-1))
 
 
 def test_payload_and_what_moved_beside_it_add_up_to_the_wire():
-    sent = transfers(
+    sent = sums(
         ("train", "delivered", 100, 104), ("train", "delivered", 100, 110), ("train", "cut", 100, 30),
         ("embed", "late", 50, 52), ("embed", "delivered", 50, 50), ("embed", "lost", 50, 0),
     )  # fmt: skip
-    found = fate_bytes(sent).set_index(["kind", "fate"])["bytes"].to_dict()
+    found = fate_bytes(sent).groupby(["kind", "fate"])["bytes"].sum().to_dict()
     assert found == {
         ("train", "delivered"): 200, ("train", "repeated"): 14, ("train", "cut"): 30,
         ("embed", "delivered"): 50, ("embed", "late"): 52,
     }  # fmt: skip
-    assert sum(found.values()) == sent["wire_bytes"].sum()
+    assert sum(found.values()) == sent["wire"].sum()
 
 
 def test_a_replicate_without_a_part_counts_as_zero():
-    tables = {"p0": transfers(("train", "delivered", 100, 100)), "p1": transfers(("train", "late", 100, 60))}
+    rows = pd.concat([
+        sums(("train", "delivered", 100, 100)).assign(point="p0"), sums(("train", "late", 100, 60)).assign(point="p1")
+    ])  # fmt: skip
     points = pd.DataFrame({"point": ["p0", "p1"], "algorithm": "a"})
-    frame = by_fate(SimpleNamespace(split=lambda _: tables), points, ["algorithm"]).set_index("fate")
+    frame = by_fate(rows.assign(algorithm="a"), points, ["algorithm"]).set_index("fate")
     assert frame["bytes"].to_dict() == {"delivered": 50.0, "late": 30.0}
     assert frame["total"].tolist() == [80.0, 80.0]
     assert frame["total_sd"].tolist() == pytest.approx([40 / 2**0.5] * 2)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from synthetic_sweep import write_sweep
 
+from analysis.digest import digest
 from analysis.held_out import held_out, held_out_section, when_learned
 from analysis.load import _described, load
 from analysis.report import write
@@ -40,15 +41,16 @@ def with_held_out(folder, points):
         pd.concat(parts).to_parquet(path)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_shows_both_and_the_bytes_for_every_condition(tmp_path):
     folder = write_sweep(tmp_path / "sweep", latencies=("10 ms",), participations=("0.2", "1.0"))
     runs = load([folder])
     by = [*runs.axes, "algorithm"]
-    assert held_out(runs, runs.points, by).empty
+    assert held_out(runs.points, digest(runs, runs.points, by).held_out, by).empty
     assert "Own and held-out" not in write([folder], tmp_path / "before").read_text()
     with_held_out(folder, runs.points["point"])
     runs = load([folder])
-    frame = held_out(runs, runs.points, by)
+    frame = held_out(runs.points, digest(runs, runs.points, by).held_out, by)
     assert len(frame) == 3 * 2
     assert (frame["n"] == 2).all()
     assert np.allclose(frame["own"] - frame["held"], 0.2)

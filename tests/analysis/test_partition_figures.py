@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
@@ -23,9 +21,7 @@ COLUMNS = [
 
 def figures(*rows):
     """The frame of two replicates, p0 and p1, of one algorithm."""
-    table = SimpleNamespace(together=lambda: pd.DataFrame(rows, columns=COLUMNS))
-    points = pd.DataFrame({"point": ["p0", "p1"], "algorithm": "a"})
-    return partitions(SimpleNamespace(split=lambda _: table), points, ["algorithm"])
+    return partitions(pd.DataFrame(rows, columns=COLUMNS).assign(algorithm="a"), ["algorithm"])
 
 
 def test_shares_of_edges_and_vertices_by_snapshot():

@@ -61,7 +61,12 @@ def without_library(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    return write_sweep(tmp_path_factory.mktemp("runs") / "sparse", **SMALL)
+    """Four points an algorithm and seed; at 1 s of latency a period is said to have had half the updates."""
+    folder = write_sweep(tmp_path_factory.mktemp("runs") / "sparse", **SMALL)
+    summary = pd.read_csv(folder / "summary.csv", dtype="str")
+    summary.loc[summary["network.latency"] == "1 s", "updates_per_period"] = "3.0"
+    summary.to_csv(folder / "summary.csv", index=False)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +178,7 @@ def test_one_point_without_target_or_grid(tmp_path):
     assert not (tmp_path / "single" / "report.html").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_target_nobody_reaches(tmp_path):
     words = "".join(Page(write([write_sweep(tmp_path / "high", **ONE, target=0.99)])).words)
     assert "No algorithm reaches 99.0 %" in words
@@ -200,7 +206,8 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
     assert "times" not in Page(report).ids  # scores say more; the numbers are in the table
     runs = load([sweep])
     by = ["network.latency", "protocol.participation", "algorithm"]
-    moved = runs.split("transfers").together().merge(runs.points[["point", *by]], on="point")
+    rows = pd.concat([of.assign(point=point) for point, of in runs.split("transfers").items()])
+    moved = rows.merge(runs.points[["point", *by]], on="point")
     moved = moved[moved["fate"] == "delivered"]
     assert len(times) == 16
     for row in times.itertuples(index=False):
@@ -210,6 +217,7 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
         assert [row.transfers, row.median, row.p95, row.largest] == pytest.approx(told)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
     run = write_sweep(tmp_path / "gossip", **{**ONE, "seeds": (0, 1)})
     assert "between peers" not in Page(write([run])).rows[0]
@@ -221,6 +229,7 @@ def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
     assert dict(zip(heads, cells, strict=True))["between peers"] == "2.00 ± 1.41 MB"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_mean_over_periods_stands_beside_the_last_score(tmp_path):
     run = write_sweep(tmp_path / "ahead", **{**ONE, "seeds": (0, 1)})
     summary = pd.read_csv(run / "summary.csv").assign(score=[0.5, 0.5], am=None, fm=None, la=[0.3, 0.4])
@@ -232,6 +241,7 @@ def test_the_mean_over_periods_stands_beside_the_last_score(tmp_path):
     assert not {"AM", "FM"} & set(heads)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_period_has_no_section_of_periods(tmp_path):
     run = write_sweep(tmp_path / "still", **ONE)
     for path in run.glob("*/arrivals.parquet"):
@@ -239,6 +249,7 @@ def test_one_period_has_no_section_of_periods(tmp_path):
     assert "Updates had per period" not in "".join(Page(write([run])).words)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_scores_can_be_missing(tmp_path):
     run = write_sweep(tmp_path / "unscored", **ONE)
     for path in run.glob("*/scores.parquet"):
@@ -253,6 +264,7 @@ def test_scores_can_be_missing(tmp_path):
     assert {"losses", "periods"} <= set(page.ids)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_bytes_alone_make_a_report(tmp_path):
     """A traffic study: no algorithm, no update, nothing that arrives or is scored."""
     run = write_sweep(tmp_path / "traffic", **{**SMALL, "algorithms": ("power",)})
@@ -297,11 +309,13 @@ def test_bytes_alone_make_a_report(tmp_path):
     assert all(link[1:] in page.ids for link in page.links)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_orders_of_tasks_are_replicates(tmp_path):
     run = write_sweep(tmp_path / "orders", **{**SMALL, "latencies": ("10 ms",)}, orders=("1", "2", "3"))
     page, runs = Page(write([run])), load([run])
     assert runs.axes == ("protocol.participation",)
     assert not [path for path in (run / "figures").iterdir() if "numpy_seed" in path.name]
+    assert not [*(run / "figures").glob("updates_per_period*")]  # the same everywhere: nothing to draw
     found = {path.stem: pd.read_csv(path) for path in (run / "tables").glob("*.csv")}
     assert found["summary"]["n"].tolist() == [6] * 4
     assert set(found["ranking"]["replicates"]) == {"3 orders x 2 seeds"}
@@ -319,6 +333,7 @@ def test_orders_of_tasks_are_replicates(tmp_path):
     assert "over n = 6 replicates" in "".join(page.words)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     """Participation at the first latency and latency at full participation, and nothing besides."""
     run = write_sweep(
@@ -334,6 +349,7 @@ def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     assert len(pd.read_csv(run / "tables" / "ranking.csv")) == 15
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_of_older_versions_still_load(tmp_path):
     old, new = (write_sweep(tmp_path / name, **ONE) for name in ("old", "new"))
     for path in old.glob("*/arrivals.parquet"):
@@ -347,9 +363,10 @@ def test_runs_of_older_versions_still_load(tmp_path):
     assert "Updates had per period" not in "".join(Page(write([old])).words)
     runs = load([old, new])
     assert runs.points["updates_per_period"].notna().tolist() == [False, True]
-    assert "Updates had per period against run" in "".join(Page(write([old, new], tmp_path / "both")).words)
+    assert "Updates had per period" in "".join(Page(write([old, new], tmp_path / "both")).words)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_side_by_side(tmp_path):
     both = {**SMALL, "seeds": (0,), "algorithms": ("power",)}
     first = write_sweep(tmp_path / "a", **{**both, "participations": ("1.0",)})
@@ -366,6 +383,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     assert sorted(set(load(folders).points["run"])) == sorted(map(str, folders))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failed_points_are_named_and_stalled_ones_count(tmp_path):
     run = write_sweep(tmp_path / "odd", **{**SMALL, "participations": ("1.0",), "seeds": (0,)})
     summary = pd.read_csv(run / "summary.csv", dtype="str")
@@ -462,6 +480,7 @@ def test_lookup_in_a_resolved_scenario():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_the_whole_sweep(tmp_path):
     page = Page(write([write_sweep(tmp_path / "sparse")]))
     assert "54 of 54 points have results" in "".join(page.words)

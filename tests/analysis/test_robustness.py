@@ -141,7 +141,8 @@ def test_order_names_and_ends_of_axes():
     [
         (1234567.0, BYTES, None, "1.23 MB"), (950.0, BYTES, 0.0, "950 ± 0 B"), (90.0, SECONDS, None, "1.50 min"),
         (0.5, SECONDS, None, "500 ms"), (0.1234, PERCENT, 0.01, "12.3 ± 1.0 %"), (-0.02, PERCENT, None, "−2.0 %"),
-        (24.0, COUNT, 0.0, "24 ± 0"), (24.5, COUNT, 0.70710678, "24.5 ± 0.7"), (0.0, BYTES, None, "0.00 B"),
+        (24.0, COUNT, 0.0, "24 ± 0"), (24.5, COUNT, 0.70710678, "24.5 ± 0.7"), (0.0, BYTES, 0.0, "0 ± 0 B"),
+        (2e-6, SECONDS, None, "2.00 µs"), (0.0, SECONDS, None, "0.00 s"),
         (None, BYTES, None, MISSING), (math.nan, BYTES, 1.0, MISSING), (3.0, BYTES, math.nan, "3.00 B"),
     ],
 )  # fmt: skip

@@ -38,6 +38,16 @@ def test_first_cheapest_partly_and_never():
     )
 
 
+def test_where_nobody_reaches_the_target_the_best_final_scores_are_counted():
+    rows = [(latency, name, 2, 0, np.nan, np.nan) for latency in ("10 ms", "1 s") for name in ("fedavg", "power")]
+    frame = means(rows).assign(score=[0.5, 0.4, 0.3, 0.3])
+    told = "Of 2 conditions, best final score: fedavg in 1, fedavg and power in 1."
+    assert overall(answers(frame, ["latency"])) == (
+        f"No algorithm reaches 60.0 % with every run in any condition. {told}"
+    )
+    assert overall(answers(frame.assign(target=np.nan), ["latency"])) == f"No target was set. {told}"
+
+
 def test_equal_times_are_told_as_equal():
     frame = means([("10 ms", "fedavg", 1, 1, 20.0, 1e6), ("10 ms", "power", 1, 1, 20.0, 2e6)])
     (answer,) = answers(frame, ["latency"])

@@ -1,9 +1,7 @@
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
-from analysis.waiting import replies, waited, waiting, waiting_section
+from analysis.waiting import mean_wait, replies, waited, waiting, waiting_section
 
 
 def uploads(*arrived, fate="delivered", to=-1):
@@ -34,7 +32,8 @@ def test_means_over_updates_then_over_replicates():
         "updates": {"p0": updates(10.0, 20.0), "p1": updates(10.0), "p2": updates(10.0)},
     }
     points = pd.DataFrame({"point": ["p0", "p1", "p2"], "algorithm": ["a", "a", "b"]})
-    frame = waiting(SimpleNamespace(split=tables.get), points, ["algorithm"])
+    found = [mean_wait(tables["transfers"][point], tables["updates"][point]) for point in points["point"]]
+    frame = waiting(points, pd.DataFrame(found), ["algorithm"])
     assert frame["algorithm"].tolist() == ["a"]  # b never had two replies
     row = frame.iloc[0]
     assert (row["n"], row["round_seconds"], row["spread"], row["held"]) == (2, 10.0, 5.0, 2.5)

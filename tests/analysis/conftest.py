@@ -1,0 +1,16 @@
+"""What tests of reports share."""
+
+import pytest
+
+from analysis import report
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports name their figures and draw none, which is what takes them most of their time."""
+
+    def name_only(spec, path):
+        path.with_suffix(".svg").write_text("<svg></svg>")
+        return "<svg></svg>"
+
+    monkeypatch.setattr(report, "draw", name_only)
