@@ -301,7 +301,7 @@ def _settle(threads: int) -> None:
     _keep_freed_memory()
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would load torch's compiler first
 
 
 def _data_key(scenario: Scenario) -> str:
