@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from fedsim import check, find, partitions
 from fedsim.algorithm import Algorithm, bind
@@ -178,7 +180,20 @@ class Prepared(NamedTuple):
     apart: dict[str, list[Graph]]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread, of torch and of all libraries: several would choose among equally near neighbours."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @lru_cache(maxsize=PREPARED)
+@_one_thread()
 def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, apart: Sequence[str] = ()) -> Prepared:
     """Return what there is to learn from, of one description of the data; everything on the device but the overview.
 
@@ -286,7 +301,7 @@ def _settle(threads: int) -> None:
     _keep_freed_memory()
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would load torch's compiler first
 
 
 def _data_key(scenario: Scenario) -> str:

@@ -21,7 +21,11 @@ from fedsim.errors import Problem
 from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
 
-HOST = ("device", "threads", "cohort.memory")  # say where and how it is computed, never what comes out
+HOST = (
+    "device",
+    "threads",
+    "cohort.memory",
+)  # say where and how it is computed; what comes out differs by rounding at most
 LABELS = ("name", "description")
 
 

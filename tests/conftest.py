@@ -6,6 +6,7 @@ threads of several test processes would fight over the cores.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,3 +16,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first import
 pytest.register_assert_rewrite("whole_run_checks", "camps")
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def ray_engine():
+    """A Ray of this machine's own with two workers at most, which find what lies in this folder."""
+    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
+    from fedsim.engines.ray import Ray
+
+    here = Path(__file__).parent
+    with Ray(2) as engine:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parent)]))
+            patched.delenv("RAY_ADDRESS", raising=False)
+            engine._connected()
+        yield engine
+    assert not ray.is_initialized()

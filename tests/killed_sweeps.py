@@ -11,7 +11,6 @@ import random
 import resource
 import signal
 import sys
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -40,12 +39,12 @@ class Nobody:
     told = ended = note = lambda self, *_: None
 
 
-def swept(out, jobs, run):
-    with Local(jobs) as engine:
+def swept(out):
+    with Local(1) as engine:
         Sweep(POINTS, "given: here\n", out, out).run(partial(run, every=0.0), engine, Nobody())
 
 
-def child(out, jobs=1, kill_at="", run=run):
+def child(out, kill_at=""):
     """Begin the sweep in a child, which ends itself before it gives a file of that name its place."""
     pid = os.fork()
     if pid:
@@ -54,7 +53,7 @@ def child(out, jobs=1, kill_at="", run=run):
         checkpoint.SHARE = 4  # more of them than would be worth their time
         if kill_at:
             dies_before(kill_at)
-        swept(out, jobs, run)
+        swept(out)
     finally:
         os._exit(1 if sys.exc_info()[0] else 0)
 
@@ -117,21 +116,6 @@ def while_writing(root, wanted):
     return kills, same
 
 
-def in_a_worker(root, wanted):
-    """Kill a worker in the middle of its point, which is then tried again by another."""
-    out = root / "workers"
-    assert ended(child(out, 2, run=dies_once)) == 0
-    return [{"died": len([*out.glob("*.died")])}], tables(out) == wanted
-
-
-def dies_once(point, folder, data, told, every):
-    mark = folder.parent / f"{POINTS[0].id}.died"
-    if point.id == POINTS[0].id and not mark.exists():
-        mark.touch()
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
-    return run(point, folder, data, told, every)
-
-
 def on_a_full_disk(root):
     """Run the command where no file may be larger than 2 kB, and return its exit code and what it tells."""
     pid = os.fork()
@@ -148,10 +132,9 @@ def on_a_full_disk(root):
 
 
 def main(root):
-    swept(root / "whole", 1, run)  # here, so that the children find all that it loads
+    swept(root / "whole")  # here, so that the children find all that it loads
     wanted = tables(root / "whole")
-    shown = {"random": at_random(root, wanted, 15, random.Random(7)), "writing": while_writing(root, wanted)}
-    shown["worker"] = in_a_worker(root, wanted)
+    shown = {"random": at_random(root, wanted, 16, random.Random(7)), "writing": while_writing(root, wanted)}
     print(json.dumps({"kills": shown, "full": on_a_full_disk(root)}))
 
 

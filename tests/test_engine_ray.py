@@ -1,6 +1,5 @@
 """Points through a real Ray of this machine's own, and through a cluster that a second process finds by its address."""
 
-import csv
 import os
 import signal
 import subprocess
@@ -14,14 +13,10 @@ import pytest
 import yaml
 from small_points import PLAIN
 from test_engines import swept, workers
-from test_sweep import Listener, alive, names
+from test_sweep import Listener, alive, names, table
 
 from fedsim import sweep
-from fedsim.engines.local import Local
-from fedsim.engines.ray import Ray
 from fedsim.errors import ScenarioError, UserError
-from fedsim.run import run
-from fedsim.scenario import Scenario
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
 
@@ -30,14 +25,9 @@ PATHS = os.pathsep.join([str(HERE), str(HERE.parent)])
 TWO = yaml.safe_dump({**PLAIN, "grid": {"algorithm": ["fedavg", "fed_ergnn"]}})
 
 
-@pytest.fixture(scope="module")
-def engine():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", PATHS)  # for the workers
-        patched.delenv("RAY_ADDRESS", raising=False)
-        with Ray(2) as engine:
-            yield engine
-        assert not ray.is_initialized()
+@pytest.fixture
+def engine(ray_engine):
+    return ray_engine
 
 
 @pytest.fixture
@@ -133,28 +123,6 @@ def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
             swept(tmp_path, "well").run(nowhere, engine, Listener())
 
 
-def without_real_time(path):
-    with path.open(newline="") as file:
-        rows = [*csv.reader(file)]
-    column = rows[0].index("real_seconds")
-    return [row[:column] + row[column + 1 :] for row in rows]
-
-
-def test_both_engines_leave_the_same_bytes(tmp_path, engine):
-    outs = []
-    for name, where in (("ray", engine), ("local", Local(1))):
-        points = [*Scenario.model_validate(yaml.safe_load(TWO)).points()]
-        outs.append(tmp_path / name)
-        sweep.Sweep(points, TWO, outs[-1], tmp_path).run(run, where, Listener())
-    far, near = outs
-    assert without_real_time(far / "summary.csv") == without_real_time(near / "summary.csv")
-    assert len(without_real_time(far / "summary.csv")) == 3
-    assert names(far) == names(near)
-    for path in near.glob("*/*"):
-        if path.name != "row.json":
-            assert path.read_bytes() == (far / path.relative_to(near)).read_bytes(), path
-
-
 SLEEPER = """
     import signal, sys
     from pathlib import Path
@@ -215,4 +183,4 @@ def test_the_command_line_runs_points_on_the_cluster_it_is_told_of(tmp_path, add
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "ray" not in done.stdout
-    assert [row[1] for row in without_real_time(tmp_path / "out" / "summary.csv")] == ["status", "done", "done"]
+    assert [row["status"] for row in table(tmp_path / "out")] == ["done", "done"]

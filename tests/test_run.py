@@ -24,23 +24,6 @@ def by_version(scores, **where):
     return found
 
 
-def test_the_same_point_gives_the_same_files_to_the_byte(tmp_path):
-    for folder in ("one", "two"):
-        small_points.run_in(tmp_path / folder, network__effects=EFFECTS)
-        if folder == "one":
-            learning.periods_of.cache_clear()  # whether the data are made anew makes no difference
-    assert small_points.files(tmp_path / "one") == small_points.files(tmp_path / "two")
-    assert (tmp_path / "one/scenario.yaml").read_text() == (tmp_path / "two/scenario.yaml").read_text()
-
-
-def test_the_hosts_settings_change_no_clock_and_no_byte(tmp_path):
-    small_points.run_in(tmp_path / "one", network__effects=EFFECTS)
-    small_points.run_in(tmp_path / "two", network__effects=EFFECTS, cohort={"mode": "loop", "memory": "20 kB"})
-    one, two = (small_points.files(tmp_path / folder) for folder in ("one", "two"))
-    for name in ("transfers", "updates", "spans"):
-        assert one[name] == two[name]
-
-
 def test_the_row_has_every_column_and_agrees_with_the_tables(tmp_path):
     row = small_points.run_in(tmp_path / "run", network__effects=EFFECTS, measure__target=0.01)
     assert {"status", "seed", *RESULTS} == set(row)
