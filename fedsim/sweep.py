@@ -18,7 +18,7 @@ import re
 import shutil
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -298,7 +298,8 @@ def locked(out: Path) -> Iterator[list[Path]]:
         try:
             yield remove
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # in a folder that is barred by now it stays, and holds nobody off
+                path.unlink(missing_ok=True)
             for folder in new if remove else []:
                 if not any(folder.iterdir()):
                     folder.rmdir()

@@ -25,7 +25,11 @@ from fedsim.sweep import Sweep
 
 POINTS = [
     small_points.point(protocol={**small_points.SYNC, "rounds": 3}),
-    small_points.point(protocol={"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2}),
+    small_points.point(
+        protocol={"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2},
+        network__effects=[{"name": "byzantine", "attack": "noise", "share": 0.4}],
+        measure__views=True,
+    ),
 ]
 WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", "summary.csv")
 
@@ -75,10 +79,10 @@ def ended(pid):
 
 
 def tables(out):
-    return {
-        f"{point.id}/{name}": (out / point.id / f"{name}.parquet").read_bytes()
-        for point in POINTS for name in sweep.TABLES
-    }  # fmt: skip
+    """Each table of each point, and what its clients have received."""
+    paths = [path for point in POINTS for path in (out / point.id).rglob("*") if path.suffix in (".parquet", ".npz")]
+    assert len(paths) > len(POINTS) * len(sweep.TABLES)
+    return {str(path.relative_to(out)): path.read_bytes() for path in paths}
 
 
 def left(out):

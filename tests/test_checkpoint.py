@@ -10,6 +10,7 @@ from small_points import EFFECTS, SYNC
 
 from fedsim import checkpoint, logbook
 from fedsim.checkpoint import Keeper, path_in
+from fedsim.hosts import ServerHost
 from fedsim.learn.training import Trainer
 from fedsim.record import Recorder
 from fedsim.run import build, observe, run
@@ -39,6 +40,7 @@ CASES = {
     "random codec": {"network__codec": {"up": {"name": "rand_k", "share": 0.2}, "down": None}},
     "shares squeezed": {
         "protocol": {"name": "gossip", "rounds": 2}, "network__topology": PEERS, "network__codec": {"up": "int8"},
+        "measure__views": True,
     },
     "by the clock": {"measure__every": "700 ms", "data__stream": {"name": "class_incremental", "every": "3 s"}},
     "replayed vertices": {"algorithm": {"name": "fed_dslr", "structure_steps": 3}},
@@ -65,7 +67,7 @@ CASES = {
         "network__effects": [*EFFECTS, NOISE],
     },
     "forging peers": {
-        "protocol": {"name": "gossip", "rounds": 3}, "network__topology": PEERS, "network__codec": {"up": "int8"},
+        "protocol": {"name": "gossip", "rounds": 2}, "network__topology": PEERS,
         "network__effects": [*EFFECTS, NOISE], "measure__views": True,
     },
     "views": {"network__codec": {"down": "half"}, "measure__views": True, **STORM},
@@ -73,7 +75,7 @@ CASES = {
 
 
 # where most is under way at any moment
-TWICE = ("buffered", "hierarchical", "gossip", "masks", "forgers", "forging peers")
+TWICE = ("buffered", "hierarchical", "gossip", "forgers")
 
 
 def whole(folder, every=math.inf, **changes):
@@ -103,13 +105,13 @@ def begun(keeper, folder, **changes):
     return world
 
 
-def stop(folder, after, **changes):
-    """Run so many events, take a checkpoint and leave."""
+def stop(folder, after, until=lambda: True, **changes):
+    """Run so many events, and more until something has come to pass, take a checkpoint and leave."""
     folder.mkdir(parents=True, exist_ok=True)
     with logbook.keep(folder / "run.log"):
         keeper = Keeper(folder, math.inf, folder / "run.log")
         world = begun(keeper, folder, **changes)
-        while keeper.steps < after:
+        while keeper.steps < after or not until():
             world.env.step()
             keeper.passed()
         keeper.save()
@@ -124,6 +126,16 @@ def test_a_point_goes_on_as_if_nothing_had_happened(name, tmp_path, events):
         stop(folder, after, **changes)
         assert path_in(folder).is_file()
         assert whole(folder, **changes) == first, after
+
+
+def test_uploads_that_are_opened_and_not_folded_yet_stay_what_they_are(tmp_path, monkeypatch):
+    computing, compute = [], ServerHost.compute
+    monkeypatch.setattr(ServerHost, "compute", lambda self, work: computing.append(work) or compute(self, work))
+    changes = CASES["masks in waves"]
+    first = whole(tmp_path / "first", **changes)
+    computing.clear()
+    stop(tmp_path / "stopped", 0, lambda: len(computing) == 2, **changes)
+    assert whole(tmp_path / "stopped", **changes) == first
 
 
 def test_checkpoints_change_nothing_and_one_goes_on_from_another(tmp_path, monkeypatch, events):

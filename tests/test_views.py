@@ -5,10 +5,15 @@ import json
 
 import numpy as np
 import pytest
+import simpy
 import torch
 from small_points import TABLES, run_in, scenario, table
 
+from fedsim.learn import preserve
 from fedsim.learning import periods_of
+from fedsim.net.message import Message
+from fedsim.net.wire import Spec
+from fedsim.views import Views
 
 CLIENTS = 3
 EXCHANGED = ("embed", "correct")
@@ -163,3 +168,23 @@ def test_clients_that_were_away_train_beside_those_that_were_told(tmp_path, exch
     steps = [row["step"] for row in table(tmp_path / "run", "updates")]
     assert steps.count("train") == 6
     assert "correct" in steps
+
+
+def test_what_was_heard_comes_back_from_a_checkpoint_which_keeps_what_all_share_once(tmp_path):
+    shared, own = torch.arange(6_000.0).reshape(60, 100).T, np.asfortranarray(np.eye(3))
+    first, again = Views(simpy.Environment()), Views(simpy.Environment())
+    for client in range(10):
+        first.hear(Message(-1, client, "train", {"model": shared, "round": 1}))
+    first.hear(Message(-1, 0, "train", {"own": own, "size": Spec((2,), "uint8")}))
+    packed = preserve.pack(first.notes(), preserve.Given([]))
+    assert len(packed) < 2 * 4 * 6_000
+    again.wake(preserve.unpack(packed, preserve.Given([]), {}.__getitem__))
+    for name, views in (("first", first), ("again", again)):
+        views.hear(Message(-1, 0, "train", {"own": own}))
+        (tmp_path / name).mkdir()
+        views.close(tmp_path / name)
+    written = [
+        {path.name: path.read_bytes() for path in tmp_path.glob(f"{name}/views/*")} for name in ("first", "again")
+    ]
+    assert len(written[0]) == 11
+    assert written[0] == written[1]

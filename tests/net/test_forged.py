@@ -81,6 +81,13 @@ def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_
     first = forged.value()
     assert forged.value() is first
     assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
+    again, other = forgers.upload(1, Work(upload()), rng), Work(upload())
+    again.reopen(forged.opened)
+    assert again.value() is first
+    untouched = forgers.upload(1, other, rng)
+    untouched.reopen(untouched.opened)
+    assert untouched.value() is not None
+    assert other.asked == 1
     aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
     assert torch.equal(forgers.upload(1, Work(aside), rng).value()["prototypes"], torch.ones(2))
     assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)}), rng).value()["model"], torch.ones(2))
