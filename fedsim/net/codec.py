@@ -2,7 +2,8 @@
 
 A codec is a frozen dataclass of options and holds no state.  It says for one floating-point array what travels in its
 place; this module does the rest: everything else stays as it is, so does an array that squeezing would not make
-smaller or that has one entry, and what error feedback has to remember goes in and comes out.
+smaller or that has one entry, and what error feedback has to remember goes in and comes out.  A codec that is for
+differences leaves alone what an upload tells beside the difference that it names: prototypes, embeddings, counts.
 
 Error feedback (Stich et al., NeurIPS 2018, Algorithm 1; Karimireddy et al., ICML 2019): what a codec leaves out of an
 array is added to the next array at the same place of the tree, so that all that was received and what is remembered
@@ -13,6 +14,7 @@ it has sent counts as sent.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar
 
@@ -20,6 +22,7 @@ import numpy as np
 
 from fedsim.net import floats, marks, wire
 from fedsim.net.floats import Array
+from fedsim.net.promised import DIFFERENCE
 from fedsim.net.wire import Spec, Tree
 
 Memory = dict[str, Any]
@@ -49,7 +52,9 @@ class Codec(ABC):
 
     def like(self, tree: Tree) -> Tree:
         """Return a tree as large as the encoded one, with Specs for arrays; the tree may hold Specs itself."""
-        return marks.transform(floats.spec, marks.apart(tree, lambda path, node: self._pieces_of(node)))
+        squeezes = self._squeezes(tree)
+        told = marks.apart(tree, lambda path, node: self._pieces_of(node) if squeezes(path) else None)
+        return marks.transform(floats.spec, told)
 
     def encode(self, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Memory]:
         """Return the encoded tree (net/marks.py) and the memory after it: what was left out, by the array's path.
@@ -57,11 +62,11 @@ class Codec(ABC):
         A remembered array whose shape does not fit any more is dropped; one whose place is not in the tree is kept.
         Raises ValueError for a value that is not finite, where the codec needs finite ones, and for what cannot travel.
         """
-        after = dict(memory)
+        after, squeezes = dict(memory), self._squeezes(tree)
 
         def pieces_of(path: str, node: Any) -> Tree:
             left, name = after.pop(path, None), floats.spec(node).dtype
-            if self._pieces_of(node) is None:
+            if not squeezes(path) or self._pieces_of(node) is None:
                 return None
             array = floats.values(node)
             if self.feedback:
@@ -84,6 +89,12 @@ class Codec(ABC):
         Raises ValueError for what `encode` does not make.
         """
         return marks.together(encoded, self.grow)
+
+    def _squeezes(self, tree: Tree) -> Callable[[str], bool]:
+        """Return what tells of an array's path in this tree whether it is squeezed."""
+        if self.downwards or not isinstance(tree, dict) or DIFFERENCE not in tree:
+            return lambda path: True
+        return lambda path: path.split("/")[1] == DIFFERENCE
 
     def _pieces_of(self, node: Any) -> Tree:
         """Return the sizes of what stands for an array, or None where it goes as it is."""

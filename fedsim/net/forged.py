@@ -11,10 +11,8 @@ import numpy as np
 
 from fedsim.net import floats
 from fedsim.net.effect import Forge
-from fedsim.net.promised import Around, WorkPromise
+from fedsim.net.promised import DIFFERENCE, Around, WorkPromise
 from fedsim.net.wire import Spec, Tree
-
-DIFFERENCE = "update"
 
 
 class Forged(Around):

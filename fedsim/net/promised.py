@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from fedsim.net.message import Promise
 from fedsim.net.wire import Tree
 
+DIFFERENCE = "update"  # the key of the difference to what was received, in an upload that names it
+
 
 class WorkPromise(Promise, Protocol):
     """An upload that may not exist yet, and what comes with it."""

@@ -184,3 +184,15 @@ def test_names_and_options_in_a_scenario():
             find.build("codec", wrong)
     with pytest.raises(ValueError, match="at most 1"):
         TopK(1.5)
+
+
+@pytest.mark.parametrize("codec", [TopK(share=0.1), RandK(share=0.1)], ids=repr)
+def test_what_an_upload_tells_beside_its_difference_is_not_picked_from(codec):
+    beside = {"updated": torch.randn(40), "prototypes": [{"gradients": torch.randn(8, 8)}], "samples": 3}
+    upload = {"update": gcn(), **beside}
+    encoded, received, memory = squeeze(codec, upload, {}, rng())
+    assert same({key: received[key] for key in beside}, beside)
+    assert int((received["update"]["conv1"]["weight"] != 0).sum()) <= 410
+    assert wire.size(encoded) == wire.size(codec.like(upload))
+    assert {path.split("/")[1] for path in memory} == {"update"}
+    assert int((squeeze(codec, beside, {}, rng())[1]["updated"] != 0).sum()) <= 4  # which names none, and is one itself
