@@ -7,7 +7,7 @@ outside the project.  `check` looks at sources only; `build` imports.  There is 
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -182,7 +182,7 @@ def _required(field: "dataclasses.Field[Any]") -> bool:
 
 
 @lru_cache(maxsize=256)
-def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
+def _adapter(cls: Hashable) -> TypeAdapter[Any]:
     # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
     return TypeAdapter(cls)
 
