@@ -22,6 +22,7 @@ STANDING = {"name": "synthetic", "vertices": 90, "classes": 4, "features": 5, "d
 DRIFTING = {"name": "drifting", "vertices": 80, "edges": 160, "classes": 3, "features": 4, "snapshots": 4}
 SMALL = {
     "clients.count": 4, "protocol.rounds": 3, "protocol.participation": 0.8, "training.local_steps": 1,
+    "data.partition.tries": 50, "data.partition.slack": 2, "algorithm.operations": 1000,
     "model.hidden": 4, "data.partition.least": 1, "data.partition.per_client": 20, "measure.until": "60 s",
 }  # fmt: skip
 
