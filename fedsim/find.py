@@ -7,7 +7,7 @@ outside the project.  `check` looks at sources only; `build` imports.  There is 
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -96,7 +96,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     if wrong := _option_problems(part, options, path, where):
         raise ScenarioError(wrong)
     try:
-        return _adapter(cls).validate_python(given) if fields else cls()
+        return _adapter(cls).validate_python(given) if fields else cls()  # type: ignore[arg-type]
     except ValidationError as error:
         found = wording.problems(error.errors(include_url=False), (where,))
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
@@ -182,7 +182,7 @@ def _required(field: "dataclasses.Field[Any]") -> bool:
 
 
 @lru_cache(maxsize=256)
-def _adapter(cls: Hashable) -> TypeAdapter[Any]:
+def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
     # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
     return TypeAdapter(cls)
 
