@@ -17,7 +17,7 @@ from fedsim import yaml_text
 from fedsim.arguments import LOGGERS
 
 SCENARIOS = [path for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem != "replay"]
-RUN, TRIED = 3, 60  # changed scenarios of each that must run, and that are tried for it
+RUN, TRIED = 2, 60  # changed scenarios of each that must run, and that are tried for it
 PLAIN = ["--jobs", "1", "--no-report", "--out", "out"]
 TABLES = {
     "clients.csv": "client,rtt_ms,jitter_ms,loss_up,loss_down,gflops\n0,40,0,0.02,0,1\n1,80,10,0,0.01,2\n2,5,1,0,0,3\n",
@@ -59,7 +59,7 @@ WITH_TABLES = {
         },
     },
 }  # fmt: skip
-CUTS = {"asked": 15, "replayed": 15, "events": 12, "arrays": 12}  # how often a table of each is changed
+CUTS = {"asked": 15, "replayed": 15, "events": 8, "arrays": 8}  # how often a table of each is changed
 
 
 @pytest.fixture(scope="module", autouse=True)
