@@ -72,7 +72,7 @@ class FedGCN(FedAvg):
         if self.hops and self.overview is None:
             told = (
                 f"{self.hops}: clients do not know their edges to others under this stream; take {{name: static, "
-                "numbered: true}} or snapshots, or hops: 0"
+                "numbered: true} or snapshots, or hops: 0"
             )
             raise ScenarioError([Problem("algorithm.hops", told)])
         if self.hops:

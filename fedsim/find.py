@@ -96,7 +96,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     if wrong := _option_problems(part, options, path, where):
         raise ScenarioError(wrong)
     try:
-        return _adapter(cls).validate_python(given) if fields else cls()
+        return _adapter(cls).validate_python(given) if fields else cls()  # type: ignore[arg-type]
     except ValidationError as error:
         found = wording.problems(error.errors(include_url=False), (where,))
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None

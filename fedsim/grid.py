@@ -5,6 +5,7 @@ takes from that class.  Which values meet is for `combinations` to say.
 """
 
 import copy
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -113,7 +114,7 @@ def _bare(value: Any) -> Any:
         return {key: _bare(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_bare(inner) for inner in value]
-    return Path(value).name if isinstance(value, str) and value.startswith("/") and Path(value).exists() else value
+    return Path(value).name if isinstance(value, str) and value.startswith("/") and os.path.exists(value) else value
 
 
 def _labels(values: Sequence[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from fedsim import check, find, partitions
+from fedsim import check, find, partitions, paths
 from fedsim.algorithm import Algorithm, bind
 from fedsim.data.fanout import fewer_each, fewer_neighbours
 from fedsim.data.graph import Graph, Period, to_device, with_keys
@@ -118,7 +118,8 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     _settle(scenario.threads)
     device = choose_device(scenario.device)
     apart = tuple(split for split in setaside.SPLITS if split in scenario.measure.splits)
-    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, apart)
+    contents = json.dumps(paths.by_contents(scenario.data.model_dump(mode="json")))
+    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, apart, contents)
     if not made.classes and scenario.task.name == "node_classification":
         told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", told)])
@@ -194,10 +195,13 @@ def _one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=PREPARED)
 @_one_thread()
-def periods_of(data_key: str, clients: int, seed: int, root: Path, device: str, apart: Sequence[str] = ()) -> Prepared:
+def periods_of(
+    data_key: str, clients: int, seed: int, root: Path, device: str, apart: Sequence[str] = (), contents: str = ""
+) -> Prepared:
     """Return what there is to learn from, of one description of the data; everything on the device but the overview.
 
-    `apart`: the splits that ask a graph of their own, of which those that the stream has are made.
+    `apart`: the splits that ask a graph of their own, of which those that the stream has are made.  `contents` tells
+    what the files hold that the description names: where they have changed, the data are made anew.
     """
     data = json.loads(data_key)
     rng = Streams(seed)

@@ -7,6 +7,7 @@ does not.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,7 @@ def made_absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [made_absolute(inner, folder) for inner in value]
     if isinstance(value, str) and _looks_like_one(value):
-        seen = [path for path in (folder / value, Path(value)) if path.exists()]
+        seen = [path for path in (folder / value, Path(value)) if os.path.exists(path)]
         return str(seen[0].resolve()) if seen else value
     return value
 
@@ -30,20 +31,26 @@ def made_absolute(value: Any, folder: Path) -> Any:
 def by_contents(value: Any) -> Any:
     """Return plain data with a digest of its contents in place of each absolute path of a file or folder."""
     if isinstance(value, dict):
-        return {key: by_contents(inner) for key, inner in value.items()}
+        return {key: inner if key in NOT_FILES else by_contents(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [by_contents(inner) for inner in value]
-    if isinstance(value, str | Path) and Path(value).is_absolute() and Path(value).exists():
-        return f"contents {fingerprint(Path(value))}"
+    if isinstance(value, str | Path) and Path(value).is_absolute() and os.path.exists(value):
+        try:
+            return f"contents {fingerprint(Path(value))}"
+        except OSError:  # whoever is to read it will say so
+            return value
     return value
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of a file's bytes, or of the names and bytes of a folder's files."""
+    """Return a digest of a file's bytes, or of the names and bytes of the files in a folder, but not further below.
+
+    Raises OSError where one cannot be read.
+    """
     digest = hashlib.blake2b(digest_size=12)
     for file in _files(path):
         stat = file.stat()
-        name = "" if file == path else file.relative_to(path).as_posix()
+        name = "" if file == path else file.name
         digest.update(f"{name}:{_of_file(file, stat.st_mtime_ns, stat.st_size)}\n".encode())
     return digest.hexdigest()
 
@@ -56,7 +63,7 @@ def _files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
     else:
-        yield from sorted(file for file in path.rglob("*") if file.is_file())
+        yield from sorted(file for file in path.iterdir() if file.is_file())
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ What YAML they may hold is told in `yaml_text`.
 """
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,6 +167,6 @@ def dump(scenario: Scenario) -> str:
 
 
 def _near_file(path: Path) -> str:
-    beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if os.path.isdir(path.parent) else []
     near = difflib.get_close_matches(path.name, beside, n=1) or [n for n in beside if Path(n).stem == path.stem]
     return f"; did you mean {path.parent / near[0]}?" if near else ""

@@ -214,7 +214,7 @@ def unwritable(out: Path, error: Exception) -> Unwritable | None:
 
 def finished(folder: Path) -> Row | None:
     """Return the row of a finished point, or None where a file is missing or it did not end well."""
-    if not all((folder / name).is_file() for name in FILES):
+    if not all(os.path.isfile(folder / name) for name in FILES):  # no name may be too long to be asked for
         return None
     try:
         row: Row = json.loads((folder / "row.json").read_text(encoding="utf-8"))
@@ -286,7 +286,7 @@ def locked(out: Path) -> Iterator[list[Path]]:
     Folders put into the list that it gives are removed at the end if this call created them and they are empty.
     Raises UserError where the folder cannot be written or another process holds it.
     """
-    new, path = [folder for folder in (out, *out.parents) if not folder.exists()], out / LOCK
+    new, path = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], out / LOCK
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")

@@ -7,6 +7,7 @@ commas, columns that nobody asked for (they are refused, for they could be missp
 
 import csv
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -193,7 +194,7 @@ def _line_not_text(path: Path) -> int:
 
 
 def _missing(path: Path) -> str:
-    beside: Iterator[Path] = path.parent.iterdir() if path.parent.is_dir() else iter(())
+    beside: Iterator[Path] = path.parent.iterdir() if os.path.isdir(path.parent) else iter(())
     near = nearest(path.name, sorted(other.name for other in beside))
     return f"{path}: there is no such file" + (f"; did you mean {path.parent / near}?" if near else "")
 
@@ -209,7 +210,7 @@ def _place(value: Any) -> Path:
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{value!r} is not a path; write the name of a file")
     path = Path(value)
-    if not path.exists():
+    if not os.path.exists(path):  # also where no name may be so long, or it may not be looked for
         raise ValueError(_missing(path))
     return path
 

@@ -3,6 +3,7 @@
 import copy
 import random
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from fedsim import find, yaml_text
@@ -21,6 +22,7 @@ STANDING = {"name": "synthetic", "vertices": 90, "classes": 4, "features": 5, "d
 DRIFTING = {"name": "drifting", "vertices": 80, "edges": 160, "classes": 3, "features": 4, "snapshots": 4}
 SMALL = {
     "clients.count": 4, "protocol.rounds": 3, "protocol.participation": 0.8, "training.local_steps": 1,
+    "data.partition.tries": 50, "data.partition.slack": 2, "algorithm.operations": 1000,
     "model.hidden": 4, "data.partition.least": 1, "data.partition.per_client": 20, "measure.until": "60 s",
 }  # fmt: skip
 
@@ -40,7 +42,8 @@ MORE = {
     "network.reuse": [True], "network.congestion_control": ["bbr", "reno"], "network.tls_rtts": [1, 2],
     "network.profile": ["lte", {"fibre": 0.5, "iot": 0.5}], "clients.sampler": ["availability", "weighted", "rates"],
     "privacy": [{"clip": 1.0, "noise": 1.0}, {"secure_aggregation": True}, {"secure_aggregation": {"neighbours": 2}}],
-    "data.keep": [{"features": 0.5, "edges": 0.5, "labels": 0.2}, {"fanout": 1}], "cohort": ["loop", {"memory": "1 kB"}],
+    "data.keep": [{"features": 0.5, "edges": 0.5, "labels": 0.2}, {"fanout": 1}],
+    "cohort": ["loop", {"memory": "1 kB"}],
     "measure.models": [["global", "local"], ["local"]], "measure.views": [True], "measure.every": ["1 s", "2 updates"],
     "measure.splits": [["train", "val", "test"], ["held_out"], ["pooled"], ["across"]], "measure.target": [0.5, 1, 0],
     "measure.metrics": [["accuracy", "macro_f1"], ["mrr", "average_precision"]], "task": ["link_prediction"],
@@ -48,7 +51,8 @@ MORE = {
     "protocol": [
         {"name": "deadline", "rounds": 2, "clients": 2, "wait": "4 s"}, {"name": "one_shot", "retry": True},
         {"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2}, {"name": "gossip", "rounds": 2},
-        {"name": "hierarchical", "rounds": 2, "edge_rounds": 2, "participation": 0.8}, {"name": "isolated", "rounds": 2},
+        {"name": "hierarchical", "rounds": 2, "edge_rounds": 2, "participation": 0.8},
+        {"name": "isolated", "rounds": 2},
     ],
 }  # fmt: skip
 
@@ -141,7 +145,8 @@ SIZES = ["0", "1", "0.001", "1e-9", "1e-200", "3", "60", "1e6", "1e12", "1e200",
 QUANTITY = re.compile(r"^([\d.e+-]+) ?([a-zA-Z%/]+)$")
 KIND_AT = {
     "algorithm": "algorithm", "protocol": "protocol", "topology": "topology", "sampler": "sampler", "task": "task",
-    "dataset": "dataset", "partition": "partition", "stream": "stream", "model": "model", "up": "codec", "down": "codec",
+    "dataset": "dataset", "partition": "partition", "stream": "stream", "model": "model",
+    "up": "codec", "down": "codec",
 }  # fmt: skip
 
 
@@ -151,7 +156,8 @@ def bent(data: dict, draw: random.Random) -> dict:
     for _ in range(draw.choice((1, 1, 2, 3, 4))):
         if draw.random() < 0.3:
             key, values = draw.choice([*MORE.items()])
-            put(data, key, copy.deepcopy(draw.choice(values)))
+            with suppress(TypeError):  # where a list or a text stands on the way
+                put(data, key, copy.deepcopy(draw.choice(values)))
             continue
         *way, last = draw.choice(places(data))
         holder = at(data, way)
@@ -161,7 +167,7 @@ def bent(data: dict, draw: random.Random) -> dict:
         elif isinstance(value, bool):
             holder[last] = not value
         elif isinstance(value, int | float):
-            holder[last] = draw.choice([*NUMBERS, -value, value * 10, value / 10])
+            holder[last] = draw.choice([*NUMBERS, -value, 10 * value, min(value, 1e300) / 10])
         elif isinstance(value, str) and (found := QUANTITY.match(value)):
             size = draw.choice(SIZES)
             one, other = f"{found[1]} {found[2]}", f"{draw.choice(SIZES[:10])} {found[2]}"

@@ -81,3 +81,21 @@ def test_texts_that_name_no_file_stay(tmp_path):
         "lognormal(50 ms, 0.5)", "/no/such/file.csv", 3, None,
     ]  # fmt: skip
     assert made_absolute("uniform(1 s, 2 s)", tmp_path) == "uniform(1 s, 2 s)"
+
+
+@pytest.mark.parametrize("name", ["/" + "x" * 300, "x" * 300 + "/y.csv", "a/" + "x" * 300 + ".csv", "a\0/b.csv"])
+def test_names_that_no_system_takes_are_no_files(name, tmp_path):
+    assert by_contents({"table": name}) == {"table": name}
+    assert made_absolute({"table": name}, tmp_path) == {"table": name}
+
+
+def test_the_files_further_below_a_folder_do_not_count(tmp_path):
+    (tmp_path / "a").write_text("1")
+    before = fingerprint(tmp_path)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "b").write_text("2")
+    assert fingerprint(tmp_path) == before
+
+
+def test_names_of_parts_are_no_files(tmp_path):
+    assert by_contents({"name": str(tmp_path)}) == {"name": str(tmp_path)}

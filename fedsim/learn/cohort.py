@@ -94,13 +94,14 @@ class Cohort:
         return promise
 
     def flops(self, job: Job) -> float:
-        """Return the operations that the job takes on the client."""
-        steps = self._trainer.local_steps * self._algorithm.effort(job) + self._algorithm.extra_steps(job)
+        """Return the operations that the job takes on the client: none where its graph has no vertex."""
         derived = layout.of(job.data)
         once = self._step_flops.get(derived)
         if once is None:
             once = self._step_flops[derived] = self._algorithm.task.flops(job.data)
-        return once * steps
+        if once == 0:  # algorithms tell what else they do in such steps
+            return 0.0
+        return once * (self._trainer.local_steps * self._algorithm.effort(job) + self._algorithm.extra_steps(job))
 
     def drop(self, promise: JobPromise) -> None:
         """Remove a job that has not been trained yet; one that has been keeps its value, which nobody will read."""

@@ -41,7 +41,7 @@ def sampled(graph: Graph, centres: Tensor, fanout: Sequence[int], generator: Gen
         return torch.where(degree > 0, column[at.clamp(max=len(column) - 1)], of.unsqueeze(1))
 
     near = drawn(centres, fanout[0])
-    far = drawn(near.flatten(), fanout[1]).view(len(centres), -1)
+    far = drawn(near.flatten(), fanout[1]).view(len(centres), fanout[0] * fanout[1])
     return torch.cat([centres.unsqueeze(1), near, far], 1)
 
 

@@ -45,11 +45,11 @@ class Replay(Protocol):
 
     def suits(self, clients: int) -> None:
         """Read the table for so many clients.  Raises UserError where it names one that there is not."""
-        _read(self.transfers, clients)
+        _transfers(self.transfers, clients)
 
     def run(self, world: World) -> Steps:
         """Send each at its time, and wait until all have ended."""
-        wanted, through = _read(self.transfers, len(world.clients)), world.env.event()
+        wanted, through = _transfers(self.transfers, len(world.clients)), world.env.event()
         left = len(wanted)
 
         def ended(_: simpy.Event) -> None:
@@ -69,7 +69,7 @@ class Replay(Protocol):
 
     def share(self, world: World) -> float:
         """Return the time that has passed as a share of the time to the last start."""
-        last = _read(self.transfers, len(world.clients))[-1][0]
+        last = _transfers(self.transfers, len(world.clients))[-1][0]
         return min(1.0, world.env.now / last) if last else 0.0
 
 
@@ -77,9 +77,15 @@ def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:
     return table.read_lines(path, COLUMNS)
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, clients: int) -> Sequence[Wanted]:
+def _transfers(path: Path, clients: int) -> Sequence[Wanted]:
     """Return the transfers in the order of their starts; those of one instant as the table has them."""
+    now = path.stat()
+    return _read(path, clients, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, clients: int, changed: int, size: int) -> Sequence[Wanted]:
+    # A table that has been written since is read anew.
     columns, lines = _table(path)
     for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
         if client >= clients:

@@ -22,8 +22,9 @@ NASTY = [
 ALL = " ".join(NASTY)
 DRAWN = {"svg", "g", "path", "text", "rect", "line", "defs", "clipPath", "title", "tspan", "style", "marker"}
 TAGS = DRAWN | {
-    "html", "head", "meta", "body", "h1", "h2", "h3", "p", "nav", "a", "section", "div", "table", "thead", "tbody", "tr",
-    "th", "td", "figure", "figcaption", "noscript", "dl", "dt", "dd", "pre", "details", "summary", "button", "script",
+    "html", "head", "meta", "body", "h1", "h2", "h3", "p", "nav", "a", "section", "div", "table", "thead", "tbody",
+    "tr", "th", "td", "figure", "figcaption", "noscript", "dl", "dt", "dd", "pre", "details", "summary", "button",
+    "script",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Peers: clients talk with their neighbours in a graph, and there is no server."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Peers(Topology):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a graph that is neither known nor a file, and for options that it does not have."""
-        if self.graph not in OPTIONS and not Path(self.graph).is_file():
+        if self.graph not in OPTIONS and not os.path.isfile(self.graph):
             near = nearest(self.graph, OPTIONS)
             raise ValueError(
                 f"peers: option 'graph' is {self.graph!r}, which is neither one of {', '.join(OPTIONS)} nor a file"
