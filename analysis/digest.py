@@ -21,7 +21,7 @@ from analysis.frontier import scored, with_bytes
 from analysis.load import Runs
 from analysis.stored import TABLES, Tables
 
-MOST_ROWS = 100_000  # of a batch, unless a single point has more
+MOST_ROWS = 50_000  # of a batch, unless a single point has more
 PLACE = ["place"]  # of a point among the points
 
 Head = tuple[str, str, str]  # a headline's model, metric and split
