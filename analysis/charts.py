@@ -22,6 +22,7 @@ PARTS = {"up": "#0072B2", "down": "#56B4E9", "peer": "#009E73", "wasted": "#D55E
 PARTS |= {"delivered": "#0072B2", "repeated": "#56B4E9", "cut": "#D55E00", "late": "#E69F00", "discarded": "#CC79A7"}
 TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the wire, by step"}
 TITLES |= {"fate": "Bytes moved on the wire, by step and by what became of them"}
+PART_NAMES = {"kind": "step"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
 SCORES = ("score", "am")  # more is better, unlike costs
 MOST_MARKS = 1000  # of a trade-off
@@ -92,8 +93,9 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     )
     spread = alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down)
     chart = facet([bars, spread], rows, height=_bar_height(frame))
-    tips = [tip(part, part), tip("amount", unit, ".4~g"), tip("n", "replicates", "d")]
-    return finished(chart, rows, TITLES[part], f"{spread_note(frame)}, of the whole bar", tips)
+    tips = [tip(part, PART_NAMES.get(part, part)), tip("amount", unit, ".4~g"), tip("n", "replicates", "d")]
+    whole = ", of the whole bar" if frame["n"].max() > 1 else ""
+    return finished(chart, rows, TITLES[part], f"{spread_note(frame)}{whole}", tips)
 
 
 def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:

@@ -21,7 +21,7 @@ from analysis.frontier import scored, with_bytes
 from analysis.load import Runs
 from analysis.stored import TABLES, Tables
 
-MOST_ROWS = 100_000  # of a batch, unless a single point has more
+MOST_ROWS = 20_000  # of a batch, unless a single point has more
 PLACE = ["place"]  # of a point among the points
 
 Head = tuple[str, str, str]  # a headline's model, metric and split
@@ -115,7 +115,7 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
     )
     known = met(scores)
     curves = [
-        with_bytes(rows, batch[int(str(place))]["transfers"]) for place, rows in scored(known, PLACE).groupby("place")
+        with_bytes(rows, batch[rows["place"].iloc[0]]["transfers"]) for _, rows in scored(known, PLACE).groupby("place")
     ]
     had = _together({place: updates_had(tables["arrivals"], tables["updates"]) for place, tables in batch.items()})
     given = had.groupby(["place", "period"], as_index=False)[["updates"]].mean()

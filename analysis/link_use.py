@@ -71,11 +71,14 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     # a row each, with a time axis of its own: a run of seconds would be a blot beside one of minutes
     rows = rows.assign(column="server's " + frame["link"], row=frame["algorithm"])
     algorithms = list(frame["algorithm"].unique())
-    title = "share of the capacity" if known else name
+    title = "of the capacity" if known else name
     form = alt.Axis(format="~%" if known else "~g", tickCount=5)
     line = alt.Chart().mark_line(strokeWidth=1.8, interpolate="step-before")
     tint = colour(algorithms, explained=False)
-    x, y = alt.X("x:Q", title=f"simulated time ({unit})"), alt.Y("y:Q", title=title, axis=form)
+    x, y = (
+        alt.X("x:Q", title=f"simulated time ({unit})", axis=alt.Axis(tickCount=6)),
+        alt.Y("y:Q", title=title, axis=form),
+    )
     chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
     tips = [tip("x", f"until ({unit})", ".4~g"), tip("y", title, ".3~%" if known else ".4~g")]
     return finished(chart, rows, "Use of the server's links", f"{where}One run an algorithm", tips)

@@ -49,7 +49,9 @@ def partitions(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     """Chart the shares over snapshots (see partitions)."""
-    sides = [frame.assign(side=name, y=frame[column]) for column, name in SHARES.items() if frame[column].notna().any()]
+    known = [column for column in SHARES if frame[column].notna().any()]
+    some = [column for column in known if (frame[column] > 0).any()]  # what never happened is in the table alone
+    sides = [frame.assign(side=SHARES[column], y=frame[column]) for column in some or known]
     rows = with_panels(pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, "side")
     algorithms = list(frame["algorithm"].unique())
     x = alt.X("snapshot:O", axis=alt.Axis(labelAngle=0, labelOverlap=True))

@@ -71,7 +71,8 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     panels = [axis for axis in axes if not axis.startswith("privacy.") or axis.endswith("secure_aggregation")]
     rows = with_panels(frame.assign(moved=moved / scale), panels)
     wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 5
-    across = alt.X("epsilon:Q", title="epsilon", scale=alt.Scale(type="log" if wide else "linear", zero=not wide))
+    scale_of = alt.Scale(type="log") if wide else alt.Scale(zero=True)
+    across = alt.X("epsilon:Q", title="epsilon", scale=scale_of)
     up = alt.Y("score:Q", title=score, axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(zero=False))
     marks = alt.Chart().mark_point(filled=True, opacity=0.85).encode(
         x=across, y=up, color=colour(algorithms), shape=shape(algorithms),

@@ -168,7 +168,9 @@ class _Report:
     def by_fate(self) -> str:
         frame = fates.by_fate(self.kept.booked, self.points, self.by)
         self.save("bytes_by_fate", frame)
-        return self.drawn("bytes_by_fate", charts.stacked_bytes(frame, "fate", ["kind", *self.axes]))
+        return self.drawn(
+            "bytes_by_fate", charts.stacked_bytes(frame.rename(columns={"kind": "step"}), "fate", ["step", *self.axes])
+        )
 
     def one_run_each(self) -> tuple[pd.DataFrame, str]:
         """Return one point an algorithm, all under the easiest condition, and the words that name it."""

@@ -18,7 +18,7 @@ class Answer:
     """One condition of the sweep and what can be said of it.
 
     `first` and `cheapest` are None where nobody reached the target with every run, `best` (who has the best final
-    score) where nothing was scored; `goal` is the target in words, "" without one.
+    score) where nothing was scored or compared; `goal` is the target in words, "" without one.
     """
 
     condition: str
@@ -80,7 +80,7 @@ def overall(found: list[Answer]) -> str:
 
 def _answer(condition: str, rows: pd.DataFrame) -> Answer:
     leading = rows[rows["score"] == rows["score"].max()]["algorithm"].tolist()
-    best = _listed(leading) if leading else None
+    best = _listed(leading) if leading and len(rows) > 1 else None
     if rows["target"].isna().all():
         return Answer(condition, f"No target was set. {_scores(rows)}", None, None, best, "")
     goal = "/".join(show(target, PERCENT) for target in rows["target"].dropna().unique())

@@ -1,4 +1,4 @@
-"""A small scenario as a text, and a fixture that reads such texts and returns their points."""
+"""Small scenarios as texts, and a fixture that reads such texts and returns their points."""
 
 import pytest
 
@@ -18,6 +18,15 @@ network:
   effects: [{name: loss, rate: 1 %}]
 protocol: {name: sync, rounds: 3, participation: 0.5}
 algorithm: fedavg
+"""
+
+TRAFFIC = """\
+name: traffic
+clients: {count: 6, speed: 1 GFLOP/s}
+network: {latency: 30 ms, uplink: "lognormal(5 Mbit/s, 1.0)", downlink: 20 Mbit/s}
+protocol: {name: sync, rounds: 3, clients: 3}
+algorithm: {name: traffic, down: 20 kB, up: 50 kB, operations: 1e8}
+grid: {seed: [0, 1]}
 """
 
 

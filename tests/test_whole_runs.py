@@ -15,7 +15,7 @@ from whole_run_checks import (
     check_summary,
     check_waits,
 )
-from whole_runs import CODECS, EFFECTS, FILES, SAMPLERS, TREE, Seen, instants, scenarios, see
+from whole_runs import CODECS, EFFECTS, SAMPLERS, TREE, Seen, instants, scenarios, see, with_files
 
 from fedsim.record import SERVER
 
@@ -27,10 +27,7 @@ quick = settings(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("whole")
-    for name, text in FILES.items():
-        (made / name).write_text(text)
-    return made
+    return with_files(tmp_path_factory.mktemp("whole"))
 
 
 @settings(quick, max_examples=50)

@@ -30,6 +30,15 @@ FILES = {
     "replay.csv": "start_s,client,direction,bytes\n0,0,up,400000\n0,1,up,400000\n0.1,0,up,9000\n0.5,1,down,700000\n"
     "0.6,0,down,700000\n5.5,0,up,3000\n7,1,up,0\n9,1,up,50000\n",
 }
+
+
+def with_files(folder: Path) -> Path:
+    """The folder, with the files that random scenarios name."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    return folder
+
+
 LINKS = {"hierarchical": ("tree",), "gossip": ("peers",), "isolated": ("star", "tree", "peers")}
 PROTOCOLS: list[dict[str, Any]] = [
     {"name": "sync", "rounds": 4, "participation": 0.7},

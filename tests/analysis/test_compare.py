@@ -4,26 +4,18 @@ import shutil
 
 import pandas as pd
 import pytest
+from scenario_texts import TRAFFIC
 
 from analysis.__main__ import main as analyse
 from fedsim.__main__ import main
-
-TEXT = """\
-name: pair
-clients: {count: 5, speed: 1 GFLOP/s}
-network: {latency: 30 ms, uplink: "lognormal(5 Mbit/s, 1.0)", downlink: 20 Mbit/s}
-protocol: {name: sync, rounds: 2, clients: 3}
-algorithm: {name: traffic, down: 20 kB, up: 50 kB, operations: 1e8}
-grid: {protocol.clients: [2, 3], seed: [0, 1]}
-"""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """A run, the same again, one over longer links with a seed less, all in one folder."""
     folder = tmp_path_factory.mktemp("runs")
-    (folder / "pair.yaml").write_text(TEXT)
-    words = [str(folder / "pair.yaml"), "--jobs", "1", "--no-report", "--out"]
+    (folder / "pair.yaml").write_text(TRAFFIC)
+    words = [str(folder / "pair.yaml"), "--jobs", "1", "--no-report", "--set", "grid.protocol.clients=[2, 3]", "--out"]
     assert main([*words, str(folder / "one")]) == main([*words, str(folder / "again")]) == 0
     assert main([*words, str(folder / "far"), "--set", "network.latency=90 ms", "--set", "grid.seed=[0, 2]"]) == 0
     return folder

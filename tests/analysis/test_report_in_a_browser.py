@@ -9,6 +9,7 @@ import pytest
 from analysis import page, panels
 from analysis.charts import score_against, stacked_bytes
 from analysis.choosing import interactive
+from analysis.privacy_section import against_epsilon
 
 AXES = ["protocol.participation"]
 NASTY = "</script></noscript><img src=x onerror=alert(1)><b>power"
@@ -18,7 +19,7 @@ NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
 @pytest.fixture(scope="module")
 def charts():
-    """A chart of lines and one of bars, each with a legend and a panel for either participation."""
+    """A chart of lines and one of bars, each with a legend and a panel for either participation, and one of marks."""
     names, shares = ("fedavg", NASTY), ("0.1", "1.0")
     curves = pd.DataFrame(
         [(name, share, time, time / 10, 0.1, 0.9, 2) for name in names for share in shares for time in (1.0, 5.0)],
@@ -28,7 +29,12 @@ def charts():
         [(name, share, kind, 5e5, 1e6, 0.0, 2) for name in names for share in shares for kind in ("train", "embed")],
         columns=["algorithm", *AXES, "kind", "bytes", "total", "total_sd", "n"],
     )
+    private = pd.DataFrame(
+        [(name, 0.5, epsilon, 1e6, 1e6, 2) for name in names for epsilon in (0.5, 8.0)],
+        columns=["algorithm", "score", "epsilon", "bytes_up", "bytes_down", "n"],
+    )
     return {
+        "privacy": interactive(against_epsilon(private, [], "accuracy")),
         "curves": interactive(score_against(curves, "time", AXES, "accuracy", 0.6)),
         "steps": interactive(stacked_bytes(steps, "kind", AXES)),
     }
@@ -84,7 +90,7 @@ def test_a_mark_tells_its_row(seen):
     tab.wait_for_selector("#vg-tooltip-element.visible")
     told = tab.locator("#vg-tooltip-element").inner_text()
     assert "algorithm" in told
-    assert "kind" in told
+    assert "step" in told
 
 
 def test_a_name_in_a_tooltip_is_a_text(seen):

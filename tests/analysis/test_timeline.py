@@ -8,7 +8,8 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from whole_runs import FILES, scenarios, see
+from scenario_texts import TRAFFIC
+from whole_runs import scenarios, see, with_files
 
 from analysis import stored
 from analysis.__main__ import main as analyse
@@ -16,22 +17,10 @@ from analysis.timeline import arrows, counters, events, hosts, write
 from fedsim.__main__ import main
 from fedsim.hosts import ServerHost
 
-TRAFFIC = """\
-name: traffic
-clients: {count: 6, speed: 1 GFLOP/s}
-network: {latency: 30 ms, uplink: "lognormal(5 Mbit/s, 1.0)", downlink: 20 Mbit/s}
-protocol: {name: sync, rounds: 3, clients: 3}
-algorithm: {name: traffic, down: 20 kB, up: 50 kB, operations: 1e8}
-grid: {seed: [0, 1]}
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("traced")
-    for name, text in FILES.items():
-        (made / name).write_text(text)
-    return made
+    return with_files(tmp_path_factory.mktemp("traced"))
 
 
 def span(event):
