@@ -76,3 +76,9 @@ def table(folder: Path, name: str) -> list[dict[str, Any]]:
 def rows(recorder: Recorder, name: str) -> list[dict[str, Any]]:
     table: pa.Table = recorder.tables()[name]
     return list(table.to_pylist())
+
+
+def run_tables(folder: Path, **changes: Any) -> dict[str, list[dict[str, Any]]]:
+    """Run the point and return the rows of its tables."""
+    run_in(folder, **changes)
+    return {name: table(folder, name) for name in TABLES}
