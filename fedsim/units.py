@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+MOST = 10**9  # of anything that is counted: more would end in a lack of memory, or never
 WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 QUANTITY = re.compile(rf"\s*({NUMBER})\s*(.*?)\s*")
@@ -264,10 +265,12 @@ def fraction(value: Any) -> float:
 
 
 def count(value: Any) -> int:
-    """Return a whole number of at least one.  Raises ValueError otherwise."""
+    """Return a whole number from 1 to MOST.  Raises ValueError otherwise."""
     number, unit = split(value, "count", "5")
     if unit or number.denominator != 1 or number < 1:
         raise ValueError(f"{value!r} is not a count: it must be a whole number of at least 1")
+    if number > MOST:
+        raise ValueError(f"{value!r} is too large for a count: write {MOST:,} at most")
     return int(number)
 
 

@@ -410,6 +410,7 @@ def test_set_reaches_the_parts_of_an_axis(load):
     [
         ("clients.cout=5", "--set clients.cout=5: clients.cout: there is no such key; did you mean 'count'?"),
         ("clients.count=0", "--set clients.count=0: clients.count: 0 is not a count"),
+        ("clients.count=1e308", "clients.count: 1e+308 is too large for a count: write 1,000,000,000 at most"),
         ("clients", "--set clients: write --set KEY=VALUE"),
         ("=5", "--set =5: write --set KEY=VALUE"),
         ("a..b=5", "write --set KEY=VALUE"),
