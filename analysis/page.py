@@ -35,6 +35,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt 
 #all { position: fixed; right: 22px; bottom: 22px; padding: 9px 16px; border: 0; border-radius: 6px; font: inherit;
   background: var(--accent); color: white; cursor: pointer; z-index: 5; box-shadow: 0 2px 8px #0004; }
 @media (max-width: 760px) { figure svg { max-width: none; } }
+#vg-tooltip-element { pointer-events: none; } /* or it would hide the next mark from the pointer */
 .chart { min-height: 60px; } .vega-embed .vega-actions a { font-size: 13px; }
 @media print { #all, .vega-embed summary { display: none !important; }
   body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } figure, tr { break-inside: avoid; }

@@ -104,12 +104,15 @@ def elsewhere(folder):
             os.chdir(before)
 
 
-def left(out):
-    """Return all that the points have left but for host time: {file: bytes}, and the rows of the summary."""
+def left(out, those=None):
+    """Return all that the points have left but for host time: {file: bytes}, and the rows of the summary.
+
+    `those` are numbers of points, all of them unless it is given.
+    """
     names = ["scenario.yaml", "run.log", *(f"{table}.parquet" for table in TABLES)]
     files = {
         f"{number}/{name}": (out / point.id / name).read_bytes()
-        for number, point in enumerate(points()) for name in names
+        for number, point in enumerate(points()) if those is None or number in those for name in names
     }  # fmt: skip
     return files, sorted(summary(out).items())
 

@@ -194,8 +194,9 @@ def test_it_keeps_the_contract(algorithm, protocol, network, tmp_path, monkeypat
     check_unchanged(watch)
     check_training(watch)
     check_scores(watch.tables["scores"], periods=1 if once else 2)
-    loop = watched(monkeypatch, tmp_path, **changes(algorithm, protocol, network), cohort="loop")
-    check_same(watch, loop)
+    if network == "stormy" or protocol == "sync":
+        loop = watched(monkeypatch, tmp_path, **changes(algorithm, protocol, network), cohort="loop")
+        check_same(watch, loop)
     if network == "stormy":  # which draws whatever a calm one does, and more
         monkeypatch.undo()  # unwatched
         again = small_points.run_tables(tmp_path / "again", **changes(algorithm, protocol, network))
