@@ -8,11 +8,11 @@ import pandas as pd
 
 from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
-from analysis.cells import key, placed
+from analysis.cells import LAST, key, placed
 from analysis.charts import COSTS
 from analysis.page import Cell, paragraph, section, table, text
 from analysis.panels import PALETTE, finished, tip
-from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, is_wide, show, unit_for
 from analysis.robustness_section import Files
 from analysis.verdict import condition_of
 
@@ -48,10 +48,8 @@ def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
     scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
     end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
     rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
-    wide_scale: dict[str, Any] = (
-        {"type": "log", "nice": False} if first > 0 and last / first > 30 else {"type": "linear", "zero": False}
-    )
-    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=alt.Scale(**wide_scale))
+    axis = alt.Scale(type="log", nice=False) if is_wide(first, last) else alt.Scale(type="linear", zero=False)
+    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=axis)
     tint = alt.Color(
         "method:N",
         scale=alt.Scale(domain=methods, range=[PALETTE[i % len(PALETTE)] for i in range(len(methods))]),
@@ -87,7 +85,7 @@ def _table(frame: pd.DataFrame) -> str:
     rows = []
     for _, row in frame.iterrows():
         units = UNITS[row["cost"]]
-        end = Cell("on", 1e300) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
+        end = Cell("on", LAST) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
         rows.append(
             [
                 *placed(row, axes),

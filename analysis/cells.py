@@ -10,6 +10,8 @@ from analysis.axes import number
 from analysis.page import Cell, text
 from analysis.quantity import MISSING, PERCENT, show
 
+LAST = 1e300  # sorts after every figure
+
 
 def placed(row: "pd.Series[Any]", columns: Sequence[str]) -> list[Cell]:
     """Return cells of names and of values of axes, such as "10 ms": these sort by their number."""

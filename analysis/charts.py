@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.axes import ordered, short
 from analysis.panels import PALETTE, Chart, colour, dash, evenly, facet, finished, shape, tip, with_panels
-from analysis.quantity import BYTES, SECONDS, unit_for
+from analysis.quantity import BYTES, SECONDS, unit_between, unit_for
 
 Spec = dict[str, Any]
 PARTS = {"up": "#0072B2", "down": "#56B4E9", "peer": "#009E73", "wasted": "#D55E00"}
@@ -106,8 +106,7 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     """
     name, units = TARGETS[value]
     known = frame[value].dropna()
-    wide = bool(known.min() > 0 and known.max() / known.min() > 30)
-    scale, unit = unit_for(float(np.sqrt(known.min() * known.max())) if wide else known.max(), units)
+    wide, scale, unit = unit_between(float(known.min()), float(known.max()), units)
     algorithms = list(frame["algorithm"].unique())
     sd = frame[f"{value}_sd"].fillna(0.0)
     least = known.min() / 2 if wide else 0.0
@@ -148,9 +147,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
     """
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
-    least, most = float(frame[cost].min()), float(frame[cost].max())
-    wide = least > 0 and most / least > 30
-    scale, unit = unit_for(float(np.sqrt(least * most)) if wide else most, units)
+    wide, scale, unit = unit_between(float(frame[cost].min()), float(frame[cost].max()), units)
     algorithms = list(frame["algorithm"].unique())
     rows = _fewer_marks(frame.assign(amount=frame[cost] / scale, column="", row=""))
     x = alt.X("amount:Q", title=f"{name} ({unit})", scale=alt.Scale(type="log" if wide else "linear"))

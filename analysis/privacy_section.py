@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import short
-from analysis.cells import figure, placed
+from analysis.cells import LAST, figure, placed
 from analysis.page import Cell, paragraph, section, table
 from analysis.panels import colour, facet, finished, shape, tip, with_panels
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
@@ -114,4 +114,4 @@ def _epsilon(row: pd.Series) -> Cell:
     value = float(row["epsilon"])
     if math.isnan(value):
         return Cell(MISSING, "")
-    return Cell(NO_BOUND, 1e300) if math.isinf(value) else Cell(f"{value:.2f}", value)
+    return Cell(NO_BOUND, LAST) if math.isinf(value) else Cell(f"{value:.2f}", value)

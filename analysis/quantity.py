@@ -3,6 +3,7 @@
 import math
 
 MISSING = "–"
+WIDE = 30  # times the least number, from which on an axis is logarithmic
 BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
 SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]
 PERCENT = [(0.01, "%")]
@@ -13,6 +14,17 @@ VERSIONS = [(1.0, "")]  # of a mean that is small: with two decimals
 def unit_for(largest: float, units: list[tuple[float, str]]) -> tuple[float, str]:
     """Return (SI value, name) of the unit that shows a number of this size with one to four digits."""
     return next((unit for unit in units if abs(largest) >= unit[0]), units[-1])
+
+
+def is_wide(least: float, most: float) -> bool:
+    """Return whether numbers of this range are told apart only on a logarithmic axis."""
+    return least > 0 and most / least > WIDE
+
+
+def unit_between(least: float, most: float, units: list[tuple[float, str]]) -> tuple[bool, float, str]:
+    """Return whether the range is wide, and the unit of its axis: of the largest number, or of the middle of a wide."""
+    wide = is_wide(least, most)
+    return wide, *unit_for(math.sqrt(least * most) if wide else most, units)
 
 
 def show(value: float | None, units: list[tuple[float, str]], sd: float | None = None) -> str:

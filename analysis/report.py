@@ -3,8 +3,9 @@
 Not modelled: the comparison of different metrics in one chart; runs side by side are taken to measure the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -207,20 +208,25 @@ class _Report:
     def waiting(self) -> str:
         """Return the section on waiting for the slowest; "" where no update had two replies."""
         frame = waiting.waiting(self.points, self.kept.waits, self.by)
-        if frame.empty:
-            return ""
-        self.save("waiting", frame)
-        drawing = self.drawn("waiting", waiting.waited(frame, self.axes))
-        return waiting.waiting_section(frame, self.axes, drawing)
+        return self._told("waiting", frame, waiting.waited, waiting.waiting_section)
 
     def partitions(self) -> str:
         """Return the section on partitions of snapshots; "" where there are none."""
         frame = partition_figures.partitions(self.kept.partitions, self.by)
+        return self._told("partitions", frame, partition_figures.divided, partition_figures.partitions_section)
+
+    def _told(
+        self,
+        name: str,
+        frame: pd.DataFrame,
+        chart: Callable[[pd.DataFrame, list[str]], dict[str, Any]],
+        tell: Callable[[pd.DataFrame, list[str], str], str],
+    ) -> str:
+        """Return the section on a frame, with a chart of it; "" where it is empty."""
         if frame.empty:
             return ""
-        self.save("partitions", frame)
-        drawing = self.drawn("partitions", partition_figures.divided(frame, self.axes))
-        return partition_figures.partitions_section(frame, self.axes, drawing)
+        self.save(name, frame)
+        return tell(frame, self.axes, self.drawn(name, chart(frame, self.axes)))
 
     def transfer_times(self) -> str:
         """Return the section on how long messages took; "" where scores say more, and where none was delivered."""

@@ -22,7 +22,7 @@ from fedsim.algorithm import State
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory
 from fedsim.net.finite import is_finite
-from fedsim.net.promised import WorkPromise
+from fedsim.net.promised import Once, WorkPromise
 from fedsim.net.squeezed import Parcel, Squeezer
 from fedsim.net.wire import Tree
 
@@ -152,7 +152,7 @@ class Tape(Squeezer):
             self.uploads.append(-1)
         return promise
 
-    def promise(self, inner: Any, make: Callable[[Any], "Reopenable"]) -> "TapedAround":
+    def promise(self, inner: Any, make: Callable[[Any], Once]) -> "TapedAround":
         """Return what `make` makes of a promise of this tape's, under a number of its own."""
         promise = TapedAround(self, self._promised, make(inner))
         self._promised += 1
@@ -244,23 +244,10 @@ class TapedPromise:
         return self.inner
 
 
-class Reopenable(Protocol):
-    """A promise around another one: squeezed, or forged."""
-
-    @property
-    def opened(self) -> Any:
-        """What has come of it, or None where nobody has opened it."""
-        ...
-
-    def reopen(self, opened: Any) -> None:
-        """Take over what a checkpoint holds as opened."""
-        ...
-
-
 class TapedAround(TapedPromise):
     """A promise around one of the tape's; of one behind a codec, the parcel is what a message carries."""
 
-    def __init__(self, tape: Tape, number: int, made: Reopenable) -> None:
+    def __init__(self, tape: Tape, number: int, made: Once) -> None:
         """Stand for this promise, which asks the tape's for what is inside."""
         super().__init__(tape, number)
         self.inner = made

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from whole_run_checks import check_books as check_tables
 from whole_run_checks import check_clients, check_summary
-from whole_runs import FILES, scenarios, see
+from whole_runs import scenarios, see, with_files
 
 from fedsim import check, find
 from fedsim.errors import ScenarioError, UserError
@@ -173,9 +173,7 @@ RESTARTS = [
     restart=st.sampled_from(RESTARTS),
 )  # fmt: skip
 def test_the_books_balance_and_seeds_decide(plain, restart, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
+    folder = with_files(tmp_path_factory.mktemp("whole"))
     plain["network"]["effects"].append(restart)
     seen = see(plain, folder, summed=True)
     check_tables(seen)

@@ -52,9 +52,7 @@ class Codec(ABC):
 
     def like(self, tree: Tree) -> Tree:
         """Return a tree as large as the encoded one, with Specs for arrays; the tree may hold Specs itself."""
-        squeezes = self._squeezes(tree)
-        told = marks.apart(tree, lambda path, node: self._pieces_of(node) if squeezes(path) else None)
-        return marks.transform(floats.spec, told)
+        return marks.transform(floats.spec, marks.apart(tree, self._choice(tree)))
 
     def encode(self, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Memory]:
         """Return the encoded tree (net/marks.py) and the memory after it: what was left out, by the array's path.
@@ -62,11 +60,11 @@ class Codec(ABC):
         A remembered array whose shape does not fit any more is dropped; one whose place is not in the tree is kept.
         Raises ValueError for a value that is not finite, where the codec needs finite ones, and for what cannot travel.
         """
-        after, squeezes = dict(memory), self._squeezes(tree)
+        after, sizes_of = dict(memory), self._choice(tree)
 
         def pieces_of(path: str, node: Any) -> Tree:
             left, name = after.pop(path, None), floats.spec(node).dtype
-            if not squeezes(path) or self._pieces_of(node) is None:
+            if sizes_of(path, node) is None:
                 return None
             array = floats.values(node)
             if self.feedback:
@@ -90,11 +88,11 @@ class Codec(ABC):
         """
         return marks.together(encoded, self.grow)
 
-    def _squeezes(self, tree: Tree) -> Callable[[str], bool]:
-        """Return what tells of an array's path in this tree whether it is squeezed."""
+    def _choice(self, tree: Tree) -> Callable[[str, Any], Tree]:
+        """Return what gives, by an array's path in this tree and the array, the sizes of what stands for it."""
         if self.downwards or not isinstance(tree, dict) or DIFFERENCE not in tree:
-            return lambda path: True
-        return lambda path: path.split("/")[1] == DIFFERENCE
+            return lambda path, node: self._pieces_of(node)
+        return lambda path, node: self._pieces_of(node) if path.split("/")[1] == DIFFERENCE else None
 
     def _pieces_of(self, node: Any) -> Tree:
         """Return the sizes of what stands for an array, or None where it goes as it is."""

@@ -11,35 +11,25 @@ import numpy as np
 
 from fedsim.net import floats
 from fedsim.net.effect import Forge
-from fedsim.net.promised import DIFFERENCE, Around, WorkPromise
+from fedsim.net.promised import DIFFERENCE, Once, WorkPromise
 from fedsim.net.wire import Spec, Tree
 
 
-class Forged(Around):
+class Forged(Once):
     """A promised upload that is forged when somebody opens it; it has the true one's size."""
 
     def __init__(self, inner: WorkPromise, forge: Callable[[Tree], Tree]) -> None:
         """Forge nothing yet."""
         super().__init__(inner)
         self._forge = forge
-        self._value: Tree = None
-        self._done = False
 
     def value(self) -> Tree:
         """Return the forged upload, always the same."""
-        if not self._done:
-            self._value, self._done = self._forge(super().value()), True
-        return self._value
+        (forged,) = self.outcome()
+        return forged
 
-    @property
-    def opened(self) -> list[Tree] | None:
-        """The forged upload, or None where nobody has opened it."""
-        return [self._value] if self._done else None
-
-    def reopen(self, opened: list[Tree] | None) -> None:
-        """Take over what a checkpoint holds as opened."""
-        if opened is not None:
-            (self._value,), self._done = opened, True
+    def _made(self) -> list[Tree]:
+        return [self._forge(super().value())]
 
 
 class Forgers:

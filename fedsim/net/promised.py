@@ -3,6 +3,7 @@
 What it does not model: time; whoever opens a promise has it at once.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from fedsim.net.message import Promise
@@ -56,3 +57,29 @@ class Around:
     def cancel(self) -> None:
         """Forget the job."""
         self._inner.cancel()
+
+
+class Once(Around, ABC):
+    """One whose outcome is made when somebody first opens it; `opened` is that outcome, or None before.
+
+    A checkpoint keeps what is opened.
+    """
+
+    def __init__(self, inner: WorkPromise) -> None:
+        """Make nothing yet."""
+        super().__init__(inner)
+        self.opened: Any = None
+
+    def reopen(self, opened: Any) -> None:
+        """Take over what a checkpoint holds as opened."""
+        self.opened = opened
+
+    def outcome(self) -> Any:
+        """Return the outcome, always the same."""
+        if self.opened is None:
+            self.opened = self._made()
+        return self.opened
+
+    @abstractmethod
+    def _made(self) -> Any:
+        """Return what comes of the promise inside; never None."""

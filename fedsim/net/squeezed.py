@@ -14,11 +14,11 @@ import numpy as np
 from fedsim.net import wire
 from fedsim.net.codec import Codec, Memory, squeeze
 from fedsim.net.finite import is_finite
-from fedsim.net.promised import Around, WorkPromise
+from fedsim.net.promised import Once, WorkPromise
 from fedsim.net.wire import Tree
 
 
-class Squeezed(Around):
+class Squeezed(Once):
     """A promised upload that a codec squeezes when it is opened; its `parcel` is what a message carries.
 
     `take` and `keep` fetch and store the codec's memory of this client, `rng` is this client's own stream.  Both are
@@ -38,7 +38,6 @@ class Squeezed(Around):
         self._codec, self._rng = codec, rng
         self._take, self._keep = take, keep
         self._nbytes: int | None = None
-        self._both: tuple[Tree, Tree] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -53,7 +52,7 @@ class Squeezed(Around):
 
         Raises ValueError where its size is not the one told before.
         """
-        return self._opened()[1]
+        return self.outcome()[1]
 
     @property
     def parcel(self) -> "Parcel":
@@ -62,37 +61,26 @@ class Squeezed(Around):
 
     def encoded(self) -> Tree:
         """Return the tree that travels."""
-        return self._opened()[0]
+        return self.outcome()[0]
 
     def memory(self) -> dict[str, Any]:
         """Return the client's memory as the job leaves it, the upload squeezed."""
-        self._opened()
+        self.outcome()
         return super().memory()
 
-    @property
-    def opened(self) -> tuple[Tree, Tree] | None:
-        """What travels and what the server has, or None where nobody has opened it."""
-        return self._both
-
-    def reopen(self, opened: tuple[Tree, Tree] | None) -> None:
-        """Take over what a checkpoint holds as opened."""
-        self._both = opened
-
-    def _opened(self) -> tuple[Tree, Tree]:
-        if self._both is None:
-            upload = super().value()
-            if self._codec.finite and not is_finite(upload):
-                self._both = self._codec.like(upload), upload
-                return self._both
-            encoded, received, after = squeeze(self._codec, upload, self._take(), self._rng)
-            if (size := wire.size(encoded)) != self.nbytes:
-                raise ValueError(
-                    f"upload_like promised {self.nbytes} bytes behind the codec {type(self._codec).__name__}, "
-                    f"the upload has {size}: its arrays are not of the shapes and types that upload_like tells"
-                )
-            self._keep(after)
-            self._both = encoded, received
-        return self._both
+    def _made(self) -> tuple[Tree, Tree]:
+        """Return what travels and what the server has."""
+        upload = super().value()
+        if self._codec.finite and not is_finite(upload):
+            return self._codec.like(upload), upload
+        encoded, received, after = squeeze(self._codec, upload, self._take(), self._rng)
+        if (size := wire.size(encoded)) != self.nbytes:
+            raise ValueError(
+                f"upload_like promised {self.nbytes} bytes behind the codec {type(self._codec).__name__}, "
+                f"the upload has {size}: its arrays are not of the shapes and types that upload_like tells"
+            )
+        self._keep(after)
+        return encoded, received
 
 
 class Opening(Protocol):
