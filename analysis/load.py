@@ -3,7 +3,8 @@
 A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
 before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
-added since (`LATER`): these are empty.
+added since (`LATER`): these are empty, but for the cost of targets, which is counted again by today's rule (see
+`recount`).
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import pandas as pd
 import yaml
 
 from analysis.axes import is_replicate
+from analysis.recount import recounted
 from analysis.stored import NotARunError, Stored, check, line
 
 COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
@@ -105,7 +107,7 @@ def load(folders: Sequence[Path]) -> Runs:
             check(folder / point)
             where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
-    points = pd.concat(frames, ignore_index=True)
+    points = recounted(pd.concat(frames, ignore_index=True), where)
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
