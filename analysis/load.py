@@ -3,7 +3,8 @@
 A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
 before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
-added since (`LATER`): these are empty.
+added since (`LATER`): these are empty, but for the cost of targets, which is counted again by today's rule (see
+`recount`).
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,33 @@ import pandas as pd
 import yaml
 
 from analysis.axes import is_replicate
+from analysis.recount import recounted
 from analysis.stored import NotARunError, Stored, check, line
 
 COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
-LATER += ["server_seconds", "epsilon", "bytes_masking"]  # columns that older runs lack
-NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
+LATER += [
+    "server_seconds",
+    "epsilon",
+    "bytes_masking",
+    "periods",
+    "target_on",
+    "periods_at_target",
+]  # columns that older runs lack
+NUMBERS = [
+    "score",
+    "periods",
+    "am",
+    "la",
+    "fm",
+    "prequential",
+    "sim_seconds",
+    *BYTES,
+    *COUNTS,
+    "updates_per_period",
+    "staleness",
+]
 NUMBERS += [
     "client_seconds",
     "server_seconds",
@@ -30,10 +51,11 @@ NUMBERS += [
     "bytes_masking",
     "target",
     "seconds_to_target",
+    "periods_at_target",
     "real_seconds",
 ]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
-FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
+FIXED = ["point", "status", "seed", "metric", "target_on", *NUMBERS]  # every other column of summary.csv is an axis
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,7 @@ def load(folders: Sequence[Path]) -> Runs:
             check(folder / point)
             where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
-    points = pd.concat(frames, ignore_index=True)
+    points = recounted(pd.concat(frames, ignore_index=True), where)
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
