@@ -5,6 +5,7 @@ nobody reads is refused, for it may mean something (weights of edges): `ignore` 
 """
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,8 @@ Arrays = Mapping[str, Any]
 def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
     """Return the graph of an archive made by `numpy.savez`.  Raises UserError where it cannot be read as that."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UserError(f"{path}: a single array; save all of them with numpy.savez: {WANTED}")
             arrays = {name: _loaded(path, archive, name) for name in archive.files if name not in ignore}
@@ -38,25 +40,40 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
 
 def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
     """Return the graph of a file made by `torch.save`.  Raises UserError where it cannot be read as that."""
-    from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
     mend = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-            found = torch.load(path, map_location="cpu", weights_only=True)
+        found = _unpickled(path)
     except pickle.UnpicklingError as error:
-        asked = str(error).partition("Unsupported global: GLOBAL ")[2].split(" ")[0]
+        asked = _asked(error)
         why = f"it asks for {asked!r}, which could run code" if asked else "it is no file of PyTorch's tensors"
         raise UserError(f"{path} cannot be read: {why}; {mend}") from None
     except (OSError, EOFError, ValueError, LookupError, AttributeError, RuntimeError, TypeError) as error:
         raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {mend}") from None
-    if isinstance(found, Data):
-        found = {name: value for name, value in found.to_dict().items() if value is not None}
     if not isinstance(found, dict):
         raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {mend}")
     return raw(path, {str(name): as_array(path, str(name), value) for name, value in found.items()}, ignore, labelled)
+
+
+def _unpickled(path: Path) -> Any:
+    with warnings.catch_warnings():  # of unusual pickles, and of the deprecations of what PyG imports
+        warnings.simplefilter("ignore")
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            if not _asked(error).startswith("torch_geometric."):
+                raise
+        from torch_geometric.data import Data
+        from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+        from torch_geometric.data.storage import GlobalStorage
+
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    return {name: one for name, one in found.to_dict().items() if one is not None} if isinstance(found, Data) else found
+
+
+def _asked(error: pickle.UnpicklingError) -> str:
+    """Return the name that a pickle has asked for and that is not among the safe ones, "" where there is none."""
+    return str(error).partition("Unsupported global: GLOBAL ")[2].split(" ")[0]
 
 
 def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
 """A user's own graph as GraphML, read by networkx: ids are the nodes' own, labels and features their attributes.
 
-Vertices are numbered in the file's order.  All attributes of nodes that hold numbers, but for the label and the split,
-are features, unless `features` names some or `ignore` leaves some out.
+Vertices are numbered in the file's order.  All attributes of nodes but the label and the split are features, unless
+`features` names some or `ignore` leaves some out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,8 @@ def _features(
 
 def _words(path: Path, nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> npt.NDArray[np.str_]:
     words = [str(told.get("split", "")).strip() for _, told in nodes]
-    if wrong := next((at for at, word in enumerate(words) if word not in (*MASKS, "")), None):
+    wrong = next((at for at, word in enumerate(words) if word not in (*MASKS, "")), None)
+    if wrong is not None:
         told = f"attribute 'split': {words[wrong]!r} is not one of {', '.join(MASKS)}"
         raise UserError(f"{path}, node {nodes[wrong][0]!r}: {told}")
     return np.array(words, dtype=np.str_)

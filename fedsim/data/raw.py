@@ -62,7 +62,7 @@ class Raw:
 
 
 def numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return class numbers of labels, whole numbers (-1: none) or texts ("": none): the ranks of those that there are."""
+    """Return class numbers of labels, whole numbers (-1: none) or texts ("": none): the ranks of the others."""
     known = labels != "" if labels.dtype.kind == "U" else labels != -1
     numbers = np.full(len(labels), -1, dtype=np.int64)
     numbers[known] = np.unique(labels[known], return_inverse=True)[1]
