@@ -113,7 +113,7 @@ class Result:
         if "score" in whole.columns and whole["score"].notna().any():
             best = whole.loc[whole["score"].idxmax()]
             where = ", ".join(f"{short(axis)} {self.labels(axis)[best[axis]]}" for axis in self.conditions)
-            seeds = f" (mean of {best['seeds']} seeds)" if best["seeds"] > 1 else ""
+            seeds = f" (mean of {int(best['seeds'])} seeds)" if best["seeds"] > 1 else ""
             lines.append(
                 f"  {'highest ' if len(whole) > 1 else ''}score {best['score']:.3f}{seeds}{where and f': {where}'}"
             )
@@ -127,7 +127,7 @@ class Result:
             *(TITLES[name] for name in whole if name in TITLES),
         ]
         rows = [
-            [*(self.labels(axis)[row[axis]] for axis in self.conditions), str(row["seeds"]), *_figures(row)]
+            [*(self.labels(axis)[row[axis]] for axis in self.conditions), str(int(row["seeds"])), *_figures(row)]
             for _, row in whole.head(MOST).iterrows()
         ]
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)

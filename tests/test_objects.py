@@ -117,7 +117,7 @@ def test_parts_are_named_and_only_options_that_differ_are_written():
 
 
 def test_quantities_are_written_with_their_units():
-    assert plain(Churn(online=90.0, offline="30 s")) == {"name": "churn", "online": "90 s", "offline": "30 s"}
+    assert plain(Churn(online=90.0, offline=30)) == {"name": "churn", "online": "90 s", "offline": "30 s"}
     assert objects.kind_of(Churn) == "effect"
 
 
