@@ -20,6 +20,7 @@ from typing import Any
 
 from fedsim.errors import UserError
 
+NOTHING = object()  # which is no value of anybody's
 MEND = "put the class into a module of its own, as mylab/mine.py, and give that"
 
 
@@ -78,10 +79,9 @@ class _Gathered:
             for module, original in _imported(text, name):
                 if module != own and _at(module, original) is value:
                     return _line(module, original, name)
-        module, original = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        known = isinstance(module, str) and isinstance(original, str) and module not in ("__main__", own)
-        if known and _at(str(module), str(original)) is value:
-            return _line(str(module), str(original), name)
+        home, known = str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", ""))
+        if home not in ("__main__", own) and _at(home, known) is value:
+            return _line(home, known, name)
         elsewhere = not isinstance(value, type | FunctionType) and not _is_constant(value)
         holders = [one for one in sorted(sys.modules) if _at(one, name) is value and one not in ("__main__", own)]
         ours = [one for one in holders if one.startswith("fedsim.")]
@@ -118,9 +118,10 @@ def _functions(cls: type) -> Iterator[FunctionType]:
     """Yield the functions that the class itself was written with; those that dataclasses make have no source."""
     for value in vars(cls).values():
         inner = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-        inner = inspect.unwrap(inner) if callable(inner) else inner
-        written = isinstance(inner, FunctionType) and inner.__module__ == cls.__module__
-        if written and inner.__code__.co_filename != "<string>":
+        inner = inspect.unwrap(inner) if callable(inner) else None
+        if not isinstance(inner, FunctionType) or inner.__module__ != cls.__module__:
+            continue
+        if inner.__code__.co_filename != "<string>":
             yield inner
 
 
@@ -137,9 +138,9 @@ def _defined(text: str, name: str, kinds: tuple[Any, ...]) -> Iterator[tuple[Any
     """Yield each definition of that name in a text, and its own text."""
     tree, lines = _tree(text), text.splitlines()
     for node in ast.walk(tree) if tree else ():
-        if isinstance(node, kinds) and node.name == name:  # type: ignore[attr-defined]
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])  # type: ignore[attr-defined]
-            yield node, textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno]))  # type: ignore[attr-defined]
+        if isinstance(node, kinds) and node.name == name:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            yield node, textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno]))
 
 
 def _imported(text: str, name: str) -> Iterator[tuple[str, str]]:
@@ -175,9 +176,9 @@ def _used(text: str) -> list[str]:
 
 
 def _at(module: str, name: str) -> Any:
-    """Return what a module that is loaded holds under a name; the module itself, which is nothing else, if nothing."""
+    """Return what a module that is loaded holds under a name, NOTHING where it does not."""
     loaded = sys.modules.get(module)
-    return vars(loaded).get(name, loaded) if isinstance(loaded, ModuleType) else loaded
+    return vars(loaded).get(name, NOTHING) if isinstance(loaded, ModuleType) else NOTHING
 
 
 def _line(module: str, original: str, name: str) -> str:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.axes import is_replicate, short
@@ -111,7 +112,7 @@ class Result:
         lines = [f"Result: {count} point{'s' * (count != 1)}{f', {failed} failed' if failed else ''}, in {self.folder}"]
         whole = self.summary()
         if "score" in whole.columns and whole["score"].notna().any():
-            best = whole.loc[whole["score"].idxmax()]
+            best = whole.iloc[int(np.nanargmax(whole["score"].to_numpy(float)))]
             where = ", ".join(f"{short(axis)} {self.labels(axis)[best[axis]]}" for axis in self.conditions)
             seeds = f" (mean of {int(best['seeds'])} seeds)" if best["seeds"] > 1 else ""
             lines.append(

@@ -130,7 +130,7 @@ def _hold_graph(points: list[Point], inputs: str) -> None:
     try:
         find.build("dataset", given.dataset).load(Path(), 0)
     except UserError as error:
-        told = re.sub(rf"{re.escape(inputs)}/graph-\w+\.npz", "graph", str(error))
+        told = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
         raise UserError(told) from None
 
 

@@ -171,6 +171,20 @@ def test_quoted_annotations_and_names_of_modules_are_followed(notebook):
     assert "from fedsim.net.wire import Tree\n" in text
 
 
+def test_constants_of_every_kind_are_written_down(notebook):
+    values = {
+        "a": None, "b": True, "c": -2, "d": 0.1, "e": "t\n'", "f": b"\x00", "g": (1, [2.5, {"k": None}]), "h": {3},
+    }  # fmt: skip
+    for name, value in values.items():
+        notebook.run(f"{name} = {value!r}\n")
+    notebook.run("from algorithms.fedavg import FedAvg\n")
+    used = ", ".join(f"'{name}': {name}" for name in values)
+    notebook.run(f"class Mine(FedAvg):\n    def told(self):\n        return {{{used}}}\n")
+    alone = {"__name__": "alone"}
+    exec(cells.source_of(notebook.names["Mine"]), alone)
+    assert alone["Mine"].told(None) == values
+
+
 REFUSED = {
     "array": (
         "from algorithms.fedavg import FedAvg\nimport numpy as np\nweights = np.ones(3)\n"
