@@ -61,7 +61,8 @@ def chart(result: "Result", over: str, metric: str | None, split: str) -> Any:
     )
     if rows["panel"].nunique() < 2:
         return lines
-    return lines.facet(facet=alt.Facet("panel:N", title=None, sort=None), columns=COLUMNS)
+    panels = lines.facet(facet=alt.Facet("panel:N", title=None, sort=None), columns=COLUMNS)
+    return panels.resolve_scale(x="independent")  # a slow network would squeeze the others
 
 
 def _labels(result: "Result", own: pd.DataFrame) -> dict[str, str]:

@@ -7,6 +7,7 @@ nobody reads is refused, for it may mean something (weights of edges): `ignore` 
 import pickle
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from fedsim.errors import UserError
 
 KNOWN = ("x", "edge_index", "edges", "y", "num_nodes", *MASKS, *(f"{name}_mask" for name in MASKS))
 WANTED = "x (N, F), edge_index (2, E), y (N,), and train_mask, val_mask, test_mask (N,) where there are any"
+UNREADABLE = (
+    OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 Arrays = Mapping[str, Any]
 
 
@@ -31,7 +35,7 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UserError(f"{path}: a single array; save all of them with numpy.savez: {WANTED}")
             arrays = {name: _loaded(path, archive, name) for name in archive.files if name not in ignore}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise UserError(
             f"{path} cannot be read as a NumPy archive ({_first(error)}); write it with numpy.savez"
         ) from None
@@ -47,7 +51,7 @@ def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
         asked = _asked(error)
         why = f"it asks for {asked!r}, which could run code" if asked else "it is no file of PyTorch's tensors"
         raise UserError(f"{path} cannot be read: {why}; {mend}") from None
-    except (OSError, EOFError, ValueError, LookupError, AttributeError, RuntimeError, TypeError) as error:
+    except (*UNREADABLE, AttributeError, TypeError) as error:
         raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {mend}") from None
     if not isinstance(found, dict):
         raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {mend}")

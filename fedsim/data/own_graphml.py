@@ -4,6 +4,7 @@ Vertices are numbered in the file's order.  All attributes of nodes but the labe
 `features` names some or `ignore` leaves some out.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,9 @@ def ids(path: Path) -> list[str]:
 
 def _read(path: Path) -> Any:
     try:
-        return nx.read_graphml(path)
+        with warnings.catch_warnings():  # of attributes without a type, which become texts and are refused as such
+            warnings.simplefilter("ignore")
+            return nx.read_graphml(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except (ParseError, nx.NetworkXError, ValueError, LookupError, TypeError) as error:

@@ -333,3 +333,31 @@ def test_options_that_do_not_fit_the_file_are_refused_before_it_is_read(tmp_path
     Path(name).write_text("")
     with pytest.raises(UserError, match=told):
         find.build("dataset", Part(name="file", options={"file": name, **options}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), kind=st.sampled_from(["npz", "pt", "graphml", "csv"]))
+def test_damaged_files_are_read_or_told_of(tmp_path_factory, data, kind):
+    part = own_files.write(tmp_path_factory.mktemp("damaged"), own_files.drawn(), kind)
+    part.pop("name")
+    path = Path(part[data.draw(st.sampled_from(sorted(part)))])
+    whole = path.read_bytes()
+    start = data.draw(st.integers(0, len(whole) - 1))
+    path.write_bytes(whole[:start] + data.draw(st.binary(max_size=4)) + whole[start + data.draw(st.integers(0, 9)) :])
+    told = ""
+    try:
+        graph = load(**part)
+    except UserError as error:
+        told = str(error)
+    assert str(path.parent) in told if told else len(graph["y"]) == graph["x"].shape[0] > 0
+
+
+def test_packed_archives_are_read_and_damage_in_them_is_told_of(tmp_path):
+    arrays = own_files.drawn()
+    np.savez_compressed(tmp_path / "graph.npz", **arrays)
+    np.savez(tmp_path / "plain.npz", **arrays)
+    assert same(load(file=tmp_path / "graph.npz"), load(file=tmp_path / "plain.npz"))
+    whole = (tmp_path / "graph.npz").read_bytes()
+    (tmp_path / "graph.npz").write_bytes(whole[:60] + b"\xff" * 20 + whole[80:])
+    with pytest.raises(UserError, match=r"graph\.npz.* cannot be read"):
+        load(file=tmp_path / "graph.npz")
