@@ -361,3 +361,10 @@ def test_packed_archives_are_read_and_damage_in_them_is_told_of(tmp_path):
     (tmp_path / "graph.npz").write_bytes(whole[:60] + b"\xff" * 20 + whole[80:])
     with pytest.raises(UserError, match=r"graph\.npz.* cannot be read"):
         load(file=tmp_path / "graph.npz")
+
+
+def test_a_file_that_is_written_again_is_read_again(tmp_path):
+    np.savez(tmp_path / "graph.npz", **own_files.drawn(12))
+    assert len(load(file=tmp_path / "graph.npz")["y"]) == 12
+    np.savez(tmp_path / "graph.npz", **own_files.drawn(14))
+    assert len(load(file=tmp_path / "graph.npz")["y"]) == 14

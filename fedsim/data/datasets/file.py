@@ -6,6 +6,7 @@ docs/own_graph.md has an example of each.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from fedsim import table
@@ -16,6 +17,7 @@ from fedsim.data.raw import Absent, Raw
 
 SUFFIXES = (".npz", ".pt", ".pth", ".graphml", ".csv")
 ARRAYS = (".npz", ".pt", ".pth")
+READ = 2  # files kept between points of one process, most of which share theirs
 
 
 @dataclass(frozen=True)
@@ -47,23 +49,34 @@ class File(Dataset):
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph of the file; neither argument matters.  Raises UserError where it cannot be read."""
-        return self._raw().graph(self.file, self.missing_features)
+        paths = tuple(path for path in (self.file, self.vertices) if path is not None)
+        stamps = tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
+        label = self.label if self.labelled else None
+        features = None if self.features is None else tuple(self.features)
+        raw = _read(paths, stamps, self.id, label, features, tuple(self.ignore or ()))
+        return raw.graph(self.file, self.missing_features)
 
     def names(self, root: Path) -> Sequence[str] | None:
         """Return the ids of tables and of GraphML; vertices of arrays have none."""
         if self.vertices is not None:
             return own_tables.ids(self.vertices, self.id)
-        return own_graphml.ids(self.file) if self._kind == ".graphml" else None
+        return own_graphml.ids(self.file) if Path(self.file).suffix.lower() == ".graphml" else None
 
-    @property
-    def _kind(self) -> str:
-        return Path(self.file).suffix.lower()
 
-    def _raw(self) -> Raw:
-        ignore, label = self.ignore or [], self.label if self.labelled else None
-        if self.vertices is not None:
-            return own_tables.from_tables(self.file, self.vertices, self.id, label, self.features, ignore)
-        if self._kind == ".graphml":
-            return own_graphml.from_graphml(self.file, label, self.features, ignore)
-        read = own_arrays.from_numpy if self._kind == ".npz" else own_arrays.from_torch
-        return read(self.file, ignore, self.labelled)
+@lru_cache(maxsize=READ)
+def _read(
+    paths: tuple[Path, ...],
+    stamps: tuple[tuple[int, int], ...],
+    id: str,
+    label: str | None,
+    features: tuple[str, ...] | None,
+    ignore: tuple[str, ...],
+) -> Raw:
+    """Return what the files hold; `stamps` tell when they have changed."""
+    kind = paths[0].suffix.lower()
+    if kind == ".csv":
+        return own_tables.from_tables(paths[0], paths[1], id, label, features, ignore)
+    if kind == ".graphml":
+        return own_graphml.from_graphml(paths[0], label, features, ignore)
+    read = own_arrays.from_numpy if kind == ".npz" else own_arrays.from_torch
+    return read(paths[0], ignore, label is not None)
