@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,8 +205,9 @@ def periods_of(
     """
     data = json.loads(data_key)
     rng = Streams(seed)
-    graph = find.build("dataset", Part.model_validate(data["dataset"])).load(root, seed)
-    partition = find.build("partition", Part.model_validate(data["partition"]))
+    dataset = find.build("dataset", Part.model_validate(data["dataset"]))
+    graph = dataset.load(root, seed)
+    partition = find.build("partition", Part.model_validate(data["partition"])).with_names(partial(dataset.names, root))
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
     split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"], own_split["by"])

@@ -112,8 +112,10 @@ class Split(Section):
     train: Fraction = 0.2
     val: Fraction = 0.4
     test: Fraction = 0.4
-    by: Literal["class", "client"] = Field(
-        default="class", description="The shares are of each class at a client, or of all that it holds."
+    by: Literal["class", "client", "given"] = Field(
+        default="class",
+        description="The shares are of each class at a client, or of all that it holds; given: the data set's own "
+        "split, and the shares are not used.",
     )
     numpy_seed: int | None = Field(default=None, ge=0, description="Divide as numpy's legacy generator does.")
 
@@ -123,8 +125,8 @@ class Split(Section):
             raise ValueError("train is 0: nothing could be learned; give it a share")
         if abs(self.train + self.val + self.test - 1) > 1e-9:
             raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
-        if self.by == "client" and self.numpy_seed is not None:
-            raise ValueError("numpy_seed divides class by class; leave it out, or 'by: client'")
+        if self.by != "class" and self.numpy_seed is not None:
+            raise ValueError(f"numpy_seed divides class by class; leave it out, or 'by: {self.by}'")
         return self
 
 

@@ -2,13 +2,14 @@
 
 A table has one header line with the names of its columns, in any order, and a line a row; cells are parted by commas.
 Whatever is wrong is told with its file, line and column.  Not read: other separators, numbers with units, decimal
-commas, columns that nobody asked for (they are refused, for they could be misspelt).
+commas, columns that nobody asked for (they are refused, for they could be misspelt, unless the reader says what a
+column of any name may hold).
 """
 
 import csv
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -30,7 +31,8 @@ Columns = dict[str, npt.NDArray[Any]]
 class Column:
     """A column: its name, whether the table must have it, and what its cells may hold.
 
-    A number from `low` to `high` (both included), a whole one if `whole`, or one of the words in `choices`.
+    A number from `low` to `high` (both included), a whole one if `whole`, one of the words in `choices`, or any text
+    if `text`.
     """
 
     name: str
@@ -39,11 +41,12 @@ class Column:
     high: float = math.inf
     whole: bool = False
     choices: tuple[str, ...] = ()
+    text: bool = False
 
     @property
     def dtype(self) -> type[Any]:
         """What its array holds."""
-        return np.str_ if self.choices else np.int64 if self.whole else np.float64
+        return np.str_ if self.choices or self.text else np.int64 if self.whole else np.float64
 
 
 def read(path: Path, columns: Sequence[Column]) -> Columns:
@@ -57,13 +60,18 @@ def read(path: Path, columns: Sequence[Column]) -> Columns:
     return read_lines(path, columns)[0]
 
 
-def read_lines(path: Path, columns: Sequence[Column]) -> tuple[Columns, npt.NDArray[np.int64]]:
-    """Return what `read` does, and the line (from 1) on which each row ends, for messages about rows."""
+def read_lines(
+    path: Path, columns: Sequence[Column], others: Callable[[str], Column] | None = None
+) -> tuple[Columns, npt.NDArray[np.int64]]:
+    """Return what `read` does, and the line (from 1) on which each row ends, for messages about rows.
+
+    `others` says what a column holds that `columns` does not name; without it there must be none.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, strict=True)
             try:
-                return _read(path, rows, columns)
+                return _read(path, rows, columns, others)
             except csv.Error as error:
                 raise fault(path, rows.line_num, f"not CSV: {error}") from None
     except FileNotFoundError:
@@ -79,9 +87,12 @@ def fault(path: Path, line: int, message: str) -> UserError:
     return UserError(f"{path}, line {line}: {message}")
 
 
-def _read(path: Path, rows: Any, columns: Sequence[Column]) -> tuple[Columns, npt.NDArray[np.int64]]:
+def _read(
+    path: Path, rows: Any, columns: Sequence[Column], others: Callable[[str], Column] | None
+) -> tuple[Columns, npt.NDArray[np.int64]]:
     header, known = [name.strip() for name in next(rows, [])], {column.name: column for column in columns}
-    _check_header(path, header, known)
+    _check_header(path, header, known, open_ended=others is not None)
+    known |= {name: others(name) for name in header if name not in known} if others else {}
     chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in header}
     lines: list[npt.NDArray[np.int64]] = []
     while numbered := [(rows.line_num, row) for row in islice(rows, CHUNK)]:
@@ -98,16 +109,18 @@ def _read(path: Path, rows: Any, columns: Sequence[Column]) -> tuple[Columns, np
     return {name: np.concatenate(parts) for name, parts in chunks.items()}, np.concatenate(lines)
 
 
-def _check_header(path: Path, header: list[str], known: dict[str, Column]) -> None:
+def _check_header(path: Path, header: list[str], known: dict[str, Column], open_ended: bool) -> None:
     names = ", ".join(known)
     if not any(header):
         raise fault(path, 1, f"no header; the first line names the columns: {names}")
-    if any(_is_number(name) for name in header):
+    if (all if open_ended else any)(_is_number(name) for name in header):
         raise fault(path, 1, f"a number where the header should be; the first line names the columns: {names}")
     if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
         raise fault(path, 1, f"cells are parted by {other!r}; write commas")
     for name in header:
-        if name not in known:
+        if not name and open_ended:
+            raise fault(path, 1, "a column without a name; give it one, or remove it")
+        if name not in known and not open_ended:
             near = nearest(name, known)
             mean = f"; did you mean {near!r}?" if near else "."
             raise fault(path, 1, f"there is no column {name!r}{mean} There are: {names}")
@@ -121,6 +134,8 @@ def _entries(path: Path, lines: npt.NDArray[np.int64], column: Column, cells: Se
     try:
         if column.choices:
             return np.array([_word(cell, column) for cell in cells])
+        if column.text:
+            return np.array([_text(cell, column) for cell in cells])
         if "_" in "".join(cells):  # Python's numbers may hold it, those of tables do not
             raise ValueError
         number = int if column.whole else float
@@ -139,8 +154,8 @@ def _entries(path: Path, lines: npt.NDArray[np.int64], column: Column, cells: Se
 
 
 def _entry(cell: str, column: Column) -> float | int | str:
-    if column.choices:
-        return _word(cell, column)
+    if column.choices or column.text:
+        return _word(cell, column) if column.choices else _text(cell, column)
     if not cell.strip():
         if column.required or column.whole:
             raise ValueError(f"an empty cell; write a {'whole ' if column.whole else ''}number")
@@ -172,6 +187,12 @@ def _word(cell: str, column: Column) -> str:
     near = nearest(word, column.choices)
     mean = f"; did you mean {near!r}?" if near else "."
     raise ValueError(f"{word!r} is not one of those known{mean} There are: {', '.join(column.choices)}")
+
+
+def _text(cell: str, column: Column) -> str:
+    if column.required and not cell.strip():
+        raise ValueError("an empty cell; write a text")
+    return cell.strip()
 
 
 def _is_number(cell: str) -> bool:

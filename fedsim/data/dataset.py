@@ -6,6 +6,7 @@ published: nothing is normalised.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -26,6 +27,10 @@ class Dataset(ABC):
 
         Raises UserError where the data is neither under `root` nor to be had.
         """
+
+    def names(self, root: Path) -> Sequence[str] | None:
+        """Return the ids by which tables call the vertices, in their order; None: they are called by row number."""
+        return None
 
 
 def undirected(edges: Tensor, vertices: int) -> Tensor:

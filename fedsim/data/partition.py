@@ -5,7 +5,7 @@ sets of vertices; edges between clients are lost, and no vertex is shared.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ class Partition(ABC):
 
         Raises ScenarioError where the graph cannot be cut into so many clients.
         """
+
+    def with_names(self, names: Callable[[], Sequence[str] | None]) -> "Partition":
+        """Return the partition for vertices with these ids (`Dataset.names`); most do not ask."""
+        return self
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
         """Return for each snapshot (of the whole graph) each client's vertices among those that have arrived by then.

@@ -14,6 +14,7 @@ import torch
 
 from fedsim.data.graph import Graph, with_masks
 from fedsim.data.sparsity import fewer_labels
+from fedsim.errors import Problem, ScenarioError
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class SplitOptions:
     """Shares of the vertices that train and that validate; the others test.
 
     `numpy_seed`: draw from NumPy's legacy stream of that seed, as the benchmark did, and not from the run's seed.
-    `by`: the shares are of each class at a client, or of all its labelled vertices, whatever their classes.
+    `by`: the shares are of each class at a client, or of all its labelled vertices, whatever their classes; or the
+    masks are those that the data set has, and the shares count for nothing.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
     """
 
@@ -29,7 +31,7 @@ class SplitOptions:
     val: float = 0.4
     numpy_seed: int | None = None
     labels: float = 1.0
-    by: Literal["class", "client"] = "class"
+    by: Literal["class", "client", "given"] = "class"
 
 
 def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.random.RandomState) -> Graph:
@@ -75,12 +77,23 @@ def split_all(
 
     The recipe's split hangs on `classes_per_period`, whose orders it draws in between (see `official`).
     """
-    if options.numpy_seed is not None:
+    if options.by == "given":
+        done = [_as_given(graph) for graph in graphs]
+        if not any(bool(graph["train"].any()) for graph in done):
+            told = "the data set has no vertices to train on in a split of its own; write 'by: class' and give shares"
+            raise ScenarioError([Problem("data.split.by", told)])
+    elif options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
         divide = split if options.by == "class" else split_whole
         done = [divide(graph, options.train, options.val, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
     return fewer_labels(done, options.labels, rng)
+
+
+def _as_given(graph: Graph) -> Graph:
+    """Return the graph with its own masks, without vertices that have no label."""
+    known = graph["y"] >= 0
+    return with_masks(graph, graph["train"] & known, graph["val"] & known, graph["test"] & known)
 
 
 def official(

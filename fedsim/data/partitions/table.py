@@ -1,0 +1,109 @@
+"""Owners from a table of your own: a CSV file with the columns vertex and client, a row a vertex.
+
+Vertices are named by their ids where the data set has ids (CSV, GraphML), and else by their row numbers from 0.
+Clients are numbers from 0, or names, which are numbered in the order in which they first appear.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim import table as tables
+from fedsim.data.graph import Graph
+from fedsim.data.partition import Partition, grouped
+from fedsim.errors import Problem, ScenarioError, UserError
+from fedsim.table import Column, fault, read_lines
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Table(Partition):
+    """Each vertex belongs to the client that its row names, and to nobody else."""
+
+    file: tables.File
+    unlisted: Literal["refuse", "unowned"] = "refuse"  # vertices without a row: a mistake, or nobody's
+
+    def with_names(self, names: Callable[[], Sequence[str] | None]) -> Partition:
+        """Return the same with the vertices' ids."""
+        return _Named(self.file, self.unlisted, names())
+
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return each client's vertices, ascending.  Raises UserError where the table does not fit the graph."""
+        return _lists(self._owner(len(graph["y"]), clients, None), clients)
+
+    def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """Return each client's vertices among those that have arrived by each snapshot."""
+        lasting = self.assign(snapshots[-1], clients, rng)
+        there = [snapshot["arrived"].numpy() for snapshot in snapshots]
+        return [[own[arrived[own]] for own in lasting] for arrived in there]
+
+    def _owner(self, vertices: int, clients: int, names: Sequence[str] | None) -> Ints:
+        """Return the owner (N,) of every vertex, -1 for none."""
+        found, lines = read_lines(self.file, [Column("vertex", text=True), Column("client", text=True)])
+        rows = _rows(self.file, found["vertex"].tolist(), lines, vertices, names)
+        owners = _clients(self.file, found["client"].tolist(), lines, clients)
+        owner, line = np.full(vertices, -1, dtype=np.int64), np.zeros(vertices, dtype=np.int64)
+        owner[rows], line[rows] = owners, lines
+        if len(np.unique(rows)) < len(rows):
+            last = {row: at for at, row in enumerate(rows.tolist())}
+            at = next(at for at, row in enumerate(rows.tolist()) if last[row] != at)
+            twice = f"the vertex {str(found['vertex'][at])!r} has another row in line {lines[last[int(rows[at])]]}"
+            raise fault(self.file, int(lines[at]), f"{twice}; keep one")
+        if self.unlisted == "refuse" and (owner < 0).any():
+            first = int(np.flatnonzero(owner < 0)[0])
+            name = repr(names[first]) if names is not None else first
+            told = f"{int((owner < 0).sum())} of {vertices} vertices have no row, the first is {name}"
+            raise UserError(f"{self.file}: {told}; add them, or write unlisted: unowned")
+        return owner
+
+
+@dataclass(frozen=True)
+class _Named(Table):
+    """The same with the ids of the vertices, None where they have none."""
+
+    names: Sequence[str] | None = None
+
+    def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        return _lists(self._owner(len(graph["y"]), clients, self.names), clients)
+
+
+def _lists(owner: Ints, clients: int) -> list[np.ndarray]:
+    return grouped(owner + 1, clients + 1)[1:]  # those of nobody come first
+
+
+def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: Sequence[str] | None) -> Ints:
+    numbers = {str(number): number for number in range(vertices)} if names is None else {
+        name: number for number, name in enumerate(names)
+    }  # fmt: skip
+    try:
+        return np.array([numbers[cell] for cell in cells], dtype=np.int64)
+    except KeyError:
+        at = next(at for at, cell in enumerate(cells) if cell not in numbers)
+        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "its ids are others"
+        told = f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
+        raise fault(path, int(lines[at]), told) from None
+
+
+def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Ints:
+    if not all(cell.removeprefix("-").isdecimal() for cell in cells):
+        known = {name: number for number, name in enumerate(dict.fromkeys(cells))}
+        if len(known) != clients:
+            told = f"{path} names {len(known)} clients, and clients.count is {clients}"
+            raise ScenarioError([Problem("clients.count", f"{told}; write clients.count: {len(known)}")])
+        return np.array([known[cell] for cell in cells], dtype=np.int64)
+    owners = np.array([int(cell) for cell in cells], dtype=object)
+    wrong = np.flatnonzero((owners < 0) | (owners >= clients))
+    if len(wrong):
+        at = int(wrong[0])
+        told = f"column 'client': there is no client {owners[at]}, for clients.count is {clients}"
+        mend = "number clients from 0, change clients.count, or give them names"
+        raise fault(path, int(lines[at]), f"{told} (0 … {clients - 1}); {mend}")
+    if lost := sorted({*range(clients)} - {*owners.tolist()}):
+        told = f"client {lost[0]} owns no vertex in {path}, and clients.count is {clients}"
+        raise ScenarioError([Problem("clients.count", f"{told}; give it one, or change clients.count")])
+    return owners.astype(np.int64)
