@@ -17,7 +17,7 @@ from analysis.axes import short
 from analysis.frontier import on_grid
 
 CHOSEN = ("protocol", "algorithm", "training", "model", "network.codec")
-COLUMNS = ["cost", "from", "to", "method", "score", "n", "next", "next_score"]
+COLUMNS = ["cost", "from", "to", "method", "algorithm", "score", "n", "next", "next_score"]
 
 
 def is_chosen(axis: str) -> bool:
@@ -29,9 +29,9 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     """Return one row a condition and stretch of budgets with one leader: the axes that are conditions, then COLUMNS.
 
     `curves` are those of tables.curves. `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
-    last stretch has no end: inf). `score` (fraction) is the leader's when it takes the lead, n its runs, `next` the
-    best of the others at that budget ("" where no other has a score yet) and `next_score` its score. Of equals the
-    one that leads stays. Conditions with one method only are left out.
+    last stretch has no end: inf). `algorithm` is that of the `method`. `score` (fraction) is the leader's when it takes
+    the lead, n its runs, `next` the best of the others at that budget ("" where no other has a score yet) and
+    `next_score` its score. Of equals the one that leads stays. Conditions with one method only are left out.
     """
     conditions = [axis for axis in axes if not is_chosen(axis)]
     marked = curves.assign(method=_methods(curves, [axis for axis in axes if is_chosen(axis)]))
@@ -40,7 +40,9 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     for key, group in groups:
         if group["method"].nunique() > 1:
             place = dict(zip(conditions, key, strict=True))
-            rows += [{**place, "cost": cost, **row} for row in _stretches(_scores(group, cost))]
+            of = dict(zip(group["method"], group["algorithm"], strict=True))
+            stretches = _stretches(_scores(group, cost))
+            rows += [{**place, "cost": cost, "algorithm": of[str(row["method"])], **row} for row in stretches]
     return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
 
 

@@ -62,11 +62,11 @@ def pareto(points: pd.DataFrame, cost: str, score: str = "score") -> pd.Series:
     return pd.Series(known & ~np.array(beaten, bool), index=points.index)
 
 
-def on_grid(points: pd.DataFrame, x: str, grid: npt.NDArray[np.float64]) -> pd.Series:
-    """Return the score in force at each place of `grid` along column `x` (time or moved): the last one known there.
+def on_grid(points: pd.DataFrame, x: str, grid: npt.NDArray[np.float64], value: str = "score") -> pd.Series:
+    """Return the value in force at each place of `grid` along column `x` (time or moved): the last one known there.
 
     NaN before the first; after the last it stays, as the model does.
     """
     at = np.searchsorted(points[x].to_numpy(float), grid, side="right") - 1
-    values = points["score"].to_numpy(float)
+    values = points[value].to_numpy(float)
     return pd.Series(np.where(at >= 0, values[np.maximum(at, 0)], np.nan))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import along, charts, crosses, robustness, sections
 from analysis.axes import best_end, is_numeric, short
+from analysis.heat_maps import heat
 from analysis.page import paragraph, section
 from analysis.ranked_section import NAMES
 from analysis.ranking import headline
@@ -89,7 +90,7 @@ def _heat_maps(
         if len(rows):
             goals = ["seconds_to_target", "bytes_to_target"] if rows["seconds_to_target"].notna().any() else []
             values = [*measures, *goals, "bytes_moved"]
-            return [files.drawn(f"heat_{value}", charts.heat(rows, value, pair, others, target)) for value in values]
+            return [files.drawn(f"heat_{value}", heat(rows, value, pair, others, target)) for value in values]
     return []
 
 
