@@ -21,8 +21,27 @@ from analysis.stored import NotARunError, Stored, check, line
 COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
-LATER += ["server_seconds", "epsilon", "bytes_masking"]  # columns that older runs lack
-NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
+LATER += [
+    "server_seconds",
+    "epsilon",
+    "bytes_masking",
+    "periods",
+    "target_on",
+    "periods_at_target",
+]  # columns that older runs lack
+NUMBERS = [
+    "score",
+    "periods",
+    "am",
+    "la",
+    "fm",
+    "prequential",
+    "sim_seconds",
+    *BYTES,
+    *COUNTS,
+    "updates_per_period",
+    "staleness",
+]
 NUMBERS += [
     "client_seconds",
     "server_seconds",
@@ -30,10 +49,11 @@ NUMBERS += [
     "bytes_masking",
     "target",
     "seconds_to_target",
+    "periods_at_target",
     "real_seconds",
 ]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
-FIXED = ["point", "status", "seed", "metric", *NUMBERS]  # every other column of summary.csv is an axis
+FIXED = ["point", "status", "seed", "metric", "target_on", *NUMBERS]  # every other column of summary.csv is an axis
 
 
 @dataclass(frozen=True)
