@@ -16,6 +16,7 @@ from analysis.page import Cell, paragraph, section, table, text
 from analysis.panels import colour, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.robustness_section import Files
+from analysis.unchanging import told_once
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
@@ -42,6 +43,7 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     """Chart which method leads over budgets (see budgets.leads, one cost): one bar a condition."""
     cost = frame["cost"].iloc[0]
     name, units = COSTS[cost]
+    frame = _once(frame)
     conditions = list(dict.fromkeys(_conditions(frame)))
     rows = frame.assign(condition=_conditions(frame), choice=_choices(frame))
     rows = rows[rows["condition"].isin(_by_value(conditions)[:MOST])]
@@ -68,6 +70,14 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     return finished(chart, rows, f"Best score for a budget of {name}", note, tips, says)
 
 
+def _once(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the stretches of one condition of those that have the same, and say so under `attrs`."""
+    axes = [axis for axis in frame.columns if axis not in COLUMNS]
+    places = frame.groupby(axes, sort=False, dropna=False).cumcount() if axes else range(len(frame))
+    coded = frame.assign(place=places, code=pd.factorize(frame["method"])[0] + 1.0)
+    return told_once(coded, axes, ["place"], ["from", "score", "code"]).drop(columns=["place", "code"])
+
+
 def _choices(frame: pd.DataFrame) -> list[str]:
     """Return what each method is beside its algorithm, such as "participation 0.3"."""
     pairs = zip(frame["method"], frame["algorithm"], strict=True)
@@ -82,7 +92,7 @@ def _shades(frame: pd.DataFrame) -> dict[str, alt.Opacity]:
     shades = [round(float(shade), 2) for shade in np.linspace(0.3, 1.0, len(choices))]
     scale = alt.Scale(domain=choices, range=shades)
     legend = alt.Legend(title=None, symbolType="square", symbolFillColor=SOFT, symbolStrokeWidth=0, columns=4)
-    return {"opacity": alt.Opacity("choice:N", scale=scale, legend=legend)}
+    return {"opacity": alt.Opacity("choice:O", sort=choices, scale=scale, legend=legend)}
 
 
 def _conditions(frame: pd.DataFrame) -> list[str]:

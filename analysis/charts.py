@@ -11,17 +11,19 @@ Not modelled: more than two axes of panels: further axes share the rows. What a 
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from analysis import amounts
 from analysis.axes import ordered
-from analysis.looks import CATEGORIES, INK, SOFT, TICK
+from analysis.looks import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
 from analysis.panels import colour, evenly, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.unchanging import told_once
 
 Spec = dict[str, Any]
-NAMES_OF_PARTS = ("up", "down", "peer", "wasted", "delivered", "repeated", "cut", "late", "discarded")
+PARTS = {"up": SLATE, "down": MIST, "peer": SAND, "wasted": ROSE}
+PARTS |= {"delivered": SLATE, "repeated": MIST, "cut": ROSE, "late": SAND, "discarded": UMBER}
 TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the wire, by step"}
 TITLES |= {"fate": "Bytes moved on the wire, by step and outcome"}
 PART_NAMES = {"kind": "step", "fate": "outcome"}
@@ -29,6 +31,10 @@ COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire
 SCORES = ("score", "am")  # more is better, unlike costs
 MOST_MARKS = 1000  # of a trade-off
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
+RULES = {
+    "all_periods": "A target counts once all periods have arrived",
+    "each_period": "A target counts on each period from its arrival; mean over periods",
+}
 
 
 def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
@@ -36,8 +42,8 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     and the whole bar's total and total_sd. The direction `wasted` is whatever moved beyond delivered payload.
     """
     there = set(frame[part])
-    parts = ordered(there) if part == "kind" else [name for name in NAMES_OF_PARTS if name in there]
-    colours = [CATEGORIES[place % len(CATEGORIES)] for place in range(len(parts))]
+    parts = ordered(there) if part == "kind" else [name for name in PARTS if name in there]
+    colours = [PARTS.get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(parts)]
     frame = told_once(frame, axes, ["algorithm", part], ["bytes", "total", "total_sd", "n"])
     across = amounts.linear([frame["total"].max()], BYTES)
     sd = frame["total_sd"].fillna(0.0)
@@ -61,8 +67,10 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     return finished(chart, rows, TITLES[part], f"{spread_note(frame)}{whole}", tips, says)
 
 
-def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None) -> Spec:
+def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None, rule: str = "") -> Spec:
     """Chart when, or for how many bytes, the target was reached; what never reached it is written out.
+
+    `rule` says from when on the target counts.
 
     Columns algorithm, `axes`, n (runs), reached (runs that did), and `value` (seconds_to_target or bytes_to_target:
     mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None where points differ.
@@ -81,7 +89,7 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         note=[_reached(r, n) for r, n in zip(frame["reached"], frame["n"], strict=True)],
         origin=least / across.scale,
     )
-    rows = with_panels(rows, axes)
+    rows = with_panels(rows.assign(far=_far(rows["high"], across.wide)), axes)
     scale = alt.Scale(type="log", nice=False, padding=12) if across.wide else alt.Scale(zero=True)
     title = across.title(f"{name} to {goal(target)}")
     x: dict[str, Any] = {"title": title, "scale": scale, "axis": across.axis()}
@@ -89,10 +97,12 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     tint = colour(algorithms, explained=False)
     dots = alt.Chart().mark_point(filled=True, size=90, opacity=1)
     notes = alt.Chart().mark_text(align="left", dx=9, fontSize=10, color=SOFT)
+    before = alt.Chart().mark_text(align="right", dx=-9, fontSize=10, color=SOFT)
     layers = [
         alt.Chart().mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q", y=down, color=tint),
         dots.encode(x=alt.X("amount:Q", **x), y=down, color=tint, shape=shape(algorithms, explained=False)),
-        notes.transform_filter("datum.amount !== null").encode(x="high:Q", y=down, text="note:N"),
+        notes.transform_filter("datum.amount !== null && !datum.far").encode(x="high:Q", y=down, text="note:N"),
+        before.transform_filter("datum.amount !== null && datum.far").encode(x="low:Q", y=down, text="note:N"),
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]
     chart = facet(layers, rows, height=_bar_height(frame))
@@ -100,7 +110,14 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     tips.append(tip("n", "of", "d"))
     says = ranges_told(rows, value, lambda one: show(one, units))
     title = f"{name.capitalize()} until {goal(target)} is reached"
-    return finished(chart, rows, title, spread_note(frame), tips, says)
+    return finished(chart, rows, title, f"{spread_note(frame)}{rule and '. '}{rule}", tips, says)
+
+
+def _far(ends: pd.Series, wide: bool) -> "pd.Series[bool]":
+    """Return which marks are so far to the right that a text has room only before them."""
+    places = pd.Series(np.log(ends) if wide else ends, index=ends.index)
+    least = places.min() if wide else 0.0
+    return pd.Series(places - least > 0.55 * (places.max() - least), index=ends.index)
 
 
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:

@@ -50,7 +50,7 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     for axis, side in ((across, "x"), (down, "y")):
         others_of = ["algorithm", *(other for other in (*axes, *others) if other != axis)]
         if flat(rows, axis, others_of, [value, "n"]) and frame[axis].nunique() > 1:
-            told = frame.attrs.get("left_out", "") + f"; at {listed(axis, frame)} alike"
+            told = frame.attrs.get("left_out", "") + f". The same at {listed(axis, frame)}"
             rows = rows[rows[axis] == rows[axis].iloc[0]].assign(**{side: "any"})
             rows.attrs["left_out"] = told
             break

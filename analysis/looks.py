@@ -15,9 +15,9 @@ from typing import Any
 # Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white. The
 # last three, for sweeps of eight to ten algorithms, are apart from those in lightness or hue, less so from one another.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#882255", "#999933", "#7B68EE"]
-# Paul Tol's light scheme: paler than any algorithm's colour, and as distinct under colour blindness
-CATEGORIES = ["#77AADD", "#EE8866", "#44BB99", "#EEDD88", "#FFAABB", "#BBCC33", "#99DDFF", "#AAAA00", "#C3B6DD"]
-CATEGORIES += ["#DDDDDD"]
+# for what is no algorithm: muted, so that bright colours are algorithms', and apart in lightness for the colour-blind
+CATEGORIES = ["#66778C", "#C3CEDB", "#D2B84F", "#BD5A68", "#4F3B2C", "#8DB29A", "#F2DDD2", "#4A3B5C"]
+SLATE, MIST, SAND, ROSE, UMBER, SAGE, BLUSH, PLUM = CATEGORIES
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 STAR = "M0,.5L.6,.8L.5,.1L1,-.3L.3,-.4L0,-1L-.3,-.4L-1,-.3L-.5,.1L-.6,.8Z"
@@ -28,8 +28,8 @@ FRAME, GRID, ABSENT = "#cbd0d6", "#e6e9ed", "#eeeeef"
 ON_LIGHT, ON_DARK = "#1a1a1a", "white"  # text on coloured cells, which are the same in the dark
 DARK = {  # on a dark page: of the colours above those that would be too dark there, or too light
     INK: "#e3e7ec", SOFT: "#aab3bd", TICK: "#7d8792", RULE: "#97a1ac", FRAME: "#475059", GRID: "#2b323a",
-    ABSENT: "#2b323a", "#0072B2": "#4CA6E8", "#D55E00": "#F07F2E", "#009E73": "#2CBF93", "#56B4E9": "#8FD3FA",
-    "#333333": "#C9CFD6", "#882255": "#D0639B", "#999933": "#BDBD5A", "#7B68EE": "#A496FF", "#CC79A7": "#E092BE",
+    ABSENT: "#2b323a", "#0072B2": "#3C92D6", "#D55E00": "#E06A10", "#56B4E9": "#8ECBF2", "#333333": "#D5DAE0",
+    "#882255": "#B8457F", "#7B68EE": "#8A78F5", UMBER: "#9C7F68", PLUM: "#8E7CA8",
 }  # fmt: skip
 
 

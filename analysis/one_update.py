@@ -13,16 +13,15 @@ import numpy as np
 import pandas as pd
 
 from analysis import amounts
-from analysis.looks import CATEGORIES
+from analysis.looks import MIST, ROSE, SAND, SLATE, UMBER
 from analysis.panels import finished, ranges_told, tip
 from analysis.quantity import SECONDS, show
 
-DOWN, UP, TRAIN, OFFLINE, WAITING = CATEGORIES[0], CATEGORIES[1], CATEGORIES[2], "#777777", "#DDDDDD"
-STRETCHES = {"download": DOWN, "train": TRAIN, "upload": UP, "waiting": WAITING, "offline": OFFLINE}
+STRETCHES = {"download": SLATE, "train": SAND, "upload": ROSE, "waiting": MIST, "offline": UMBER}
 MOST_CLIENTS = 40
 NOTE = (
     "The update of median length of one run: what each client did between the previous update and this one, the last "
-    "client to finish on top. Light grey is waiting for the others. Full table: tables/timeline.csv."
+    "client to finish on top. Full table: tables/timeline.csv."
 )
 
 

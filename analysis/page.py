@@ -28,7 +28,16 @@ p.lead { color: var(--soft); margin: 0 0 14px; } p.note { color: var(--soft); fo
 nav { font-size: 14px; margin: 14px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
 nav a { white-space: nowrap; } a { color: var(--accent); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
-.wide { overflow: auto; max-height: 520px; margin: 10px 0; } table { border-collapse: collapse; font-size: 13px; }
+.wide { overflow: auto; max-height: 520px; margin: 10px 0; background: /* a shadow where more can be scrolled to */
+  linear-gradient(var(--page) 30%, transparent) top / 100% 40px local,
+  linear-gradient(transparent, var(--page) 70%) bottom / 100% 40px local,
+  linear-gradient(to right, var(--page) 30%, transparent) left / 40px 100% local,
+  linear-gradient(to left, var(--page) 30%, transparent) right / 40px 100% local,
+  linear-gradient(#0003, transparent) top / 100% 10px scroll,
+  linear-gradient(transparent, #0003) bottom / 100% 10px scroll,
+  linear-gradient(to right, #0003, transparent) left / 10px 100% scroll,
+  linear-gradient(to left, #0003, transparent) right / 10px 100% scroll; background-repeat: no-repeat; }
+table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 thead th { background: var(--tint); position: sticky; top: 0; padding: 0; } tbody th { font-weight: normal; }
 th button { font: inherit; font-weight: 600; color: inherit; background: none; border: 0; margin: 0; padding: 5px 10px;
@@ -68,9 +77,11 @@ DARK_CHARTS
   #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
   body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first { break-inside: avoid; }
   h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
-  .wide, .chart { overflow: visible; max-height: none; } figure svg, .chart canvas { max-width: 100% !important;
-  max-height: 235mm; height: auto !important; } .vega-embed { display: block !important; padding: 0 !important; }
-  table { font-size: 8px; } th, td, th button { padding: 2px 4px; white-space: normal; }
+  .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
+  figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }
+  .vega-embed { display: block !important; padding: 0 !important; }
+  thead { break-inside: avoid; } table { font-size: 7.5px; }
+  th, td, th button { padding: 1px 3px; white-space: normal; }
   th button::after { content: none !important; } a { color: inherit; text-decoration: none; } }
 """.replace("DARK_CHARTS", dark_rules("figure svg"))
 
@@ -95,6 +106,7 @@ document.querySelectorAll("thead button").forEach(button => button.addEventListe
 
 
 MOST_ROWS = 200  # of a table on the page
+MOST_SEEN = 15  # that surely fit into its height, which CSS bounds
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
     Heads are buttons that sort. The texts that a row begins with, such as its condition and algorithm, are its heads.
     """
-    more = f"The first {MOST_ROWS} of {len(rows)} rows; tables/ has all." if len(rows) > MOST_ROWS else ""
+    notes = paragraph(f"{len(rows)} rows: scroll inside the table.", "note scroll") if len(rows) > MOST_SEEN else ""
+    if len(rows) > MOST_ROWS:
+        notes += paragraph(f"The first {MOST_ROWS} of {len(rows)} rows; the full table is in tables/.", "note")
     rows = rows[:MOST_ROWS]
     kinds = [cell.kind for cell in rows[0]] if rows else [""] * len(heads)
     leading = next((place for place, kind in enumerate(kinds) if kind != "text"), len(kinds))
@@ -126,7 +140,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     )
     place = f'<div class="wide" tabindex="0" role="group" aria-label="{escape("Table: " + ", ".join(heads))}">'
     whole = f"{place}<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
-    return whole + (paragraph(more, "note") if more else "")
+    return whole + notes
 
 
 def section(name: str, title: str, *parts: str) -> str:

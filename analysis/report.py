@@ -137,7 +137,9 @@ class _Report:
                 parts.append(self.drawn(name.replace("score", "whole"), spec))
         if self.reached:
             for value in ("seconds_to_target", "bytes_to_target"):
-                parts.append(self.drawn(value, charts.to_target(self.means, value, self.axes, self.target)))
+                parts.append(
+                    self.drawn(value, charts.to_target(self.means, value, self.axes, self.target, self.rule()))
+                )
         else:
             why = "No target was set" if self.points["target"].isna().all() else "No run reached its target"
             parts.append(paragraph(f"{why}, so there is no time or traffic to it."))
@@ -155,6 +157,11 @@ class _Report:
         )
         return section("curves", "Curves", *parts, paragraph(note, "note"))
 
+    def rule(self) -> str:
+        """Return from when on a target counts, where that matters."""
+        rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
+        return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
+
     def budgets(self) -> str:
         """Return the section on who leads for which budget; "" where a single method was run."""
         return budgets_section.budgets(self.kept.curves, self.axes, self)
@@ -169,7 +176,8 @@ class _Report:
         if steps.empty:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
-        parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        if steps["kind"].nunique() > 1:
+            parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
         parts.append(self.by_fate())
         wasted = tables.wasted_bytes(booked, self.points, self.by)
         self.save("bytes_wasted", wasted)

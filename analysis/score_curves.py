@@ -91,7 +91,7 @@ def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: f
         dot = alone.mark_point(filled=True, size=70, opacity=1)
         layers.append(dot.encode(x=x, y=y, color=tint, shape=shape(algorithms, explained=False)))
     if target is not None:
-        rule = alt.Chart().mark_rule(strokeDash=[4, 4], color=RULE)
+        rule = alt.Chart().transform_filter("datum.place == 0").mark_rule(strokeDash=[4, 4], color=RULE)
         layers.append(rule.encode(y=alt.datum(target)))
     return layers
 
@@ -103,8 +103,8 @@ def _note(rows: pd.DataFrame, target: float | None, whole: bool) -> str:
         note += "; a bar across a curve marks the arrival of a period"
         if not rows["after"].all() and not whole:
             note += (
-                f". Dotted until all {most} periods have arrived: up to there the {most} tests are not yet the same, "
-                "and curves cannot be compared"
+                f". Dotted until all {most} periods have arrived: until then curves are tested on different periods, and "
+                "are not comparable"
             )
     if rows["lone"].any():
         note += "; a single score is a point"

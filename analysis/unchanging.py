@@ -39,11 +39,11 @@ def told_once(frame: pd.DataFrame, axes: list[str], keys: list[str], values: lis
         others = [other for other in varied if other != axis]
         if flat(frame, axis, [*keys, *others], values):
             exact = all(flat_exactly(frame, [*keys, *others], value) for value in values)
-            notes.append(f"{'the same' if exact else 'within 0.5 % the same'} at {listed(axis, frame)}")
+            notes.append(f"{'The same' if exact else 'The same, to within 0.5 %,'} at {listed(axis, frame)}")
             frame = frame[frame[axis] == frame[axis].iloc[0]].copy()
             varied = others
     if notes:
-        frame.attrs["left_out"] = frame.attrs.get("left_out", "") + "".join(f"; {note}" for note in notes)
+        frame.attrs["left_out"] = frame.attrs.get("left_out", "") + "".join(f". {note}" for note in notes)
     return frame
 
 
