@@ -20,9 +20,10 @@ from analysis.quantity import SECONDS, Units, is_wide, spelled, unit_for
 PLAIN = (0.1, 10_000.0)  # between these a label is a plain number of the axis' unit
 MOST = 1000.0  # of the unit on the longest panel; else the unit suits the typical panel
 FEW = 4  # ticks of a logarithmic axis, below which it gets finer ones
-TIMES = [1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0]
+DAY = 86400.0
+TIMES = [1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, DAY]
 FINE_TIMES = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 18000.0]
-FINE_TIMES += [36000.0, 86400.0]
+FINE_TIMES += [36000.0]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Amount:
         if self.wide:
             return own
         least, most = PLAIN
-        return f"{value} == 0 || (abs({value}) >= {least} && abs({value}) < {most:g}) ? {plain} : {own}"
+        return f"{value} == 0 ? '0' : abs({value}) >= {least} && abs({value}) < {most:g} ? {plain} : {own}"
 
     def axis(self, **options: Any) -> alt.Axis:
         """Return the axis' ticks and labels."""
@@ -82,11 +83,10 @@ def along(values: pd.Series, units: Units) -> Amount:
 def _ticks(least: float, most: float, units: Units) -> tuple[float, ...]:
     """Return round values from somewhat below the least to somewhat above the most."""
     powers = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(most)) + 2)
-    fine = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-    coarse = fine[::3]
+    coarse, fine = [10.0**power for power in powers], [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
     if units is SECONDS:
-        below, days = [value for value in coarse if value < 1], [86400.0 * value for value in coarse if value > 1]
-        coarse = [*below, *TIMES, *days]
-        fine = [*(v for v in fine if v < 1), *FINE_TIMES, *(86400.0 * v for v in fine if v > 1)]
+        coarse = [*(value for value in coarse if value < 1), *TIMES, *(DAY * value for value in coarse if value > 1)]
+        days = [DAY * digit * 10**power for power in range(9) for digit in (1, 2, 5)]
+        fine = [*(value for value in fine if value < 1), *FINE_TIMES, *days]
     inside = [value for value in coarse if least / 2 <= value <= most * 2]
     return tuple(inside if len(inside) >= FEW else [value for value in fine if least / 1.5 <= value <= most * 1.5])

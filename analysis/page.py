@@ -51,6 +51,8 @@ figure { margin: 22px 0 30px; }
 figcaption { font-size: 13px; color: var(--soft); max-width: 820px; margin-bottom: 8px; }
 figcaption strong { display: block; font-size: 15px; color: var(--ink); }
 .chart, noscript > div { overflow-x: auto; } .chart { min-height: 60px; }
+.chart.vega-embed { display: block; } /* which is inline, and so as wide as its drawing, by its own rules */
+
 figure svg { max-width: 100%; height: auto; display: block; }
 .chart canvas { background: white; border-radius: 4px; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: 12px; font-size: 12.5px;

@@ -16,7 +16,7 @@ from analysis import amounts
 from analysis.amounts import Amount
 from analysis.charts import COSTS, Spec, spread_note
 from analysis.looks import RULE
-from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.unchanging import told_once
 
@@ -89,7 +89,7 @@ def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: f
         alone = alt.Chart().transform_filter("datum.lone")
         layers.append(alone.mark_rule(strokeWidth=1.5).encode(x=x, color=tint, **band_y))
         dot = alone.mark_point(filled=True, size=70, opacity=1)
-        layers.append(dot.encode(x=x, y=y, color=tint, shape=shape(algorithms, explained=False)))
+        layers.append(dot.encode(x=x, y=y, color=tint))
     if target is not None:
         rule = alt.Chart().transform_filter("datum.place == 0").mark_rule(strokeDash=[4, 4], color=RULE)
         layers.append(rule.encode(y=alt.datum(target)))
@@ -103,8 +103,8 @@ def _note(rows: pd.DataFrame, target: float | None, whole: bool) -> str:
         note += "; a bar across a curve marks the arrival of a period"
         if not rows["after"].all() and not whole:
             note += (
-                f". Dotted until all {most} periods have arrived: until then curves are tested on different periods, and "
-                "are not comparable"
+                f". Dotted until all {most} periods have arrived: until then curves are tested on different "
+                "periods, and are not comparable"
             )
     if rows["lone"].any():
         note += "; a single score is a point"
