@@ -34,7 +34,8 @@ def score_against(
     """
     name, units = COSTS[x]
     by = [*axes, "algorithm"]
-    rows = _staged(frame, by)
+    # the test over all periods is the same from the start on, and no target is read off it
+    rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
     rows = told_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
     least = min(0.0, float(rows["score"].min()))
     rows = with_panels(rows.assign(low=rows["low"].clip(lower=least)), axes)
@@ -48,7 +49,7 @@ def score_against(
         tips.append(tip("periods", "periods met", ".2~f"))
     ended = rows.groupby(by, sort=False, dropna=False).tail(1)
     says = "Last scores: " + ranges_told(ended, "score", lambda value: show(value, PERCENT))
-    note = f"{spread_note(rows)}{_note(rows, target, whole)}"
+    note = f"{spread_note(rows)}{_note(rows, target)}"
     return finished(chart, rows, f"{what[:1].upper()}{what[1:]} against {name}", note, tips, says)
 
 
@@ -96,12 +97,12 @@ def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: f
     return layers
 
 
-def _note(rows: pd.DataFrame, target: float | None, whole: bool) -> str:
-    note = "" if target is None or whole else f"; dashed: the target, {show(target, PERCENT)}"
+def _note(rows: pd.DataFrame, target: float | None) -> str:
+    note = "" if target is None else f"; dashed: the target, {show(target, PERCENT)}"
     if rows["arrives"].notna().any():
         most = int(rows["arrives"].max())
         note += "; a bar across a curve marks the arrival of a period"
-        if not rows["after"].all() and not whole:
+        if not rows["after"].all():
             note += (
                 f". Dotted until all {most} periods have arrived: until then curves are tested on different "
                 "periods, and are not comparable"

@@ -84,3 +84,5 @@ def test_the_score_over_all_periods_has_a_chart_of_its_own():
     assert "not comparable" not in note
     assert "target" not in note
     assert "marks the arrival" in note
+    assert layers(spec).keys() == {"", "datum.after", "datum.arrives != null"}  # neither dots nor the target's rule
+    assert all(row["after"] for row in spec["datasets"]["rows"])
