@@ -1,4 +1,4 @@
-"""Charts of figures along one axis of the sweep: the share kept, the headline itself, and the updates had.
+"""Charts of figures along one axis of the sweep: the share retained, the headline itself, and updates per period.
 
 Marks that share a value of a numeric axis are set side by side, for their bars would hide one another; the ticks stand
 at the values that were run. Not drawn: anything between the values, where the line only leads the eye.
@@ -12,7 +12,9 @@ import pandas as pd
 
 from analysis.axes import number, ordered, short
 from analysis.charts import Spec, replicates_told, spread_note
-from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
+from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.quantity import PERCENT, show
+from analysis.unchanging import told_once
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
 WIDEST = 0.1  # of the whole axis, which few values would leave too much room
@@ -27,8 +29,8 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
     """
     sd = frame["share_sd"].fillna(0.0)
     rows = frame.assign(y=frame["share"], low=frame["share"] - sd, high=frame["share"] + sd)
-    note = f"100 % is the {what} at {reference}, of the same replicate. {spread_note(frame)}"
-    return _line(rows, axis, others, f"{what}, share of that at {reference}", (f"Share of {what} kept", note))
+    note = f"100 % is the {what} of the same replicate at {reference}. {spread_note(frame)}"
+    return _line(rows, axis, others, f"{what} relative to {reference}", (f"Share of {what} retained", note))
 
 
 def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
@@ -40,11 +42,12 @@ def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Sp
     rows = rows.assign(high=known["high"].fillna(known["mean"]).clip(upper=1.0))
     kinds = list(dict.fromkeys(known["replicates"]))
     over = kinds[0] if len(kinds) == 1 else replicates_told(known)
-    note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"{over}: no interval is known"
+    note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"Mean over {over}, no interval"
     return _line(rows, axis, others, what, (what, note))
 
 
 def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading: tuple[str, str]) -> Spec:
+    rows = told_once(rows, others, ["algorithm", axis], ["y", "low", "high"])
     algorithms = list(rows["algorithm"].unique())
     log = bool(rows["x"].min() > 0 and rows["x"].max() / rows["x"].min() >= 20)
     rows = with_panels(rows.assign(beside=_beside(rows, algorithms, log)), others)
@@ -62,7 +65,8 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
     told = rows.assign(at=rows[axis])
-    return finished(chart, told, f"{what[:1].upper()}{what[1:]} along {short(axis)}", note, tips)
+    says = ranges_told(rows, "y", lambda value: show(value, PERCENT))
+    return finished(chart, told, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
 
 
 def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
@@ -102,9 +106,11 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
 
     Columns algorithm, `axis`, `others`, updates_per_period and score (fraction) with their `_sd`, n.
     """
+    values = [name for column in ("updates_per_period", "score") for name in (column, f"{column}_sd")]
+    frame = told_once(frame, others, ["algorithm", axis], [*values, "n"])
     algorithms = list(frame["algorithm"].unique())
     sides = []
-    for name, column, scale in (("updates a period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
+    for name, column, scale in (("updates per period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
         sd = frame[f"{column}_sd"].fillna(0.0)
         side = frame.assign(side=name, y=frame[column] * scale)
         sides.append(side.assign(low=(frame[column] - sd) * scale, high=(frame[column] + sd) * scale))
@@ -116,5 +122,6 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
     layers = _joined(algorithms, "y", common, up, alt.Scale(zero=True))
     chart = facet(layers, rows, height=170, y="independent")
-    tips = [tip("side", "of"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
-    return finished(chart, rows, f"Updates had per period against {short(axis)}", spread_note(frame), tips)
+    tips = [tip("side", "what"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
+    says = "Updates per period: " + ranges_told(frame, "updates_per_period", lambda value: f"{value:.3g}")
+    return finished(chart, rows, f"Updates per period against {short(axis)}", spread_note(frame), tips, says)

@@ -21,7 +21,7 @@ from analysis.axes import short
 from analysis.frontier import on_grid
 
 CHOSEN = ("protocol", "algorithm", "training", "model", "network.codec")
-COLUMNS = ["cost", "from", "to", "method", "score", "n", "next", "next_score", "test", "same_test"]
+COLUMNS = ["cost", "from", "to", "method", "algorithm", "score", "n", "next", "next_score", "test", "same_test"]
 
 
 def is_chosen(axis: str) -> bool:
@@ -47,8 +47,10 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     for key, group in groups:
         if group["method"].nunique() > 1:
             place = dict(zip(conditions, key, strict=True))
+            of = dict(zip(group["method"], group["algorithm"], strict=True))
             tested, test = _on_one_test(group)
-            rows += [{**place, "cost": cost, **row, **test} for row in _stretches(_scores(tested, cost))]
+            stretches = _stretches(_scores(tested, cost))
+            rows += [{**place, "cost": cost, "algorithm": of[str(row["method"])], **row, **test} for row in stretches]
     return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
 
 

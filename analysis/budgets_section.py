@@ -6,14 +6,17 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis import amounts
 from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
 from analysis.cells import LAST, key, placed
 from analysis.charts import COSTS
+from analysis.looks import SOFT
 from analysis.page import Cell, paragraph, section, table, text
-from analysis.panels import PALETTE, finished, tip
-from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, is_wide, show, unit_for
+from analysis.panels import colour, finished, tip
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.robustness_section import Files
+from analysis.unchanging import told_once
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
@@ -32,39 +35,64 @@ def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
         return ""
     frame = pd.concat(found.values(), ignore_index=True)
     files.save("budgets", frame)
-    methods = list(dict.fromkeys(frame["method"]))
-    parts = [files.drawn(f"leaders_{cost}", leaders(rows, methods)) for cost, rows in found.items()]
+    parts = [files.drawn(f"leaders_{cost}", leaders(rows)) for cost, rows in found.items()]
     return section("budgets", "Equal budgets", *parts, _table(frame), paragraph(NOTE, "note"))
 
 
-def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
+def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     """Chart which method leads over budgets (see budgets.leads, one cost): one bar a condition."""
     cost = frame["cost"].iloc[0]
     name, units = COSTS[cost]
+    frame = _once(frame)
     conditions = list(dict.fromkeys(_conditions(frame)))
-    rows = frame.assign(condition=_conditions(frame))
+    rows = frame.assign(condition=_conditions(frame), choice=_choices(frame))
     rows = rows[rows["condition"].isin(_by_value(conditions)[:MOST])]
-    first, last = rows["from"].min(), rows["from"].max()
-    scale, unit = unit_for(float(np.sqrt(max(first, units[-1][0]) * max(last, units[-1][0]))), units)
+    first, last = float(rows["from"].min()), float(rows["from"].max())
     end = last * 1.5 if last > first else max(first, units[-1][0]) * 2
-    rows = rows.assign(begins=rows["from"] / scale, ends=rows["to"].clip(upper=end) / scale)
-    axis = alt.Scale(type="log", nice=False) if is_wide(first, last) else alt.Scale(type="linear", zero=False)
-    across = alt.X("begins:Q", title=f"{name} ({unit})", scale=axis)
-    tint = alt.Color(
-        "method:N",
-        scale=alt.Scale(domain=methods, range=[PALETTE[i % len(PALETTE)] for i in range(len(methods))]),
-        legend=alt.Legend(title=None, columns=2, labelLimit=500),
-    )
+    across = amounts.along(pd.Series([max(first, units[-1][0]), end]), units)
+    rows = rows.assign(begins=across.of(rows["from"]), ends=across.of(rows["to"].clip(upper=end)))
+    axis = alt.Scale(type="log", nice=False) if across.wide else alt.Scale(type="linear", zero=False)
+    x = alt.X("begins:Q", title=across.title(name), scale=axis, axis=across.axis(tickCount=8))
+    algorithms = list(dict.fromkeys(frame["algorithm"]))
     down = alt.Y("condition:N", title=None, sort=_by_value(conditions))
-    bars = alt.Chart(alt.NamedData(name="rows")).mark_bar(height={"band": 0.75}, stroke="white")
-    chart = bars.encode(x=across, x2="ends:Q", y=down, color=tint)
-    chart = chart.properties(width=520, height=max(50, 24 * rows["condition"].nunique()))
+    bars = alt.Chart(alt.NamedData(name="rows")).mark_bar(height={"band": 0.75}, stroke="white", strokeWidth=0.5)
+    looks = {"color": colour(algorithms, columns=6), **_shades(frame)}
+    chart = bars.encode(x=x, x2="ends:Q", y=down, **looks)
+    chart = chart.properties(width=620, height=max(50, 24 * rows["condition"].nunique()))
     note = "From the first score of any method on; the last stretch has no end"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
-    tips = [tip("condition", "where"), tip("method", "leads"), tip("begins", f"from ({unit})", ".4~g")]
-    tips += [tip("ends", f"to ({unit})", ".4~g"), tip("score", "score", ".1%")]
-    return finished(chart, rows, f"Best score for a budget of {name}", note, tips)
+    tips = [tip("condition", "condition"), tip("method", "leader"), tip("begins", "from", told=across.told("begins"))]
+    tips += [tip("ends", "to", told=across.told("ends")), tip("score", "score", ".1%")]
+    lasting = [f"{row['condition']}: {row['method']}" for _, row in rows[np.isinf(rows["to"])].iterrows()]
+    rows = rows.drop(columns=["from", "to"])  # `to` is endless in the end, which no description can hold
+    says = f"Leaders in the end: {'; '.join(lasting)}"
+    return finished(chart, rows, f"Best score for a budget of {name}", note, tips, says)
+
+
+def _once(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the stretches of one condition of those that have the same, and say so under `attrs`."""
+    axes = [axis for axis in frame.columns if axis not in COLUMNS]
+    places = frame.groupby(axes, sort=False, dropna=False).cumcount() if axes else range(len(frame))
+    coded = frame.assign(place=places, code=pd.factorize(frame["method"])[0] + 1.0)
+    return told_once(coded, axes, ["place"], ["from", "score", "code"]).drop(columns=["place", "code"])
+
+
+def _choices(frame: pd.DataFrame) -> list[str]:
+    """Return what each method is beside its algorithm, such as "participation 0.3"."""
+    pairs = zip(frame["method"], frame["algorithm"], strict=True)
+    return [method.removeprefix(algorithm).removeprefix(", ") for method, algorithm in pairs]
+
+
+def _shades(frame: pd.DataFrame) -> dict[str, alt.Opacity]:
+    """Return the channel that tells an algorithm's methods apart: paler, for the colour is the algorithm's."""
+    choices = ordered(_choices(frame))
+    if len(choices) < 2:
+        return {}
+    shades = [round(float(shade), 2) for shade in np.linspace(0.3, 1.0, len(choices))]
+    scale = alt.Scale(domain=choices, range=shades)
+    legend = alt.Legend(title=None, symbolType="square", symbolFillColor=SOFT, symbolStrokeWidth=0, columns=4)
+    return {"opacity": alt.Opacity("choice:O", sort=choices, scale=scale, legend=legend)}
 
 
 def _conditions(frame: pd.DataFrame) -> list[str]:

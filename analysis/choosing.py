@@ -12,23 +12,25 @@ from collections.abc import Iterator
 from typing import Any
 
 Spec = dict[str, Any]
+ELSEWHERE = ("$schema", "datasets", "usermeta", "title")
 CHOSEN = "chosen"  # the selection that a legend is bound to; the page's script listens to its store
 
 
 def interactive(spec: Spec) -> Spec:
     """Return a chart's description (see panels.finished) with tooltips and what is needed to choose.
 
-    The rows move from `datasets` to `table`, {"columns": names, "rows": lists of values}, which is half as long.
+    The page has the title in its caption, and a background of its own. The rows move from `datasets` to `table`,
+    {"columns": names, "rows": lists of values}, which is half as long.
     """
-    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ("$schema", "datasets", "usermeta")})
+    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
     rows = spec["datasets"]["rows"]
     columns = list(rows[0]) if rows else []
-    _with_tooltips(told, spec["usermeta"]["tips"])
+    written = _with_tooltips(told, spec["usermeta"]["tips"])
     legend = _legend(told)
     fields = list(dict.fromkeys(name for name in ("algorithm", legend) if name in columns))
     told["params"] = [*told.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
     shown = [{"filter": f"shown_{name} == null || indexof(shown_{name}, datum.{name}) >= 0"} for name in fields]
-    told["transform"] = [*shown, *told.get("transform", [])]
+    told["transform"] = [*shown, *written, *told.get("transform", [])]
     table = {"columns": columns, "rows": [list(row.values()) for row in rows]}
     return {**told, "table": table, "usermeta": {"legend": legend, "shown": fields}}
 
@@ -55,16 +57,20 @@ def _legend(spec: Spec) -> str:
     return ""
 
 
-def _with_tooltips(spec: Spec, tips: list[Spec]) -> None:
-    """Give marks their tooltips; a line, which would only tell its first row, gets unseen points over its places."""
+def _with_tooltips(spec: Spec, tips: list[Spec]) -> list[Spec]:
+    """Give marks their tooltips, and return the transforms that write what these show.
+
+    A line, which would only tell its first row, gets unseen points over its places, unless all have seen ones.
+    """
+    shown = [{key: value for key, value in tip.items() if key != "from"} for tip in tips]
     units = list(_units(spec))
-    kinds = {unit["mark"]["type"] for unit in units}
     for unit in units:
         if unit["mark"]["type"] in ("point", "bar", "rect"):
-            unit.setdefault("encoding", {})["tooltip"] = tips
+            unit.setdefault("encoding", {})["tooltip"] = shown
     lines = [unit for unit in units if unit["mark"]["type"] == "line"]
-    if lines and "point" not in kinds:
+    if lines and not any(unit["mark"]["type"] == "point" and "transform" not in unit for unit in units):
         mark = {"type": "point", "filled": True, "size": 70, "opacity": 0}
         encoding = {name: lines[0]["encoding"][name] for name in ("x", "y", "color") if name in lines[0]["encoding"]}
-        over = {"mark": mark, "encoding": {**encoding, "tooltip": tips}}
+        over = {"mark": mark, "encoding": {**encoding, "tooltip": shown}}
         spec.get("spec", spec)["layer"].append(over)
+    return [{"calculate": tip["from"], "as": tip["field"]} for tip in tips if "from" in tip]

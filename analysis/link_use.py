@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis import amounts
 from analysis.axes import number
 from analysis.communication import SERVER
 from analysis.load import lookup
-from analysis.panels import colour, facet, finished, tip
-from analysis.quantity import SECONDS, unit_for
+from analysis.panels import colour, facet, finished, ranges_told, tip
+from analysis.quantity import PERCENT, SECONDS, show
 
 STEPS = 80  # stretches that a run is parted into
 LINKS = {"ingress": "dst", "egress": "src"}  # the server's links, and the column that says whose messages they carry
@@ -65,20 +66,22 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     The share is drawn where every link has a capacity, else the rate.
     """
     known = bool(frame["share"].notna().all())
-    scale, unit = unit_for(float(frame["time"].max()), SECONDS)
-    size, name = (1.0, "") if known else unit_for(float(frame["rate"].max()), RATES)
-    rows = frame.assign(x=frame["time"] / scale, y=frame["share" if known else "rate"] / size)
+    ends = frame.groupby("algorithm")["time"].max()
+    across, up = amounts.linear(ends, SECONDS), amounts.linear([float(frame["rate"].max())], RATES)
+    rows = frame.assign(x=across.of(frame["time"]), y=frame["share"] if known else up.of(frame["rate"]))
     # a row each, with a time axis of its own: a run of seconds would be a blot beside one of minutes
-    rows = rows.assign(column="server's " + frame["link"], row=frame["algorithm"])
+    rows = rows.assign(column="server " + frame["link"], row=frame["algorithm"])
     algorithms = list(frame["algorithm"].unique())
-    title = "of the capacity" if known else name
-    form = alt.Axis(format="~%" if known else "~g", tickCount=5)
+    title = "share of capacity" if known else up.title("rate")
+    form = alt.Axis(format="~%", tickCount=5) if known else up.axis()
     line = alt.Chart().mark_line(strokeWidth=1.8, interpolate="step-before")
     tint = colour(algorithms, explained=False)
-    x, y = (
-        alt.X("x:Q", title=f"simulated time ({unit})", axis=alt.Axis(tickCount=6)),
-        alt.Y("y:Q", title=title, axis=form),
-    )
+    x = alt.X("x:Q", title=across.title("simulated time"), axis=across.axis(tickCount=6))
+    y = alt.Y("y:Q", title=title, axis=form)
     chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
-    tips = [tip("x", f"until ({unit})", ".4~g"), tip("y", title, ".3~%" if known else ".4~g")]
-    return finished(chart, rows, "Use of the server's links", f"{where}One run an algorithm", tips)
+    tips = [tip("x", "until", told=across.told("x"))]
+    tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", told=up.told("y")))
+    peak = "share" if known else "rate"
+    most = frame.groupby("algorithm", sort=False)[peak].max().reset_index()
+    says = "Highest: " + ranges_told(most, peak, lambda value: show(value, PERCENT if known else RATES))
+    return finished(chart, rows, "Use of the server's links", f"{where}One run per algorithm", tips, says)

@@ -12,14 +12,16 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.panels import finished, tip
-from analysis.quantity import SECONDS, unit_for
+from analysis import amounts
+from analysis.looks import MIST, ROSE, SAND, SLATE, UMBER
+from analysis.panels import finished, ranges_told, tip
+from analysis.quantity import SECONDS, show
 
-STRETCHES = {"download": "#56B4E9", "train": "#0072B2", "upload": "#E69F00", "waiting": "#DDDDDD", "offline": "#555555"}
+STRETCHES = {"download": SLATE, "train": SAND, "upload": ROSE, "waiting": MIST, "offline": UMBER}
 MOST_CLIENTS = 40
 NOTE = (
-    "Of one run, the update of median length: what each client did from the update before to this one, whoever was "
-    "through last on top. Grey is waiting for the others. The numbers: tables/timeline.csv."
+    "The update of median length of one run: what each client did between the previous update and this one, the last "
+    "client to finish on top. Full table: tables/timeline.csv."
 )
 
 
@@ -56,14 +58,14 @@ def one_update(transfers: pd.DataFrame, spans: pd.DataFrame, updates: pd.DataFra
 
 def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     """Chart the stretches of one update, the client that was last through on top (see one_update)."""
-    scale, unit = unit_for(float(frame["end"].max()), SECONDS)
+    across = amounts.linear([float(frame["end"].max())], SECONDS)
     busy = frame[frame["what"] != "waiting"].groupby("client")["end"].max().sort_values(ascending=False, kind="stable")
     names = [f"client {client}" for client in busy.index]
     step = max(1, -(-len(names) // MOST_CLIENTS))
     kept = names[::step]
     rows = frame.assign(who=[f"client {client}" for client in frame["client"]])
     rows = rows[rows["who"].isin(kept)]
-    rows = rows.assign(begins=rows["start"] / scale, ends=rows["end"] / scale, lasts=rows["seconds"] / scale)
+    rows = rows.assign(begins=across.of(rows["start"]), ends=across.of(rows["end"]), lasts=across.of(rows["seconds"]))
     there = [what for what in STRETCHES if what in set(rows["what"])]
     tint = alt.Color(
         "what:N",
@@ -72,13 +74,17 @@ def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     )
     bars = alt.Chart(alt.NamedData(name="rows")).mark_bar(height={"band": 0.8})
     chart = bars.encode(
-        x=alt.X("begins:Q", title=f"simulated time since the update before ({unit})"),
+        x=alt.X(
+            "begins:Q", title=across.title("simulated time since the previous update"), axis=across.axis(tickCount=8)
+        ),
         x2="ends:Q",
         y=alt.Y("who:N", sort=kept, title=None),
         color=tint,
     ).properties(width=620, height=max(80, 15 * len(kept)))
     shown = "" if step == 1 else f"; {len(kept)} of {len(names)} clients"
     note = f"{where}Update {int(frame['version'].iloc[0])}, of median length{shown}"
-    tips = [tip("who", "client"), tip("what", "what"), tip("begins", f"from ({unit})", ".4~g")]
-    tips += [tip("ends", f"to ({unit})", ".4~g"), tip("lasts", f"lasts ({unit})", ".4~g")]
-    return finished(chart, rows, "One update, client by client", note, tips)
+    tips = [tip("who", "client"), tip("what", "what"), tip("begins", "from", told=across.told("begins"))]
+    tips += [tip("ends", "to", told=across.told("ends")), tip("lasts", "duration", told=across.told("lasts"))]
+    totals = frame.groupby("what", sort=False)["seconds"].mean().reset_index()
+    says = "Mean duration: " + ranges_told(totals, "seconds", lambda value: show(value, SECONDS), by="what")
+    return finished(chart, rows, "One update, client by client", note, tips, says)

@@ -1,7 +1,9 @@
-"""Pieces of the report's HTML: sections, tables that sort on a click, and figures; everything inside one file.
+"""Pieces of the report's HTML: sections, tables that sort on a click or a key, and figures; everything inside one file.
 
 A figure is drawn by the page itself from its description, with the scripts of Vega-Lite inside the file (see
 `vega_script`); readers without scripts see the drawing that lies beside it. The page forbids itself the network.
+Where the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); printed, all
+is light. Not modelled: the dark for very large charts, which are painted on a canvas and stay on white.
 """
 
 import json
@@ -11,46 +13,87 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from analysis.looks import dark_rules
 from analysis.vega_script import CHARTS, library
 
 CSS = """
-:root { --ink: #1d2733; --soft: #5b6775; --line: #dde3ea; --tint: #f5f7fa; --accent: #0072b2; }
+:root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6775; --line: #dde3ea; --tint: #f5f7fa; --accent: #00639b;
+        --page: #ffffff; --mark: #eaf4fb; }
 * { box-sizing: border-box; }
 body { font: 15px/1.55 -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: var(--ink);
-       margin: 0 auto; max-width: 1120px; padding: 32px 28px 80px; }
+       background: var(--page); margin: 0 auto; max-width: 1120px; padding: 32px 28px 80px; overflow-wrap: break-word; }
 h1 { font-size: 28px; margin: 0 0 4px; } h2 { font-size: 20px; margin: 44px 0 10px; padding-top: 14px;
      border-top: 1px solid var(--line); } h3 { font-size: 16px; margin: 22px 0 6px; }
-p.lead { color: var(--soft); margin: 0 0 14px; } p.note, figcaption { color: var(--soft); font-size: 13px; }
+p.lead { color: var(--soft); margin: 0 0 14px; } p.note { color: var(--soft); font-size: 13px; }
 nav { font-size: 14px; margin: 14px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
 nav a { white-space: nowrap; } a { color: var(--accent); }
-.wide { overflow: auto; max-height: 520px; margin: 10px 0; } table { border-collapse: collapse; font-size: 13px; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
+.wide { overflow: auto; max-height: 520px; margin: 10px 0; background: /* a shadow where more can be scrolled to */
+  linear-gradient(var(--page) 30%, transparent) top / 100% 40px local,
+  linear-gradient(transparent, var(--page) 70%) bottom / 100% 40px local,
+  linear-gradient(to right, var(--page) 30%, transparent) left / 40px 100% local,
+  linear-gradient(to left, var(--page) 30%, transparent) right / 40px 100% local,
+  linear-gradient(#0003, transparent) top / 100% 10px scroll,
+  linear-gradient(transparent, #0003) bottom / 100% 10px scroll,
+  linear-gradient(to right, #0003, transparent) left / 10px 100% scroll,
+  linear-gradient(to left, #0003, transparent) right / 10px 100% scroll; background-repeat: no-repeat; }
+table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { background: var(--tint); cursor: pointer; position: sticky; top: 0; font-weight: 600; }
+thead th { background: var(--tint); position: sticky; top: 0; padding: 0; } tbody th { font-weight: normal; }
+th button { font: inherit; font-weight: 600; color: inherit; background: none; border: 0; margin: 0; padding: 5px 10px;
+            width: 100%; text-align: inherit; cursor: pointer; white-space: nowrap; }
+th button::after { content: " \\2195"; color: var(--soft); opacity: 0.5; font-weight: normal; }
+th[aria-sort=ascending] button::after { content: " \\2191"; opacity: 1; }
+th[aria-sort=descending] button::after { content: " \\2193"; opacity: 1; }
 th.text, td.text, th.prose { text-align: left; } td.prose { text-align: left; white-space: normal; max-width: 760px; }
 tbody tr:hover { background: var(--tint); } td { font-variant-numeric: tabular-nums; }
-figure { margin: 18px 0 26px; overflow-x: auto; } figure svg { max-width: 100%; height: auto; display: block; }
+figure { margin: 22px 0 30px; }
+figcaption { font-size: 13px; color: var(--soft); max-width: 820px; margin-bottom: 8px; }
+figcaption strong { display: block; font-size: 15px; color: var(--ink); }
+.chart, noscript > div { overflow-x: auto; } .chart { min-height: 60px; }
+.chart.vega-embed { display: block; } /* which is inline, and so as wide as its drawing, by its own rules */
+
+figure svg { max-width: 100%; height: auto; display: block; }
+.chart canvas { background: white; border-radius: 4px; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: 12px; font-size: 12.5px;
-      overflow-x: auto; } .first { background: #eaf4fb; border-left: 4px solid var(--accent); padding: 10px 16px; }
+      overflow-x: auto; } .first { background: var(--mark); border-left: 4px solid var(--accent); padding: 10px 16px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt { font-weight: 600; } dd { margin: 0; }
 #all { position: fixed; right: 22px; bottom: 22px; padding: 9px 16px; border: 0; border-radius: 6px; font: inherit;
-  background: var(--accent); color: white; cursor: pointer; z-index: 5; box-shadow: 0 2px 8px #0004; }
-@media (max-width: 760px) { figure svg { max-width: none; } }
+  background: #0072b2; color: white; cursor: pointer; z-index: 5; box-shadow: 0 2px 8px #0004; }
 #vg-tooltip-element { pointer-events: none; } /* or it would hide the next mark from the pointer */
-.chart { min-height: 60px; } .vega-embed .vega-actions a { font-size: 13px; }
-@media print { #all, .vega-embed summary { display: none !important; }
-  body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } figure, tr { break-inside: avoid; }
-  h2, h3 { break-after: avoid; } th { position: static; } .wide, figure { overflow: visible;
-  max-height: none; }
-  table { font-size: 9px; } th, td { padding: 3px 5px; } }
-"""
+.vega-embed .vega-actions a { font-size: 13px; }
+@media (max-width: 760px) { body { padding: 20px 14px 70px; } h1 { font-size: 23px; } figure svg { max-width: none; }
+  dl { display: block; } dd { margin: 0 0 8px; } }
+@media screen and (prefers-color-scheme: dark) {
+:root { --ink: #e3e7ec; --soft: #aab3bd; --line: #333b44; --tint: #20262d; --accent: #6db8f2; --page: #15191e;
+        --mark: #1a2b38; }
+figure noscript svg > rect:first-child { fill: none; } figure svg [stroke="white"] { stroke: var(--page); }
+#vg-tooltip-element.vg-tooltip { background: #20262d; color: var(--ink); border-color: #475059; }
+#vg-tooltip-element table tr td.key { color: var(--soft); }
+.vega-embed summary { background: #20262d !important; border-color: #475059 !important; color: var(--ink) !important; }
+.vega-embed .vega-actions { background: #20262d; border-color: #475059; }
+.vega-embed .vega-actions a { color: var(--ink); } .vega-embed .vega-actions a:hover { background: #333b44; }
+DARK_CHARTS
+}
+@media print { :root { color-scheme: light; } @page { margin: 14mm; }
+  #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
+  body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first { break-inside: avoid; }
+  h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
+  .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
+  figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }
+  .vega-embed { display: block !important; padding: 0 !important; }
+  thead { break-inside: avoid; } table { font-size: 7.5px; }
+  th, td, th button { padding: 1px 3px; white-space: normal; }
+  th button::after { content: none !important; } a { color: inherit; text-decoration: none; } }
+""".replace("DARK_CHARTS", dark_rules("figure svg"))
 
 # Vega compiles its expressions, which is what 'unsafe-eval' allows; nothing may be fetched from anywhere
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
 
 SORT = """
-document.querySelectorAll("th").forEach(head => head.addEventListener("click", () => {
-  const body = head.closest("table").tBodies[0], at = head.cellIndex, up = head.dataset.up !== "1";
-  const key = row => row.cells[at].dataset.key;
+document.querySelectorAll("thead button").forEach(button => button.addEventListener("click", () => {
+  const head = button.closest("th"), body = head.closest("table").tBodies[0], at = head.cellIndex;
+  const up = head.getAttribute("aria-sort") !== "ascending", key = row => row.cells[at].dataset.key;
   const by = (a, b) => {
     const x = key(a), y = key(b);
     if (x === "" || y === "") return (x === "") - (y === "");
@@ -58,13 +101,14 @@ document.querySelectorAll("th").forEach(head => head.addEventListener("click", (
     return up ? order : -order;
   };
   [...body.rows].sort(by).forEach(row => body.append(row));
-  head.closest("tr").querySelectorAll("th").forEach(other => delete other.dataset.up);
-  head.dataset.up = up ? "1" : "0";
+  head.closest("tr").querySelectorAll("th").forEach(other => other.setAttribute("aria-sort", "none"));
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
 }));
 """
 
 
 MOST_ROWS = 200  # of a table on the page
+MOST_SEEN = 15  # that surely fit into its height, which CSS bounds
 
 
 @dataclass(frozen=True)
@@ -82,15 +126,23 @@ def text(value: str, key: float | str | None = None) -> Cell:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return a table; a head is aligned as the cells below it. Of very many rows the first MOST_ROWS are shown."""
-    more = f"The first {MOST_ROWS} of {len(rows)} rows; tables/ has all." if len(rows) > MOST_ROWS else ""
+    """Return a table; a head is aligned as the cells below it. Of very many rows the first MOST_ROWS are shown.
+
+    Heads are buttons that sort. The texts that a row begins with, such as its condition and algorithm, are its heads.
+    """
+    notes = paragraph(f"{len(rows)} rows: scroll inside the table.", "note scroll") if len(rows) > MOST_SEEN else ""
+    if len(rows) > MOST_ROWS:
+        notes += paragraph(f"The first {MOST_ROWS} of {len(rows)} rows; the full table is in tables/.", "note")
     rows = rows[:MOST_ROWS]
     kinds = [cell.kind for cell in rows[0]] if rows else [""] * len(heads)
-    head = "".join(f"<th{_class(kind)}>{escape(name)}</th>" for name, kind in zip(heads, kinds, strict=True))
-    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>\n" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>' + (
-        paragraph(more, "note") if more else ""
+    leading = next((place for place, kind in enumerate(kinds) if kind != "text"), len(kinds))
+    head = "".join(_head(name, kind) for name, kind in zip(heads, kinds, strict=True))
+    body = "".join(
+        f"<tr>{''.join(_cell(cell, place < leading) for place, cell in enumerate(row))}</tr>\n" for row in rows
     )
+    place = f'<div class="wide" tabindex="0" role="group" aria-label="{escape("Table: " + ", ".join(heads))}">'
+    whole = f"{place}<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
+    return whole + notes
 
 
 def section(name: str, title: str, *parts: str) -> str:
@@ -103,17 +155,22 @@ def paragraph(words: str, kind: str = "") -> str:
     return f"<p{_class(kind)}>{escape(words)}</p>"
 
 
-def figure(svg: str, name: str, caption: str = "") -> str:
+def figure(svg: str, name: str, title: str = "", note: str = "", says: str = "") -> str:
     """Return the place of a chart, with a drawing of it for readers without scripts ("": the file is named instead).
 
-    Identifiers are made unique by `name`, for several drawings in one page share one space of them.
+    Its caption is title and note; `says` tells what it shows to whom cannot see it. Identifiers are made unique by
+    `name`, for several drawings in one page share one space of them.
     """
     drawing = svg[svg.index("<svg") :] if svg else paragraph(f"figures/{name}.svg", "note")
     drawing = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{name}-", drawing)
     drawing = re.sub(r'(<path aria-label="([^"]*)"[^>]*?)(?:/>|></path>)', r"\1><title>\2</title></path>", drawing)
-    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    place = f'<div class="chart" data-chart="{escape(name)}"></div><noscript>{drawing}</noscript>'
-    return f'<figure id="figure-{escape(name)}">{place}{words}</figure>'
+    drawing = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(says or title)}"', 1)
+    inside, anchor = escape(note), escape(name)
+    head = f"<strong>{escape(title)}</strong> " if title else ""
+    words = f'<figcaption id="caption-{anchor}">{head}{inside}</figcaption>' if title or note else ""
+    named = f' aria-labelledby="caption-{anchor}"' if words else ""
+    place = f'<div class="chart" data-chart="{anchor}"></div><noscript><div>{drawing}</div></noscript>'
+    return f'<figure id="figure-{anchor}"{named}>{words}{place}</figure>'
 
 
 def glossary(terms: dict[str, str]) -> str:
@@ -133,6 +190,7 @@ def page(title: str, lead: str, sections: dict[str, str], charts: Mapping[str, A
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{CSS}</style></head><body>\n"
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
@@ -148,10 +206,15 @@ def _anchor(html: str) -> str:
     return found[1] if found else ""
 
 
+def _head(name: str, kind: str) -> str:
+    return f'<th scope="col" aria-sort="none"{_class(kind)}><button type="button">{escape(name)}</button></th>'
+
+
 def _class(kind: str) -> str:
     return f' class="{kind}"' if kind else ""
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, heading: bool = False) -> str:
     key = f"{cell.key:.6g}" if isinstance(cell.key, float) else str(cell.key)
-    return f'<td{_class(cell.kind)} data-key="{escape(key)}">{escape(cell.shown)}</td>'
+    open_, close = ('th scope="row"', "th") if heading else ("td", "td")
+    return f'<{open_}{_class(cell.kind)} data-key="{escape(key)}">{escape(cell.shown)}</{close}>'

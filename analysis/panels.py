@@ -1,8 +1,11 @@
-"""The look that all charts share: palette, panels for the axes of a sweep, fonts, and rendering to SVG and PNG."""
+"""What all charts share: panels for the axes of a sweep, fonts, tooltips, texts, and rendering to SVG and PNG.
+
+Not modelled: which algorithm has which colour in a whole report (see looks).
+"""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +14,16 @@ import pandas as pd
 import vl_convert
 
 from analysis.axes import ordered, short
+from analysis.looks import FRAME, GRID, INK, SOFT, TICK, Looks
 from analysis.quantity import MISSING
 
 Chart = Any  # one of Altair's chart classes, which have no common typed face
 
-# Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white. The
-# last three, for sweeps of eight to ten algorithms, are apart from those in lightness or hue, less so from one another.
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#882255", "#999933", "#7B68EE"]
-DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
-STAR = "M0,.5L.6,.8L.5,.1L1,-.3L.3,-.4L0,-1L-.3,-.4L-1,-.3L-.5,.1L-.6,.8Z"
-SHAPES += ["triangle-left", STAR, "M-1,-1L1,-1L-1,1L1,1Z"]  # the last is an hourglass
 MOST_COLUMNS = 4
 MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
 PANEL = ("column", "row")
 DIGITS = 5  # of numbers inside a chart; the tables have all digits
-WIDTHS = {1: 460, 2: 320, 3: 230, 4: 170}
+WIDTHS = {1: 620, 2: 400, 3: 270, 4: 200}
 
 
 def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None) -> pd.DataFrame:
@@ -115,57 +112,79 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def tip(column: str, title: str, form: str | None = None) -> dict[str, Any]:
-    """Return one line of a mark's tooltip: the column, what it is called, and how numbers are written (d3-format)."""
+def tip(column: str, title: str, form: str | None = None, told: str | None = None) -> dict[str, Any]:
+    """Return one line of a mark's tooltip: the column, what it is called, and how numbers are written (d3-format).
+
+    `told` is a Vega expression that writes the value instead, such as amounts.Amount.told's.
+    """
+    if told is not None:
+        return {"field": f"{column}_told", "title": title, "type": "nominal", "from": told}
     if form is None:
         return {"field": column, "title": title, "type": "nominal"}
     return {"field": column, "title": title, "type": "quantitative", "format": form}
 
 
 def colour(algorithms: list[str], *, explained: bool = True, **legend: Any) -> alt.Color:
-    """Return the colour channel for algorithms, the same in every chart; after ten the dashes tell them apart."""
-    colours = [PALETTE[i % len(PALETTE)] for i in range(len(algorithms))]
+    """Return the colour channel for algorithms; looks.dressed makes it the same in all charts of a report."""
     key = alt.Legend(symbolOpacity=1, title=None, **legend) if explained else None
-    return alt.Color("algorithm:N", scale=alt.Scale(domain=algorithms, range=colours), legend=key)
+    return alt.Color("algorithm:N", scale=_scale("color", algorithms), legend=key)
 
 
 def dash(algorithms: list[str]) -> alt.StrokeDash:
-    """Return the dash channel for algorithms: solid for the first ten, then another dash for each further ten."""
-    dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(algorithms))]
-    return alt.StrokeDash("algorithm:N", scale=alt.Scale(domain=algorithms, range=dashes), title=None)
+    """Return the dash channel for algorithms: solid for as many as there are colours, then other dashes."""
+    return alt.StrokeDash("algorithm:N", scale=_scale("strokeDash", algorithms), title=None)
 
 
 def shape(algorithms: list[str], *, explained: bool = True) -> alt.Shape:
     """Return the shape channel for algorithms, which also tells them apart in black and white."""
-    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(algorithms))]
-    scale = alt.Scale(domain=algorithms, range=shapes)
+    scale = _scale("shape", algorithms)
     return alt.Shape("algorithm:N", scale=scale, title=None, legend=alt.Undefined if explained else None)
 
 
+def _scale(channel: str, algorithms: list[str]) -> alt.Scale:
+    return alt.Scale(domain=algorithms, range=Looks(tuple(algorithms)).range(channel, algorithms))
+
+
 def finished(
-    chart: Chart, rows: pd.DataFrame, title: str, subtitle: str, tips: Sequence[dict[str, Any]] = ()
+    chart: Chart, rows: pd.DataFrame, title: str, subtitle: str, tips: Sequence[dict[str, Any]] = (), says: str = ""
 ) -> dict[str, Any]:
     """Return the chart's Vega-Lite description, with its rows, title and the common look.
 
     Of the rows' columns only those stay that the chart uses. `tips` (see tip) are kept under `usermeta`, for the page.
+    The description for readers who do not see the drawing is the title, the subtitle and `says`, what it shows.
     """
     subtitle += rows.attrs.get("left_out", "")
-    heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, subtitleColor="#555", offset=10)
+    heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, color=INK, subtitleColor=SOFT, offset=10)
     described = (
         chart.properties(title=heading, background="white")
         .configure(font="Helvetica, Arial, sans-serif")
         .configure_axis(
-            labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor="#e8e8e8", labelLimit=220
+            labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor=GRID, labelLimit=220,
+            labelColor=INK, titleColor=SOFT, tickColor=TICK, domainColor=TICK,
         )
-        .configure_view(stroke="#cccccc")
-        .configure_legend(orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300)
-    )
+        .configure_header(labelColor=INK, titleColor=INK)
+        .configure_view(stroke=FRAME)
+        .configure_legend(
+            orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300, labelColor=INK, titleColor=SOFT
+        )
+    )  # fmt: skip
     spec: dict[str, Any] = described.to_dict()
+    spec["description"] = ". ".join(part for part in (title, subtitle, says) if part)
     spec["usermeta"] = {"tips": [*_place(rows), *tips]}
     text = json.dumps(spec)
     used = [name for name in rows.columns if f'"{name}"' in text or f"datum.{name}" in text or name in PANEL]
     # added last, for Altair would check and copy every single row
     return {**spec, "datasets": {"rows": records(rows[used])}}
+
+
+def ranges_told(rows: pd.DataFrame, value: str, told: Callable[[float], str], by: str = "algorithm") -> str:
+    """Return "fedavg 32 % to 80 %; power 41 %": the range of a column over the panels, for a chart's description."""
+    parts = []
+    for name, group in rows.groupby(by, sort=False):
+        known = group[value].dropna()
+        ends = list(dict.fromkeys(told(float(end)) for end in (known.min(), known.max()))) if len(known) else [MISSING]
+        parts.append(f"{name}: {' to '.join(ends)}")
+    return "; ".join(parts)
 
 
 def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:

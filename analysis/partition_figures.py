@@ -12,20 +12,21 @@ from analysis.axes import short
 from analysis.cells import key, placed
 from analysis.charts import spread_note
 from analysis.page import Cell, paragraph, section, table
-from analysis.panels import colour, dash, facet, finished, shape, tip, with_panels
+from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import COUNT, PERCENT, show
 from analysis.spread import over_replicates
+from analysis.unchanging import told_once
 
 SHARES = {
     "cut_share": "edges cut",
     "largest_share": "edges within the largest part",
     "moved_share": "vertices moved",
-    "unowned_share": "vertices of nobody",
-    "majority": "two most frequent labels",
+    "unowned_share": "vertices without owner",
+    "majority": "two most common labels",
 }
 NOTE = (
     "Shares of a snapshot's edges, of its vertices, and of a client's labelled vertices; mean ± one standard deviation "
-    "over replicates. On this page the mean over snapshots; snapshot by snapshot: tables/partitions.csv."
+    "over replicates. The table shows the mean over snapshots; per snapshot: tables/partitions.csv."
 )
 
 
@@ -52,7 +53,10 @@ def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     known = [column for column in SHARES if frame[column].notna().any()]
     some = [column for column in known if (frame[column] > 0).any()]  # what never happened is in the table alone
     sides = [frame.assign(side=SHARES[column], y=frame[column]) for column in some or known]
-    rows = with_panels(pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, "side")
+    rows = told_once(
+        pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, ["algorithm", "side", "snapshot"], ["y"]
+    )
+    rows = with_panels(rows, axes, "side")
     algorithms = list(frame["algorithm"].unique())
     x = alt.X("snapshot:O", axis=alt.Axis(labelAngle=0, labelOverlap=True))
     y = alt.Y("y:Q", title=None, axis=alt.Axis(format="%", tickCount=5))
@@ -62,8 +66,14 @@ def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
         alt.Chart().mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=tint, shape=shape(algorithms)),
     ]
     chart = facet(layers, rows, height=150, width=170, y="independent")
-    tips = [tip("side", "of"), tip("snapshot", "snapshot", "d"), tip("y", "share", ".1%"), tip("n", "replicates", "d")]
-    return finished(chart, rows, "How snapshots were divided", spread_note(frame), tips)
+    tips = [
+        tip("side", "what"),
+        tip("snapshot", "snapshot", "d"),
+        tip("y", "share", ".1%"),
+        tip("n", "replicates", "d"),
+    ]
+    says = ranges_told(rows, "y", lambda value: show(value, PERCENT), by="side")
+    return finished(chart, rows, "How snapshots were partitioned", spread_note(frame), tips, says)
 
 
 def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:

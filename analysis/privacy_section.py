@@ -13,11 +13,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis import amounts
 from analysis.axes import short
 from analysis.cells import LAST, figure, placed
 from analysis.page import Cell, paragraph, section, table
-from analysis.panels import colour, facet, finished, shape, tip, with_panels
-from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show, unit_for
+from analysis.panels import colour, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.spread import over_replicates
 
 FIGURES = ["score", "epsilon", "bytes_up", "bytes_down", "bytes_masking", "sim_seconds"]
@@ -65,23 +66,25 @@ def private(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[str, Any]:
     """Chart score against epsilon, the size of a mark its bytes: `axes`, algorithm, score, epsilon, bytes, n."""
     moved = frame["bytes_up"] + frame["bytes_down"]
-    scale, unit = unit_for(float(moved.max()), BYTES)
+    amount = amounts.linear([float(moved.max())], BYTES)
     algorithms = list(frame["algorithm"].unique())
-    # what noise and epsilon tell twice makes no panels
+    # noise and epsilon say the same twice, so noise makes no panels
     panels = [axis for axis in axes if not axis.startswith("privacy.") or axis.endswith("secure_aggregation")]
-    rows = with_panels(frame.assign(moved=moved / scale), panels)
+    rows = with_panels(frame.assign(moved=amount.of(moved)), panels)
     wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 5
     scale_of = alt.Scale(type="log") if wide else alt.Scale(zero=True)
     across = alt.X("epsilon:Q", title="epsilon", scale=scale_of)
     up = alt.Y("score:Q", title=score, axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(zero=False))
     marks = alt.Chart().mark_point(filled=True, opacity=0.85).encode(
         x=across, y=up, color=colour(algorithms), shape=shape(algorithms),
-        size=alt.Size("moved:Q", title=f"payload ({unit})", scale=alt.Scale(zero=True, range=[0, 300])),
+        size=alt.Size("moved:Q", title=amount.title("payload"), scale=alt.Scale(zero=True, range=[0, 300])),
     )  # fmt: skip
     chart = facet([marks], rows, height=200)
-    note = "Smaller epsilon hides more; runs without a bound are in the table alone; mean over replicates"
-    tips = [tip("epsilon", "epsilon", ".3~g"), tip("score", score, ".1%"), tip("moved", f"payload ({unit})", ".4~g")]
-    return finished(chart, rows, f"Final {score} against epsilon", note, [*tips, tip("n", "replicates", "d")])
+    note = "A smaller epsilon is more private; runs without a bound are only in the table; mean over replicates"
+    tips = [tip("epsilon", "epsilon", ".3~g"), tip("score", score, ".1%")]
+    tips += [tip("moved", "payload", told=amount.told("moved")), tip("n", "replicates", "d")]
+    says = ranges_told(rows, "score", lambda value: show(value, PERCENT))
+    return finished(chart, rows, f"Final {score} against epsilon", note, tips, says)
 
 
 def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:

@@ -2,6 +2,8 @@
 
 import math
 
+Units = list[tuple[float, str]]  # SI value and name, the largest first
+
 MISSING = "–"
 WIDE = 30  # times the least number, from which on an axis is logarithmic
 BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
@@ -11,7 +13,7 @@ COUNT = [(1.0, "")]
 VERSIONS = [(1.0, "")]  # of a mean that is small: with two decimals
 
 
-def unit_for(largest: float, units: list[tuple[float, str]]) -> tuple[float, str]:
+def unit_for(largest: float, units: Units) -> tuple[float, str]:
     """Return (SI value, name) of the unit that shows a number of this size with one to four digits."""
     return next((unit for unit in units if abs(largest) >= unit[0]), units[-1])
 
@@ -21,13 +23,18 @@ def is_wide(least: float, most: float) -> bool:
     return least > 0 and most / least > WIDE
 
 
-def unit_between(least: float, most: float, units: list[tuple[float, str]]) -> tuple[bool, float, str]:
-    """Return whether the range is wide, and the unit of its axis: of the largest number, or of the middle of a wide."""
-    wide = is_wide(least, most)
-    return wide, *unit_for(math.sqrt(least * most) if wide else most, units)
+def spelled(value: str, units: Units, scale: float = 1.0) -> str:
+    """Return the Vega expression that writes a value, `scale` times the SI unit, as `show` does: "12.3 MB"."""
+    size = f"abs({value}) * {scale:.12g}"
+    parts = [f"{size} >= {one * 0.9995:.12g} ? format({value} * {scale / one:.12g}, '.3~r') + ' {name}'"
+             for one, name in units[:-1]]  # fmt: skip
+    least, name = units[-1]
+    zero = f"{value} == 0 ? '0 {next(name for one, name in units if one == 1)}'"
+    last = f"format({value} * {scale / least:.12g}, '.3~r') + ' {name}'"
+    return f"!isValid({value}) ? '{MISSING}' : {' : '.join([zero, *parts])} : {last}"
 
 
-def show(value: float | None, units: list[tuple[float, str]], sd: float | None = None) -> str:
+def show(value: float | None, units: Units, sd: float | None = None) -> str:
     """Return "12.3 MB", or "12.3 ± 0.4 MB" with a deviation; an en dash for None or NaN."""
     if value is None or math.isnan(value):
         return MISSING
@@ -38,7 +45,7 @@ def show(value: float | None, units: list[tuple[float, str]], sd: float | None =
     return f"{' ± '.join(texts)} {name}".strip()
 
 
-def _places(values: list[float], units: list[tuple[float, str]]) -> int:
+def _places(values: list[float], units: Units) -> int:
     """Return the decimals for a number and its deviation, the same for both."""
     if units is PERCENT:
         return 1

@@ -28,12 +28,15 @@ from analysis.choosing import interactive
 from analysis.crosses import along as runs_along
 from analysis.digest import digest
 from analysis.forest import forest
+from analysis.heat_maps import forgetting_matrix
 from analysis.held_out import held_out, held_out_section
 from analysis.load import Runs, load
+from analysis.looks import Looks, dressed
 from analysis.page import figure, page, paragraph, section
 from analysis.panels import draw
 from analysis.privacy_section import privacy_section
 from analysis.ranking import headline, ranking
+from analysis.score_curves import score_against
 from analysis.spread import mean_curves
 from analysis.verdict import condition_of, easiest
 
@@ -100,6 +103,7 @@ class _Report:
         points = tables.finished(runs)
         self.kept = digest(runs, points, self.by)
         moved = self.kept.booked.groupby("point")["wire"].sum()
+        self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
         self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
         self.means = tables.means(self.points, self.by)
         targets = self.points["target"].dropna().unique()
@@ -113,10 +117,12 @@ class _Report:
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
+        spec = dressed(spec, self.looks)
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)
         self.room -= len(svg)
-        return figure(svg if self.room >= 0 else "", name)
+        title = spec["title"]
+        return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
 
     def curves(self) -> str:
         curves = self.kept.curves
@@ -124,10 +130,16 @@ class _Report:
         parts = []
         for name, x in (("score_time", "time"), ("score_bytes", "moved")):
             means = mean_curves(curves, self.by, x)
-            parts.append(self.drawn(name, charts.score_against(means, x, self.axes, self.score, self.target)))
+            parts.append(self.drawn(name, score_against(means, x, self.axes, self.score, self.target)))
+            if "whole" in curves and curves["whole"].notna().any():
+                means = mean_curves(curves, self.by, x, "whole")
+                spec = score_against(means, x, self.axes, self.score, self.target, whole=True)
+                parts.append(self.drawn(name.replace("score", "whole"), spec))
         if self.reached:
             for value in ("seconds_to_target", "bytes_to_target"):
-                parts.append(self.drawn(value, charts.to_target(self.means, value, self.axes, self.target)))
+                parts.append(
+                    self.drawn(value, charts.to_target(self.means, value, self.axes, self.target, self.rule()))
+                )
         else:
             why = "No target was set" if self.points["target"].isna().all() else "No run reached its target"
             parts.append(paragraph(f"{why}, so there is no time or traffic to it."))
@@ -145,6 +157,11 @@ class _Report:
         )
         return section("curves", "Curves", *parts, paragraph(note, "note"))
 
+    def rule(self) -> str:
+        """Return from when on a target counts, where that matters."""
+        rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
+        return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
+
     def budgets(self) -> str:
         """Return the section on who leads for which budget; "" where a single method was run."""
         return budgets_section.budgets(self.kept.curves, self.axes, self)
@@ -159,7 +176,8 @@ class _Report:
         if steps.empty:
             return section("bytes", "Bytes", paragraph("No message was sent."))
         parts = [self.drawn("bytes_by_direction", charts.stacked_bytes(directions, "direction", self.axes))]
-        parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
+        if steps["kind"].nunique() > 1:
+            parts.append(self.drawn("bytes_by_step", charts.stacked_bytes(steps, "kind", self.axes)))
         parts.append(self.by_fate())
         wasted = tables.wasted_bytes(booked, self.points, self.by)
         self.save("bytes_wasted", wasted)
@@ -296,5 +314,5 @@ class _Report:
         # one matrix an algorithm can be read, dozens cannot: draw the easiest condition, leave the rest to the table
         shown, place = easiest(cells, self.axes)
         note = "Rows: the period just learned; columns: the period tested. All conditions are in tables/forgetting.csv."
-        drawing = self.drawn("forgetting", charts.forgetting_matrix(shown, place))
+        drawing = self.drawn("forgetting", forgetting_matrix(shown, place))
         return section("forgetting", "Forgetting", drawing, paragraph(note, "note"))

@@ -12,10 +12,12 @@ import pandas as pd
 
 from analysis import along, charts, crosses, robustness, sections
 from analysis.axes import best_end, is_numeric, short
+from analysis.heat_maps import heat
 from analysis.page import paragraph, section
 from analysis.ranked_section import NAMES
 from analysis.ranking import headline
 from analysis.spread import over_replicates
+from analysis.unchanging import flat, listed
 
 
 class Files(Protocol):
@@ -61,6 +63,8 @@ def _absolute(rows: pd.DataFrame, axis: str, others: list[str], measure: str, fi
     if levels.empty:
         return []
     files.save(f"{measure}_along_{axis}", levels)
+    if flat(levels, axis, ["algorithm", *others], ["mean"]):
+        return [paragraph(f"{NAMES[measure]} is the same at {listed(axis, levels)}, to within 0.5 %.")]
     spec = along.absolute(levels, axis, others, NAMES[measure])
     return [files.drawn(f"{measure}_along_{_name(axis)}", spec)]
 
@@ -75,6 +79,8 @@ def _kept(rows: pd.DataFrame, axis: str, others: list[str], measure: str, prefix
     areas = over_replicates(robustness.areas(shares, others), by, ["area"])
     files.save(f"{prefix}_{axis}", kept)
     files.save(f"{prefix}_area_{axis}", areas)
+    if flat(kept, axis, by, ["share"]):
+        return []  # nothing is lost, which the headline along the axis says already
     spec = along.robustness(kept, axis, others, f"{short(axis)} {reference}", what)
     return [files.drawn(f"{prefix}_{_name(axis)}", spec), sections.areas(areas, axis, others, reference, what)]
 
@@ -89,7 +95,7 @@ def _heat_maps(
         if len(rows):
             goals = ["seconds_to_target", "bytes_to_target"] if rows["seconds_to_target"].notna().any() else []
             values = [*measures, *goals, "bytes_moved"]
-            return [files.drawn(f"heat_{value}", charts.heat(rows, value, pair, others, target)) for value in values]
+            return [files.drawn(f"heat_{value}", heat(rows, value, pair, others, target)) for value in values]
     return []
 
 

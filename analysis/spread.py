@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.frontier import on_grid
 
 STEPS = 80  # places along a mean curve
+STAGES = ("periods", "complete")  # what a curve tells of the periods that have arrived by then
 
 
 def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.DataFrame:
@@ -23,24 +24,33 @@ def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> p
     return pd.concat([sizes, means, deviations], axis=1).reset_index()
 
 
-def mean_curves(curves: pd.DataFrame, by: list[str], x: str) -> pd.DataFrame:
-    """Return mean curves of score along `x` (time or moved): columns `by`, x, score, low, high (mean -+ sd), n (runs).
+def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score") -> pd.DataFrame:
+    """Return mean curves along `x` (time or moved): columns `by`, x, score, low, high (mean -+ sd), n (runs).
 
-    `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`. The runs of a group
-    were scored at different moments, so each counts with the score it had last, on a grid common to the group which
-    begins where all have a first score. One that has ended keeps its last.
+    `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`; `score` is the mean
+    of their column `value`, whose missing values are left out. The runs of a group were scored at different moments, so
+    each counts with the score it had last, on a grid common to the group which begins where all have a first score. One
+    that has ended keeps its last. Where curves have them, `periods` is the mean of periods met, and `complete` whether
+    all have arrived in every run of the group.
     """
+    known = curves.dropna(subset=value)
+    staged = [name for name in STAGES if name in known]
     frames = []
-    for key, group in curves.groupby(by, sort=False, dropna=False):
+    for key, group in known.groupby(by, sort=False, dropna=False):
         runs = [rows.sort_values(x, kind="stable") for _, rows in group.groupby("point")]
         first, last = max(rows[x].min() for rows in runs), max(rows[x].max() for rows in runs)
         grid = np.linspace(first, last, STEPS if last > first else 1)
-        held = np.array([on_grid(rows, x, grid).to_numpy(float) for rows in runs])
+        held = np.array([on_grid(rows, x, grid, value).to_numpy(float) for rows in runs])
         mean = held.mean(axis=0)
         sd = held.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(grid))
         frame = pd.DataFrame({x: grid, "score": mean, "low": mean - sd, "high": mean + sd, "n": len(runs)})
-        for name, value in zip(by, key, strict=True):
-            frame[name] = str(value)
+        for name in staged:
+            frame[name] = np.mean([on_grid(rows, x, grid, name).to_numpy(float) for rows in runs], axis=0)
+        for name, one in zip(by, key, strict=True):
+            frame[name] = str(one)
         frames.append(frame)
-    columns = [*by, x, "score", "low", "high", "n"]
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    columns = [*by, x, "score", "low", "high", "n", *staged]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    means = pd.concat(frames, ignore_index=True)[columns]
+    return means.assign(complete=means["complete"] > 1 - 1e-9) if "complete" in staged else means

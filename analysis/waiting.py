@@ -12,19 +12,22 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis import amounts
 from analysis.axes import short
 from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
+from analysis.looks import INK
 from analysis.page import paragraph, section, table
-from analysis.panels import colour, facet, finished, tip, with_panels
-from analysis.quantity import SECONDS, unit_for
+from analysis.panels import colour, facet, finished, ranges_told, tip, with_panels
+from analysis.quantity import SECONDS, show
 from analysis.spread import over_replicates
+from analysis.unchanging import told_once
 
-COLUMNS = {"round_seconds": "an update takes", "spread": "first to last reply", "held": "median to last reply"}
+COLUMNS = {"round_seconds": "whole update", "spread": "first to last reply", "held": "median to last reply"}
 NOTE = (
     "Mean over the updates with at least two replies, then over replicates, ± one standard deviation; replies are "
-    "delivered uploads to the server. All of it: tables/waiting.csv."
+    "delivered uploads to the server. Full table: tables/waiting.csv."
 )
 
 
@@ -68,26 +71,31 @@ def waiting(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.Data
 
 def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     """Chart how long the last reply keeps half of the others waiting (see waiting)."""
-    scale, unit = unit_for(float(frame["held"].max()), SECONDS)
-    algorithms, sd = list(frame["algorithm"].unique()), frame["held_sd"].fillna(0.0)
-    rows = frame.assign(
-        amount=frame["held"] / scale,
-        whole=frame["round_seconds"] / scale,
-        low=(frame["held"] - sd).clip(lower=0.0) / scale,
-        high=(frame["held"] + sd) / scale,
+    frame = told_once(frame, axes, ["algorithm"], ["held", "held_sd", "n"])
+    rows = with_panels(frame, axes)
+    across = amounts.linear(rows.groupby(["column", "row"])["held"].max(), SECONDS)
+    algorithms, sd = list(rows["algorithm"].unique()), rows["held_sd"].fillna(0.0)
+    left_out = rows.attrs
+    rows = rows.assign(
+        amount=across.of(rows["held"]),
+        whole=across.of(rows["round_seconds"]),
+        low=across.of((rows["held"] - sd).clip(lower=0.0)),
+        high=across.of(rows["held"] + sd),
     )
-    rows = with_panels(rows, axes)
-    across: dict[str, Any] = {"title": f"waiting ({unit})", "axis": alt.Axis(tickCount=5, format="~r")}
+    rows.attrs = left_out
+    x: dict[str, Any] = {"title": across.title("waiting"), "axis": across.axis()}
     down = alt.Y("algorithm:N", title=None, sort=algorithms)
     tint = colour(algorithms, explained=False)
     layers = [
-        alt.Chart().mark_bar(height={"band": 0.6}).encode(x=alt.X("amount:Q", **across), y=down, color=tint),
-        alt.Chart().mark_rule(strokeWidth=2, color="#222").encode(x="low:Q", x2="high:Q", y=down),
+        alt.Chart().mark_bar(height={"band": 0.6}).encode(x=alt.X("amount:Q", **x), y=down, color=tint),
+        alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down),
     ]
     chart = facet(layers, rows, height=max(60, 26 * len(algorithms)), x="independent")
-    tips = [tip("amount", f"waiting ({unit})", ".4~g"), tip("whole", f"an update takes ({unit})", ".4~g")]
-    tips.append(tip("n", "replicates", "d"))
-    return finished(chart, rows, "From the median reply to the last, of one update", spread_note(frame), tips)
+    tips = [tip("amount", "waiting", told=across.told("amount"))]
+    tips += [tip("whole", "whole update", told=across.told("whole")), tip("n", "replicates", "d")]
+    says = ranges_told(frame, "held", lambda value: show(value, SECONDS))
+    title = "From the median reply to the last reply of an update"
+    return finished(chart, rows, title, spread_note(frame), tips, says)
 
 
 def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import charts
+from analysis import charts, heat_maps
 from analysis.panels import MOST_COLUMNS, colour, dash, draw, with_panels
+from analysis.score_curves import score_against
 
 
 def curves(places, algorithms=("fedavg", "power")):
@@ -13,12 +14,12 @@ def curves(places, algorithms=("fedavg", "power")):
             "latency": latency,
             "share": share,
             "time": time,
-            "score": time / 100,
+            "score": time / 100 + place / 50,
             "low": -0.1,
             "high": 1,
             "n": 3,
         }
-        for latency, share in places
+        for place, (latency, share) in enumerate(places)
         for name in algorithms
         for time in (10.0, 90.0)
     ]
@@ -41,34 +42,32 @@ def test_panels_are_the_axes_that_vary():
 
 
 def test_panels_stand_in_the_order_of_their_numbers():
-    spec = charts.score_against(
-        curves([("1 s", "1.0"), ("10 ms", "0.1"), ("100 ms", "1.0")]), "time", ["latency"], "auc", 0.5
-    )
+    spec = score_against(curves([("1 s", "1.0"), ("10 ms", "0.1"), ("100 ms", "1.0")]), "time", ["latency"], "auc", 0.5)
     assert spec["facet"]["column"]["sort"] == ["latency 10 ms", "latency 100 ms", "latency 1 s"]
     assert spec["title"]["subtitle"].startswith("Mean and one standard deviation over n = 3 replicates")
     assert spec["resolve"]["scale"] == {"x": "independent"}
 
 
 def test_a_union_of_grids_has_no_empty_panel():
-    spec = charts.score_against(curves([("1 s", "1.0"), ("10 ms", "0.1")]), "time", ["latency", "share"], "auc", None)
+    spec = score_against(curves([("1 s", "1.0"), ("10 ms", "0.1")]), "time", ["latency", "share"], "auc", None)
     assert set(panels(spec)) == {("latency 1 s, share 1.0", ""), ("latency 10 ms, share 0.1", "")}
     assert spec["facet"]["column"]["sort"] == ["latency 10 ms, share 0.1", "latency 1 s, share 1.0"]
     assert "row" not in spec["facet"]
 
 
 def test_a_value_that_is_missing_has_a_panel_with_a_name():
-    spec = charts.score_against(curves([("", "1.0"), ("10 ms", "1.0")]), "time", ["latency"], "auc", None)
+    spec = score_against(curves([("", "1.0"), ("10 ms", "1.0")]), "time", ["latency"], "auc", None)
     assert set(panels(spec)) == {("latency –", ""), ("latency 10 ms", "")}
 
 
 def test_many_values_of_one_axis_wrap():
     places = [(f"{latency} ms", "1.0") for latency in range(1, MOST_COLUMNS + 3)]
-    spec = charts.score_against(curves(places), "time", ["latency"], "auc", None)
+    spec = score_against(curves(places), "time", ["latency"], "auc", None)
     assert spec["columns"] == MOST_COLUMNS
 
 
 def test_units_suit_the_numbers_and_bands_stay_above_zero():
-    spec = charts.score_against(curves([("1 s", "1.0")]), "time", ["latency"], "auc", None)
+    spec = score_against(curves([("1 s", "1.0")]), "time", ["latency"], "auc", None)
     titles = [layer["encoding"]["x"]["title"] for layer in spec["layer"] if "x" in layer["encoding"]]
     assert set(titles) == {"simulated time (min)"}
     assert {row["low"] for row in spec["datasets"]["rows"]} == {0.0}
@@ -94,7 +93,8 @@ def test_targets_reached_by_some_seeds_or_none(tmp_path):
     assert [row["note"] for row in spec["datasets"]["rows"]] == ["", "1 of 3 runs", "not reached"]
     svg = draw(spec, tmp_path / "figure")
     assert "1 of 3 runs" in svg
-    assert "simulated time to 60% (min)" in svg  # on a scale from seconds to an hour
+    assert ">simulated time to 60 %<" in svg  # on a scale from seconds to an hour, whose labels have their units
+    assert all(f">{label}<" in svg for label in ("10 s", "1 min", "10 min", "1 h"))
     lone = frame.iloc[:1].assign(seconds_to_target=0.64)  # from 0 to 600 ms, in steps of 100
     assert "e+" not in draw(charts.to_target(lone, "seconds_to_target", [], 0.6), tmp_path / "lone")
     assert (tmp_path / "figure.png").stat().st_size > 1000
@@ -115,10 +115,10 @@ def test_a_trade_off_of_very_many_conditions_keeps_whom_nobody_beats():
 
 def test_a_heat_map_of_very_many_values_is_bounded():
     ways = [f"{i} ms" for i in range(1, 101)]
-    frame = pd.DataFrame([(w, s, "a", 0.5, 1) for w in ways for s in ("0.1", "1.0")])
+    frame = pd.DataFrame([(w, s, "a", i / 100, 1) for i, w in enumerate(ways) for s in ("0.1", "1.0")])
     frame.columns = ["latency", "share", "algorithm", "value", "n"]
-    spec = charts.heat(frame.rename(columns={"value": "am"}), "am", ("latency", "share"), [], None)
+    spec = heat_maps.heat(frame.rename(columns={"value": "am"}), "am", ("latency", "share"), [], None)
     drawn = {row["x"] for row in spec["datasets"]["rows"]}
-    assert len(drawn) == charts.MOST_CELLS
+    assert len(drawn) == heat_maps.MOST_CELLS
     assert {"1 ms", "100 ms"} <= drawn
     assert "left out" in spec["title"]["subtitle"]

@@ -23,8 +23,8 @@ ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("powe
 FIGURES = (
     "bytes_by_fate link_use timeline waiting "
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
-    "leaders_time leaders_moved ranking am_along_network_latency am_along_protocol_participation "
-    "robustness_network_latency robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
+    "leaders_time leaders_moved ranking am_along_protocol_participation "
+    "robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
     "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
 
@@ -49,7 +49,7 @@ class Page(HTMLParser):
             self.rows.append([])
 
     def handle_data(self, data):
-        if self.rows and self.lasttag in ("td", "th") and data.strip():
+        if self.rows and self.lasttag in ("td", "th", "button") and data.strip():
             self.rows[-1].append(data.strip())
         self.words.append(data)
 
@@ -144,6 +144,11 @@ def test_figures_and_tables_are_files(report):
     pd.testing.assert_series_equal(moved.sum(), steps.sum(), check_dtype=False)
 
 
+def test_a_figure_that_does_not_change_along_an_axis_is_said_and_not_drawn(report):
+    assert "AM is the same at latency 10 ms and 1 s, to within 0.5 %." in Page(report).words
+    assert (report.parent / "tables" / "am_along_network.latency.csv").is_file()
+
+
 def test_what_never_reached_the_target_is_written_out(report):
     svg = (report.parent / "figures" / "seconds_to_target.svg").read_text("utf-8")
     assert "not reached" in svg
@@ -187,7 +192,7 @@ def test_a_target_nobody_reaches(tmp_path):
 
 def test_what_a_period_was_given_is_shown(sweep, report):
     page, periods = Page(report), pd.read_csv(sweep / "tables" / "periods.csv")
-    assert "Updates had per period against latency" in "".join(page.words)
+    assert "Updates per period against latency" in "".join(page.words)
     assert set(periods["period"]) == {1, 2, 3, 4}
     assert set(periods["updates"]) == {6.0}  # 24 rounds, 4 periods
     by_period = periods.groupby("period")["prequential"].mean()

@@ -7,12 +7,16 @@ import pandas as pd
 import pytest
 
 from analysis import page, panels
-from analysis.charts import score_against, stacked_bytes
+from analysis.charts import stacked_bytes
 from analysis.choosing import interactive
+from analysis.looks import DARK, INK
 from analysis.privacy_section import against_epsilon
+from analysis.score_curves import score_against
 
 AXES = ["protocol.participation"]
+KINDS = ("train", "embed")
 NASTY = "</script></noscript><img src=x onerror=alert(1)><b>power"
+SIZES = {"b": 10.0, "a": 9.0, "c": 100.0}
 MARKS = "name => document.querySelectorAll(`[data-chart=${name}] .role-mark path`).length"
 NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
@@ -22,11 +26,16 @@ def charts():
     """A chart of lines and one of bars, each with a legend and a panel for either participation, and one of marks."""
     names, shares = ("fedavg", NASTY), ("0.1", "1.0")
     curves = pd.DataFrame(
-        [(name, share, time, time / 10, 0.1, 0.9, 2) for name in names for share in shares for time in (1.0, 5.0)],
+        [
+            (name, share, at, at / 10 + float(share) / 9, 0.1, 0.9, 2)
+            for name in names
+            for share in shares
+            for at in (1.0, 5.0)
+        ],
         columns=["algorithm", *AXES, "time", "score", "low", "high", "n"],
     )
     steps = pd.DataFrame(
-        [(name, share, kind, 5e5, 1e6, 0.0, 2) for name in names for share in shares for kind in ("train", "embed")],
+        [(name, share, kind, 5e5 * float(share), 1e6, 0.0, 2) for name in names for share in shares for kind in KINDS],
         columns=["algorithm", *AXES, "kind", "bytes", "total", "total_sd", "n"],
     )
     private = pd.DataFrame(
@@ -36,6 +45,9 @@ def charts():
     return {
         "privacy": interactive(against_epsilon(private, [], "accuracy")),
         "curves": interactive(score_against(curves, "time", AXES, "accuracy", 0.6)),
+        "lone": interactive(
+            score_against(curves.drop_duplicates(["algorithm", *AXES]), "time", AXES, "accuracy", None)
+        ),
         "steps": interactive(stacked_bytes(steps, "kind", AXES)),
     }
 
@@ -48,7 +60,8 @@ def seen(charts, tmp_path_factory):
     if found is None:
         pytest.skip(NO_BROWSER)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    parts = "".join(page.figure("<svg></svg>", name) for name in charts)
+    parts = "".join(page.figure("<svg></svg>", name, NASTY, NASTY, NASTY) for name in charts)
+    parts += page.table(["name", "size"], [[page.text(name), page.Cell(name, size)] for name, size in SIZES.items()])
     path.write_text(page.page(NASTY, NASTY, {"Charts": page.section("charts", NASTY, parts)}, charts), "utf-8")
     wrong, asked = [], []
     with browsers.sync_playwright() as playwright:
@@ -62,6 +75,78 @@ def seen(charts, tmp_path_factory):
         tab.wait_for_selector("body[data-drawn]", state="attached")
         yield tab, wrong, asked
         browser.close()
+
+
+def first_cells(tab):
+    return tab.locator("tbody tr th").all_inner_texts()
+
+
+def test_a_table_is_sorted_by_keys(seen):
+    tab, _, _ = seen
+    size = tab.locator("thead th", has_text="size")
+    assert first_cells(tab) == ["b", "a", "c"]
+    assert size.get_attribute("aria-sort") == "none"
+    tab.locator("thead button", has_text="name").focus()
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    assert (first_cells(tab), size.get_attribute("aria-sort")) == (["a", "b", "c"], "ascending")
+    tab.keyboard.press("Space")
+    assert (first_cells(tab), size.get_attribute("aria-sort")) == (["c", "b", "a"], "descending")
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Enter")
+    assert (first_cells(tab), size.get_attribute("aria-sort")) == (["a", "b", "c"], "none")
+
+
+def test_a_single_score_is_a_point(seen):
+    tab, _, _ = seen
+    marks = tab.locator("[data-chart=lone] .mark-symbol.role-mark path[fill-opacity='1'], [data-chart=lone] "
+                        ".mark-symbol.role-mark path[opacity='1']")  # fmt: skip
+    assert marks.count() == 4
+    assert min(box["width"] for box in (mark.bounding_box() for mark in marks.all())) > 4
+
+
+def test_every_chart_is_told_to_whom_cannot_see_it(seen):
+    tab, _, _ = seen
+    for name in ("curves", "steps", "privacy"):
+        place = tab.locator(f"[data-chart={name}]")
+        told = place.locator("[role=graphics-document], [role=graphics-object]").first.get_attribute("aria-label")
+        assert "accuracy" in told.lower() or "bytes" in told.lower()
+        assert "fedavg" in told
+        figure = tab.locator(f"#figure-{name}")
+        assert tab.locator(f"#{figure.get_attribute('aria-labelledby')}").inner_text().startswith(NASTY)
+
+
+INKS = """name => [...document.querySelectorAll(`[data-chart=${name}] text`)].map(one => getComputedStyle(one).fill)"""
+
+
+def rgb(colour):
+    return f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
+def test_charts_and_page_are_dark_where_that_is_preferred_and_light_in_print(seen):
+    tab, wrong, _ = seen
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert rgb(INK) in tab.evaluate(INKS, "curves")
+    assert tab.evaluate(ground) == "rgb(255, 255, 255)"
+    tab.emulate_media(color_scheme="dark")
+    assert rgb(DARK[INK]) in tab.evaluate(INKS, "curves")
+    assert rgb(INK) not in tab.evaluate(INKS, "curves")
+    assert tab.evaluate(ground) == "rgb(21, 25, 30)"
+    tab.emulate_media(color_scheme="dark", media="print")
+    assert rgb(INK) in tab.evaluate(INKS, "curves")
+    assert tab.evaluate(ground) == "rgb(255, 255, 255)"
+    assert tab.locator("#all").is_hidden()
+    assert tab.locator(".vega-embed summary").first.is_hidden()
+    tab.emulate_media(color_scheme="light", media="screen")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("width", [390, 800])
+def test_the_page_is_no_wider_than_the_window(seen, width):
+    tab, _, _ = seen
+    tab.set_viewport_size({"width": width, "height": 800})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.set_viewport_size({"width": 1280, "height": 720})
 
 
 def test_every_chart_is_drawn_without_a_complaint_or_a_request(seen, charts):
@@ -117,7 +202,7 @@ def test_names_cannot_end_the_script(charts):
 
 def test_a_chart_of_very_many_conditions_is_bounded(charts):
     axis = [f"{i} ms" for i in range(1, 201)]
-    rows = [(a, m, t, 0.5, 0.4, 0.6, 1) for a in axis for m in "abcde" for t in (1.0, 2.0)]
+    rows = [(a, m, t, i / 200, 0.4, 0.6, 1) for i, a in enumerate(axis) for m in "abcde" for t in (1.0, 2.0)]
     frame = pd.DataFrame(rows, columns=["latency", "algorithm", "time", "score", "low", "high", "n"])
     spec = score_against(frame, "time", ["latency"], "accuracy", None)
     drawn = {row["column"] for row in spec["datasets"]["rows"]}

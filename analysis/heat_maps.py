@@ -1,0 +1,119 @@
+"""Heat maps: the score on each period as periods are learned, and a figure over two axes of the sweep.
+
+Not modelled: places between two values of an axis, and spread, which the tables have.
+"""
+
+import altair as alt
+import pandas as pd
+
+from analysis import amounts
+from analysis.axes import ordered, short
+from analysis.charts import SCORES, TARGETS, Spec, goal, replicates_told
+from analysis.looks import ABSENT, INK, ON_DARK, ON_LIGHT
+from analysis.panels import Chart, evenly, facet, finished, ranges_told, tip, with_panels
+from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.unchanging import flat, listed, told_once
+
+MOST_CELLS = 24  # along either side of a heat map
+
+
+def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
+    """Chart A[i][j] as one heat map an algorithm: columns algorithm, learned (i), tested (j), both from 1, value, n."""
+    rows = with_panels(frame.dropna(subset="value"), [], column="algorithm")
+    size = max(110, 32 * int(frame["learned"].max()))
+    cells = _cells(
+        alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0, grid=False)),
+        alt.Y("learned:O", title="after learning period", axis=alt.Axis(grid=False)),
+        (float(rows["value"].min()), float(rows["value"].max())),
+        "format(datum.value, '.0%')",
+        "score",
+    )
+    chart = facet(cells, rows, height=size, width=size)
+    tips = [tip("learned", "learned", "d"), tip("tested", "tested", "d"), tip("value", "score", ".1%")]
+    note = f"{where}Mean over {replicates_told(frame)}. Darker is better"
+    last = rows[rows["learned"] == rows["learned"].max()]
+    says = "Scores after the last period: " + ranges_told(last, "value", lambda value: show(value, PERCENT))
+    return finished(chart, rows, "Score on each period, as periods are learned", note, tips, says)
+
+
+def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
+    """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
+
+    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so. Where the
+    figure does not change along one of the axes, that side has a single place.
+    """
+    names = {key: f"{name} to {goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
+    names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}
+    across, down = axes
+    frame = told_once(_fewer_cells(frame, axes), others, ["algorithm", *axes], [value, "n"])
+    rows = frame.assign(x=frame[across], y=frame[down])
+    for axis, side in ((across, "x"), (down, "y")):
+        others_of = ["algorithm", *(other for other in (*axes, *others) if other != axis)]
+        if flat(rows, axis, others_of, [value, "n"]) and frame[axis].nunique() > 1:
+            told = frame.attrs.get("left_out", "") + f". The same at {listed(axis, frame)}"
+            rows = rows[rows[axis] == rows[axis].iloc[0]].assign(**{side: "any"})
+            rows.attrs["left_out"] = told
+            break
+    known = rows[value].dropna()
+    fraction = value in SCORES
+    amount = amounts.linear(known, SECONDS if value == "seconds_to_target" else BYTES)
+    rows = with_panels(rows.assign(value=rows[value] / (1.0 if fraction else amount.scale)), others, column="algorithm")
+    shown = rows["value"].dropna()
+    low, high = (float(shown.min()), float(shown.max())) if len(shown) else (0.0, 1.0)
+    legend = value if fraction else value.split("_")[0]
+    cells = _cells(
+        alt.X("x:N", sort=_sides(rows["x"]), title=short(across), axis=alt.Axis(labelAngle=0, grid=False)),
+        alt.Y("y:N", sort=_sides(rows["y"])[::-1], title=short(down), axis=alt.Axis(grid=False)),
+        (low, high),
+        "format(datum.value, '.0%')" if fraction else amount.label(plain="format(datum.value, '.3~r')"),
+        legend,
+        reverse=not fraction,
+    )
+    wide, tall = (max(110, 58 * rows[side].nunique()) for side in ("x", "y"))
+    tall = 40 if rows["y"].nunique() == 1 else max(90, int(tall * 0.6))
+    chart = facet(cells, rows, height=tall, width=wide)
+    note = f"Mean over {replicates_told(frame)}"
+    if value in TARGETS:
+        note += ", of those that reached it; an en dash where none did"
+    tips = [tip("x", short(across)), tip("y", short(down)), tip("n", "replicates", "d")]
+    tips.append(tip("value", legend, ".1%") if fraction else tip("value", legend, told=amount.told("value")))
+    says = ranges_told(
+        rows,
+        "value",
+        lambda one: show(one * (1.0 if fraction else amount.scale), PERCENT if fraction else amount.units),
+    )
+    title = names[value] if fraction else amount.title(names[value])
+    return finished(chart, rows, title, f"{note}. Darker is better", tips, says)
+
+
+def _sides(values: pd.Series) -> list[str]:
+    return ordered(values.astype(str))
+
+
+def _cells(
+    x: alt.X, y: alt.Y, domain: tuple[float, float], written: str, legend: str, reverse: bool = False
+) -> list[Chart]:
+    low, high = domain
+    middle = (low + high) / 2
+    dark = f"datum.value < {middle}" if reverse else f"datum.value > {middle}"
+    scale = alt.Scale(scheme="blues", domain=[low - 0.15 * (high - low), high], reverse=reverse)
+    if low == high:
+        scale = alt.Scale(scheme="blues", domain=[low - 1, low + 1])
+    base = alt.Chart().encode(x=x, y=y)
+    numbers = base.transform_filter("isValid(datum.value)")
+    ink = alt.condition(dark, alt.value(ON_DARK), alt.value(ON_LIGHT))
+    return [
+        base.transform_filter("!isValid(datum.value)").mark_rect(color=ABSENT),
+        numbers.mark_rect(stroke="white").encode(color=alt.Color("value:Q", scale=scale, title=legend, legend=None)),
+        base.transform_filter("!isValid(datum.value)").mark_text(fontSize=11, text="–", color=INK),
+        numbers.transform_calculate(text=written).mark_text(fontSize=11).encode(text="text:N", color=ink),
+    ]
+
+
+def _fewer_cells(frame: pd.DataFrame, axes: tuple[str, str]) -> pd.DataFrame:
+    """Return the rows of at most MOST_CELLS values of either axis, evenly over all."""
+    kept = {axis: evenly(ordered(frame[axis]), MOST_CELLS) for axis in axes}
+    shown = frame[frame[axes[0]].isin(kept[axes[0]]) & frame[axes[1]].isin(kept[axes[1]])].copy()
+    if len(shown) < len(frame):
+        shown.attrs["left_out"] = "; some values are left out, the tables have all"
+    return shown

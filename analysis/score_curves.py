@@ -1,0 +1,112 @@
+"""The chart of mean curves: score against simulated time or bytes, with the arrivals of periods marked.
+
+A score over the periods met so far is one of another test after each arrival. So a curve is dotted until all periods
+have arrived, and has a bar across it where one arrives; with several clients or replicates that is where their mean
+number of periods passes the next whole one. A curve of a single score is a point.
+
+Not modelled: anything between two scorings, where the curve is a straight line.
+"""
+
+import math
+
+import altair as alt
+import pandas as pd
+
+from analysis import amounts
+from analysis.amounts import Amount
+from analysis.charts import COSTS, Spec, spread_note
+from analysis.looks import RULE
+from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, tip, with_panels
+from analysis.quantity import PERCENT, show
+from analysis.unchanging import told_once
+
+BAR = "M0,-1L0,1"  # across the curve, where a period arrives
+NEARLY = 1e-6  # of a period
+
+
+def score_against(
+    frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None, whole: bool = False
+) -> Spec:
+    """Chart mean curves: columns algorithm, `axes`, x (`time` in s or `moved` in bytes), score, low, high, n.
+
+    Where the frame has them, `periods` is the mean number of periods met by then and `complete` whether all have
+    arrived (see spread.mean_curves). With `whole` the score is over all periods, whether or not they have been met.
+    """
+    name, units = COSTS[x]
+    by = [*axes, "algorithm"]
+    # the test over all periods is the same from the start on, and no target is read off it
+    rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
+    rows = told_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
+    least = min(0.0, float(rows["score"].min()))
+    rows = with_panels(rows.assign(low=rows["low"].clip(lower=least)), axes)
+    across = amounts.linear(rows.groupby(["column", "row"])[x].max(), units)
+    rows["x"] = across.of(rows[x])
+    chart = facet(_layers(rows, across, name, score, target), rows, height=190, x="independent")
+    what = f"{score} over all periods, met or not," if whole else score
+    tips = [tip("x", name, told=across.told("x")), tip("score", score, ".1%"), tip("low", "mean - sd", ".1%")]
+    tips += [tip("high", "mean + sd", ".1%"), tip("n", "replicates", "d")]
+    if rows["periods"].notna().any():
+        tips.append(tip("periods", "periods met", ".2~f"))
+    ended = rows.groupby(by, sort=False, dropna=False).tail(1)
+    says = "Last scores: " + ranges_told(ended, "score", lambda value: show(value, PERCENT))
+    note = f"{spread_note(rows)}{_note(rows, target)}"
+    return finished(chart, rows, f"{what[:1].upper()}{what[1:]} against {name}", note, tips, says)
+
+
+def _staged(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the rows with `place` along their curve, `lone` (a curve's only row), `before` (not all periods have
+    arrived, or the first row at which they have), `after`, and `arrives`, the period whose arrival a row marks."""
+    groups = frame.groupby(by, sort=False, dropna=False)
+    complete = frame["complete"].astype(bool) if "complete" in frame else pd.Series(True, index=frame.index)
+    periods = frame["periods"] if "periods" in frame else pd.Series(math.nan, index=frame.index)
+    reached = (periods + NEARLY).floordiv(1)
+    arrives = reached.where(reached > reached.groupby([frame[name] for name in by], dropna=False).shift(1))
+    earlier = complete.groupby([frame[name] for name in by], dropna=False).shift(1, fill_value=False)
+    begins = complete & ~earlier.astype(bool) & (groups.cumcount() > 0)
+    lone = groups["score"].transform("size") == 1
+    return frame.assign(
+        place=groups.cumcount(), lone=lone, before=~complete | begins, after=complete, arrives=arrives, periods=periods
+    )
+
+
+def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: float | None) -> list[Chart]:
+    algorithms = list(rows["algorithm"].unique())
+    x = alt.X("x:Q", title=across.title(name), axis=across.axis())
+    percent = alt.Axis(format="%", tickCount=5)
+    y = alt.Y("score:Q", title=score, axis=percent, scale=alt.Scale(zero=False))
+    band_y = {"y": alt.Y("low:Q", title=score, axis=percent), "y2": "high:Q"}
+    tint = colour(algorithms, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
+    faint = 0.18 if len(algorithms) <= 5 else 0.08
+    layers = [alt.Chart().mark_area(opacity=faint).encode(x=x, color=tint, **band_y)]
+    if not rows["after"].all():
+        dotted = alt.Chart().transform_filter("datum.before").mark_line(strokeWidth=1.6, strokeDash=[2, 3], opacity=0.8)
+        layers.append(dotted.encode(x=x, y=y, color=tint))
+    line = alt.Chart().transform_filter("datum.after").mark_line(strokeWidth=2)
+    layers.append(line.encode(x=x, y=y, color=tint, strokeDash=dash(algorithms)))
+    if rows["arrives"].notna().any():
+        bar = alt.Chart().transform_filter("datum.arrives != null")
+        layers.append(bar.mark_point(shape=BAR, size=110, strokeWidth=2, opacity=1).encode(x=x, y=y, color=tint))
+    if rows["lone"].any():
+        alone = alt.Chart().transform_filter("datum.lone")
+        layers.append(alone.mark_rule(strokeWidth=1.5).encode(x=x, color=tint, **band_y))
+        dot = alone.mark_point(filled=True, size=70, opacity=1)
+        layers.append(dot.encode(x=x, y=y, color=tint))
+    if target is not None:
+        rule = alt.Chart().transform_filter("datum.place == 0").mark_rule(strokeDash=[4, 4], color=RULE)
+        layers.append(rule.encode(y=alt.datum(target)))
+    return layers
+
+
+def _note(rows: pd.DataFrame, target: float | None) -> str:
+    note = "" if target is None else f"; dashed: the target, {show(target, PERCENT)}"
+    if rows["arrives"].notna().any():
+        most = int(rows["arrives"].max())
+        note += "; a bar across a curve marks the arrival of a period"
+        if not rows["after"].all():
+            note += (
+                f". Dotted until all {most} periods have arrived: until then curves are tested on different "
+                "periods, and are not comparable"
+            )
+    if rows["lone"].any():
+        note += "; a single score is a point"
+    return note
