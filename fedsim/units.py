@@ -274,6 +274,18 @@ def count(value: Any) -> int:
     return int(number)
 
 
+def amount(value: Any) -> int | float:
+    """Return a count as an int, or a share of others as a float above 0: 5, or "80 %".  Raises ValueError otherwise."""
+    number, unit = split(value, "count or share", "'80 %' or 5")
+    if not unit and number == 1 and not isinstance(value, int):
+        raise ValueError(f"{value!r} could be one or all of them: write 1 or '100 %'")
+    if unit == "%" or (not unit and 0 < number < 1):
+        if not (share := fraction(value)):
+            raise ValueError(f"{value!r} is no share: it must be above 0")
+        return share
+    return count(value)
+
+
 def nbytes(value: Any) -> int:
     """Return a whole number of bytes.  Raises ValueError where it is not whole."""
     exact = BYTES._exact(value)
@@ -380,6 +392,7 @@ Bytes = Annotated[
     _schema("A size in bytes.", "2 GiB", "64 kB"),
 ]
 Fraction = Annotated[float, BeforeValidator(fraction), _schema("A share between 0 and 1.", "30 %")]
+Amount = Annotated[int | float, BeforeValidator(amount), _schema("A count, or a share of others.", "5", "80 %")]
 Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
 _STRETCH = PlainSerializer(
     lambda value: SECONDS.text(value) if isinstance(value, float) else str(value), return_type=str, when_used="json"
