@@ -18,10 +18,10 @@ import yaml
 from analysis.axes import is_replicate
 from analysis.stored import NotARunError, Stored, check, line
 
-COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
+COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
-LATER += ["server_seconds", "epsilon", "bytes_masking"]  # columns that older runs lack
+LATER += ["server_seconds", "epsilon", "bytes_masking", "wanted"]  # columns that older runs lack
 NUMBERS = ["score", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period", "staleness"]
 NUMBERS += [
     "client_seconds",
