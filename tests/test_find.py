@@ -61,8 +61,8 @@ def test_a_part_is_built_with_its_options_in_si(lab):
 
 def test_context_fills_fields_that_exist_and_gives_way_to_options(lab):
     name = lab("fog", EFFECT)
-    assert find.build("effect", Part(name=name), most=2.0, unknown=3).most == 2.0
-    assert find.build("effect", Part(name=name, options={"most": 1}), most=2.0).most == 1.0
+    assert find.build("effect", Part(name=name), most="2 s", unknown=3).most == 2.0
+    assert find.build("effect", Part(name=name, options={"most": "1 s"}), most="2 s").most == 1.0
 
 
 def test_checking_imports_nothing(lab):
@@ -94,7 +94,7 @@ def test_options_of_base_classes_in_other_files_are_known(lab):
 
 @pytest.mark.parametrize("look", [messages, build_error])
 def test_an_unknown_option_names_key_file_and_the_nearest(lab, look):
-    part = Part(name=lab("fog", EFFECT), options={"most": 1, "rat": 0.2})
+    part = Part(name=lab("fog", EFFECT), options={"most": "1 s", "rat": 0.2})
     text = "".join(look("effect", part))
     assert text.startswith("network.effects.rat: 'fog' has no option 'rat' (")
     assert text.endswith("/fog.py); did you mean 'rate'? Its options: most, rate")
