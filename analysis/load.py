@@ -20,7 +20,7 @@ from analysis.axes import is_replicate
 from analysis.recount import recounted
 from analysis.stored import NotARunError, Stored, check, line
 
-COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
+COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
 LATER += [
@@ -30,6 +30,7 @@ LATER += [
     "periods",
     "target_on",
     "periods_at_target",
+    "wanted",
 ]  # columns that older runs lack
 NUMBERS = [
     "score",

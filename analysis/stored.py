@@ -22,7 +22,7 @@ TABLES = {
     "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
     "scores": "time version client period seen model split metric value weight",
 }
-LATER = ["staleness", "refused", "epsilon", "arrivals", "partitions", "unowned", "majority"]
+LATER = ["staleness", "refused", "epsilon", "wanted", "arrivals", "partitions", "unowned", "majority"]
 Tables = Mapping[str, pd.DataFrame]
 AGAIN = "run the scenario again with --fresh"
 

@@ -33,6 +33,7 @@ def summarise(
     `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
     come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, so are asked, folded, lost, late and refused;
+    without the numbers that protocols want, `wanted`;
     without the table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds,
     which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
     has one.
@@ -53,6 +54,7 @@ def summarise(
     sent = totals(moved)
     computed = {} if spans is None else compute_seconds(_frame(spans), folding)
     counts = {name: int(folding[name].sum()) if len(folding) else None for name in ("asked", "folded", "lost", "late")}
+    counts["wanted"] = int(folding["wanted"].sum()) if "wanted" in folding and folding["wanted"].notna().any() else None
     counts["refused"] = int(folding["refused"].sum()) if len(folding) and "refused" in folding else None
     return {
         "metric": metric,

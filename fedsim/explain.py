@@ -93,7 +93,9 @@ def table(seen: Sequence[tuple[Point, Preview | str]]) -> Table:
         if isinstance(told, str):
             made.add_row(point.id, axes, told)
         elif not told.seconds:
-            made.add_row(point.id, axes, NONE, "no update", NONE, *(size(told.nbytes(way)) for way in WAYS))
+            made.add_row(
+                point.id, axes, NONE, f"no update: {told.why}", NONE, *(size(told.nbytes(way)) for way in WAYS)
+            )
         else:
             asked = f"{fmean(told.asked):.4g}"
             times = duration(told.seconds[0]), duration(fmean(told.seconds))

@@ -59,7 +59,8 @@ class Ask(simpy.Event):
 class ServerHost:
     """Its state and version, the asks under way, and the rows of what they moved; `node` is its number.
 
-    `rounds` is how many rounds the protocol has begun; `up` and `down` squeeze what travels to it and from it.
+    `rounds` is how many rounds the protocol has begun; `wanted` how many clients it would ask for the next row, where
+    it has such a number; `up` and `down` squeeze what travels to it and from it.
     """
 
     env: simpy.Environment
@@ -78,6 +79,7 @@ class ServerHost:
     state: State = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
+    wanted: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Start the algorithm."""
@@ -256,7 +258,9 @@ class ServerHost:
         if counts and self._service is not None:
             self._checkpoints.keep(self._service.intervals, self.version, self.state)
         epsilon = self.guard.epsilon if self.guard and counts else None
-        self.write(Update(self.env.now, self.version, step, asked, folded, lost, late, staleness, refused, epsilon))
+        wanted, self.wanted = self.wanted, None
+        told = step, asked, folded, lost, late, staleness, refused, epsilon, wanted
+        self.write(Update(self.env.now, self.version, *told))
         if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)

@@ -1,31 +1,37 @@
 """What the first rounds of a point will take, before anything is trained: the run's own clock, links, data and draws.
 
 Nothing is trained, so the algorithm stands as `untrained` has it; for one whose messages are always alike (FedAvg)
-times and bytes are those of the run to the last digit.  At most so many updates and so many events are looked at.
+times and bytes are those of the run to the last digit.  At most so many updates and so many messages are looked at, and
+so many events in a row in which nothing is sent or computed; those of effects (outages, churn) count for no more.
 
 What it does not model: scores, and what only training tells.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import simpy
 
 from analysis.communication import directions
-from fedsim.record import Recorder, Row, Update
+from fedsim import budget
+from fedsim.record import Column, Recorder, Row, Transfer, Update
 from fedsim.run import build
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, Until
+from fedsim.world import World
 
-UPDATES, EVENTS = 3, 300_000  # looked at in a point, at most
+UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # looked at in a point, at most: updates, messages, events without any
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The first updates of a point: how many there were, and the tables of what led to them."""
+    """The first updates of a point: how many there were, the tables of what led to them, and why there are no more."""
 
     updates: pd.DataFrame
     transfers: pd.DataFrame
+    why: str = ""
 
     @property
     def seconds(self) -> list[float]:
@@ -50,21 +56,44 @@ def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Prev
     """
     recorder = _Counting()
     world, _, done = build(scenario, data_root, recorder, trains=False)
-    until = math.inf if scenario.measure.until is None else scenario.measure.until
-    for _ in range(EVENTS):
-        if recorder.updates >= updates or done.processed or world.env.peek() > until or math.isinf(world.env.peek()):
-            break
-        world.env.step()
+    why = _look(world, done, scenario.measure.until, recorder, updates)
     world.end()
     tables = {name: table.to_pandas() for name, table in recorder.tables().items()}
-    return Preview(tables["updates"].head(updates), tables["transfers"])
+    return Preview(tables["updates"].head(updates), tables["transfers"], why)
 
 
 class _Counting(Recorder):
-    """A recorder that knows how many updates there have been."""
+    """A recorder that knows how many updates, messages and other rows there have been."""
 
-    updates = 0
+    updates = messages = rows = 0
 
     def add(self, row: Row) -> None:
         super().add(row)
+        self.rows += 1
         self.updates += isinstance(row, Update)
+        self.messages += isinstance(row, Transfer)
+
+    def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
+        super().extend(table, columns)
+        self.rows += 1
+        self.messages += len(columns["sent"]) if table is Transfer else 0  # type: ignore[arg-type]
+
+
+def _look(world: World, done: simpy.Process, until: Until | None, recorder: _Counting, updates: int) -> str:
+    """Step the clock to the end of the preview; return why it ends before there have been so many updates."""
+    env, idle, rows = world.env, 0, 0
+    end = math.inf if until is None or until.time is None else until.time
+    while recorder.updates < updates:
+        if done.processed:
+            return "the protocol ends"
+        if math.isinf(env.peek()):
+            return f"nothing happens after {env.now:.6g} s"
+        if env.peek() > end or (until is not None and budget.spent(until, world)):
+            return "measure.until comes first"
+        if recorder.messages > MESSAGES:
+            return f"no more than {MESSAGES:,} messages are looked at, up to {env.now:.6g} s"
+        if idle > IDLE:
+            return f"nothing was sent or computed in {IDLE:,} events, up to {env.now:.6g} s"
+        env.step()
+        idle, rows = (idle + 1, rows) if recorder.rows == rows else (0, recorder.rows)
+    return ""

@@ -59,11 +59,15 @@ class Protocol(ABC):
 class Cohorts(Protocol):
     """A protocol that asks so many clients at a time: a fraction of all of them, or a count."""
 
+    or_all: ClassVar[bool] = False  # True where all clients are wanted unless one of the two is given
+
     participation: Fraction | None = None  # the share of all clients asked each round
     clients: Count | None = None  # or their number
 
     def __post_init__(self) -> None:
         """Hold that exactly one of the two says how many take part."""
+        if self.or_all and self.participation is None and self.clients is None:
+            return
         if (self.participation is None) == (self.clients is None):
             raise ValueError("give either 'participation' (a fraction of the clients) or 'clients' (a count), not both")
         if self.participation == 0:
@@ -197,6 +201,8 @@ def exchange(
     same.
     """
     want = len(cohort) if want is None else want
+    if world.server.wanted is None:  # not the first exchange of a round: nobody else could be asked
+        world.server.wanted = len(cohort)
     wave = world.server.ask_all(cohort, step, want >= len(cohort) and math.isinf(before), beside)
     if wave is None:
         told = beside or {}

@@ -56,6 +56,11 @@ class Update(Row):
     was asked in it, and `staleness` is how many updates the checkpoint that it fell back to is behind.  Versions go on.
     `epsilon` is what all releases so far amount to at the scenario's delta, infinite without noise; empty where nothing
     is released privately.
+
+    `wanted` is how many the protocol would have asked, had enough clients been there: in the first exchange of a round
+    what `clients` or `participation` amount to (times `over` under `deadline`, over all edges and their rounds under
+    `hierarchical`), in later ones those who go on.  It is empty where no number is wanted: asynchronous updates, peers,
+    late replies that are folded one by one, and restarts.
     """
 
     time: float
@@ -68,6 +73,7 @@ class Update(Row):
     staleness: float
     refused: int = 0
     epsilon: float | None = None
+    wanted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ TABLES: dict[str, type[Row]] = {
     "partitions": Partition,
     "scores": Score,
 }
-ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64()}
+ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64(), int | None: pa.int64()}
 # What many rows at a time may be written out of turn by; equal rows stay in the order in which they were written.
 ORDER: dict[str, list[tuple[str, str]]] = {
     "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],

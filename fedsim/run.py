@@ -7,6 +7,7 @@ that a point's tables depend on its scenario alone.
 
 import gc
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__, check, find, fleet, logbook, private, rehearsal, seeds
+from fedsim import __version__, budget, check, find, fleet, logbook, private, rehearsal, seeds
 from fedsim.algorithm import Algorithm
 from fedsim.checkpoint import EVERY, Keeper
 from fedsim.clients import Backend, Clients
@@ -187,11 +188,13 @@ def _world(
     clients = Clients(env, links, backend, speeds, seed_of, rng, write, recorder.extend)
     computer = scenario.server
     codec = fleet.codecs(scenario, protocol.shares_only)
+    until = scenario.measure.until
+    alone = scenario.measure.views or (until is not None and until.metered)  # messages are looked at one by one
 
     def host(node: int) -> ServerHost:
         return ServerHost(
             env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"],
-            None if scenario.measure.views else write_many,  # a wave plans its messages, and sends none
+            None if alone else write_many,  # a wave plans its messages, and sends none
             tape or Squeezer(),
         )  # fmt: skip
 
@@ -209,25 +212,35 @@ def _run_clock(
     progress: Tell,
     keeper: Keeper | None,
 ) -> str:
-    """Step the clock until the protocol ends, the scenario's end is reached, or nobody is left to wait for."""
+    """Step the clock until the protocol ends, a budget is used up, or nobody is left to wait for."""
     env, until, last = world.env, scenario.measure.until, 0.0
+    end = math.inf if until is None or until.time is None else until.time
     protocol = find.build("protocol", scenario.protocol)
     while not done.processed:
         ahead = env.peek()
         if ahead == float("inf"):
             return "stalled"
-        if until is not None and ahead > until:
-            if env.now < until:
-                env.run(until=until)
+        if ahead > end:
+            if env.now < end:
+                env.run(until=end)
             return "done"
-        env.step()
-        if keeper:
-            keeper.passed()
+        updated = world.server.updated
+        _step(env, keeper)
+        if until is not None and budget.spent(until, world):
+            while updated.triggered and not updated.processed:  # who waits for this update comes first
+                _step(env, keeper)
+            return "done"
         if time.perf_counter() - last > REPORT_EVERY:
             last = time.perf_counter()
-            share = protocol.share(world) if until is None else max(protocol.share(world), env.now / until)
-            progress(Progress(env.now, share, evaluator.latest if evaluator else None, world.server.version))
+            share = protocol.share(world) if until is None else max(protocol.share(world), budget.used(until, world))
+            progress(Progress(env.now, min(1.0, share), evaluator.latest if evaluator else None, world.server.version))
     return "done"
+
+
+def _step(env: simpy.Environment, keeper: Keeper | None) -> None:
+    env.step()
+    if keeper:
+        keeper.passed()
 
 
 def _close(world: World) -> None:

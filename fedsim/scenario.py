@@ -84,10 +84,10 @@ def _device(value: Any) -> Any:
     return value
 
 
-def _positive(value: Any) -> Any:
-    if value is not None and units.SECONDS.parse(value) == 0:
-        raise ValueError(f"{value!r} is not a length of time: it must be more than zero")
-    return value
+def _positive(budget: float) -> float:
+    if budget == 0:
+        raise ValueError("a budget of 0 is used up before anything happens; give more, or leave it out")
+    return budget
 
 
 def _some(share: float) -> float:
@@ -302,6 +302,45 @@ TARGET_ON = (
 )
 
 
+class Until(Section):
+    """What ends the run: a time, or budgets (fedsim/budget.py), of which the first to be used up does."""
+
+    time: Annotated[Seconds | None, After(_positive)] = Field(default=None, description="Simulated.")
+    updates: Count | None = None
+    bytes: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="Up and down, on the wire.")
+    bytes_up: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="From clients, on the wire.")
+    bytes_down: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="To clients, on the wire.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grown(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            return {"time": value}
+        if value == {}:
+            raise ValueError(f"names no budget; there are {', '.join(cls.model_fields)}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _short(self, whole: Any) -> Any:
+        given = {name: value for name, value in whole(self).items() if value is not None}
+        return given["time"] if set(given) == {"time"} else given
+
+    def limits(self) -> dict[str, float]:
+        """Return the budgets other than time that there are."""
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "time"}
+        return {name: most for name, most in given.items() if most is not None}
+
+    @property
+    def metered(self) -> bool:
+        """Whether bytes are budgeted, so that they must be counted as they move."""
+        return any(name.startswith("bytes") for name in self.limits())
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        return {"anyOf": [{"type": "string", "examples": ["10 min"]}, handler.resolve_ref_schema(handler(schema))]}
+
+
 class Measure(Section):
     """What is scored, how often, and when the run ends."""
 
@@ -309,7 +348,7 @@ class Measure(Section):
     models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = ["global"]
     splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = ["test"]
     every: Every = Updates(1)
-    until: Annotated[Seconds | None, Before(_positive)] = Field(default=None, description="Simulated end of the run.")
+    until: Until | None = Field(default=None, description="End of the run: a simulated time, or budgets.")
     target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
     target_on: Literal["all_periods", "each_period"] = Field(default="all_periods", description=TARGET_ON)
     views: bool = Field(default=False, description="Keep all that every client receives, array by array: views/.")

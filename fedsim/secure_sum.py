@@ -43,10 +43,12 @@ def exchange(
     sealed = {one: masking.sealed(_among(graph[one], sharing), len(sharing)) for one in sharing}
     replies = yield from protocol.exchange(world, sharing, step, want, before, sealed)
     there, missed = sorted(reply.client for reply in replies), world.server.tally()
+    wanted, world.server.wanted = world.server.wanted, None
     if options.holds(graph, sharing, there):
         told = {one: masking.alive(_among(graph[one], there), _among(graph[one], sharing)) for one in there}
         there = yield from _heard(world, there, "unmask", told, before)
     world.server.note(*missed)  # those of the round itself are told with it
+    world.server.wanted = wanted
     return replies if options.holds(graph, sharing, there) else _given_up(world, step, replies)
 
 

@@ -1,7 +1,7 @@
 """Quantities as people write them ("50 ms", "10 Mbit/s", "lognormal(2 GFLOP/s, 0.8)") made into SI numbers and draws.
 
 The annotated types (`Seconds`, `Rate`, ...) are floats and ints to the code that uses them; pydantic reads the text
-where a scenario enters.  A plain number is taken to be in SI units already: seconds, bits per second, bytes, FLOP/s.
+where a scenario enters.  A number without a unit is refused, save 0, which is the same in all of them.
 Texts are read as exact fractions and rounded once, so "50 ms" and "0.05 s" are the same float.  It models
 independent draws from one distribution each; no mixtures, no correlation, no units derived from other units.
 """
@@ -46,6 +46,9 @@ class Dimension:
         number, unit = split(value, self.name, self.example)
         if unit and unit not in self.units:
             raise ValueError(self._wrong_unit(value, unit))
+        if not unit and number:
+            plain = value.strip() if isinstance(value, str) else value
+            raise ValueError(f"{value!r} has no unit: write '{plain} {self.shown[0]}' or '{plain} {self.shown[1]}'")
         exact = number * self.units[unit or self.base]
         if exact < 0 or (self.positive and exact == 0):
             least = "more than zero" if self.positive else "zero or more"
@@ -197,6 +200,13 @@ def _decimal(exact: Exact) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
+def _bare(text: str) -> float:
+    number, unit = split(text, "number", "'0.5'")
+    if unit:
+        raise ValueError(f"{text!r} has a unit")
+    return float(number)
+
+
 def _sigma(text: str) -> float:
     number, unit = split(text, "sigma", "'0.5'")
     if unit or number < 0:
@@ -274,6 +284,18 @@ def count(value: Any) -> int:
     return int(number)
 
 
+def amount(value: Any) -> int | float:
+    """Return a count as an int, or a share of others as a float above 0: 5, or "80 %".  Raises ValueError otherwise."""
+    number, unit = split(value, "count or share", "'80 %' or 5")
+    if not unit and number == 1 and not isinstance(value, int):
+        raise ValueError(f"{value!r} could be one or all of them: write 1 or '100 %'")
+    if unit == "%" or (not unit and 0 < number < 1):
+        if not (share := fraction(value)):
+            raise ValueError(f"{value!r} is no share: it must be above 0")
+        return share
+    return count(value)
+
+
 def nbytes(value: Any) -> int:
     """Return a whole number of bytes.  Raises ValueError where it is not whole."""
     exact = BYTES._exact(value)
@@ -341,7 +363,7 @@ def canonical(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _canonical_text(text: str) -> Any:
-    readers: list[Callable[[str], Any]] = [d.draw for d in DIMENSIONS] + [fraction, clock]
+    readers: list[Callable[[str], Any]] = [_bare, *(d.draw for d in DIMENSIONS), fraction, clock]
     for read in readers if text[:1].isalnum() or text[:1] in ".+" else []:
         try:
             return canonical(read(text))
@@ -350,23 +372,24 @@ def _canonical_text(text: str) -> Any:
     return text
 
 
-def _schema(what: str, *examples: str, number: str = "number") -> WithJsonSchema:
-    return WithJsonSchema(
-        {"anyOf": [{"type": number}, {"type": "string"}], "description": what, "examples": [*examples]}
-    )
+def _schema(what: str, *examples: str, number: str | None = "number") -> WithJsonSchema:
+    """Describe a text or a number; where there is no kind of number, no other than 0."""
+    numbers: dict[str, Any] = {"const": 0} if number is None else {"type": number}
+    return WithJsonSchema({"anyOf": [numbers, {"type": "string"}], "description": what, "examples": [*examples]})
 
 
 def _quantity(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
     return (
         BeforeValidator(dimension.parse),
         PlainSerializer(dimension.text, when_used="json"),
-        _schema(f"A {dimension.name}; a plain number is in {dimension.base}.", *examples),
+        _schema(f"A {dimension.name}, with its unit.", *examples, number=None),
     )
 
 
 def _draw(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
     what = f"A {dimension.name} or a distribution of it: {', '.join(DISTRIBUTIONS)}."
-    return BeforeValidator(dimension.draw), PlainSerializer(str, when_used="json"), _schema(what, *examples)
+    read, text = BeforeValidator(dimension.draw), PlainSerializer(str, when_used="json")
+    return read, text, _schema(what, *examples, number=None)
 
 
 Seconds = Annotated[float, *_quantity(SECONDS, "50 ms", "10 min")]
@@ -377,9 +400,10 @@ Bytes = Annotated[
     int,
     BeforeValidator(nbytes),
     PlainSerializer(BYTES.text, when_used="json"),
-    _schema("A size in bytes.", "2 GiB", "64 kB"),
+    _schema("A size in bytes, with its unit.", "2 GiB", "64 kB", number=None),
 ]
 Fraction = Annotated[float, BeforeValidator(fraction), _schema("A share between 0 and 1.", "30 %")]
+Amount = Annotated[int | float, BeforeValidator(amount), _schema("A count, or a share of others.", "5", "80 %")]
 Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
 _STRETCH = PlainSerializer(
     lambda value: SECONDS.text(value) if isinstance(value, float) else str(value), return_type=str, when_used="json"

@@ -83,6 +83,10 @@ class World:
         """Return the clients (`among` those, (K,) bool) that are online, hold data and are not at work."""
         return [int(client) for client in self._free(among)]
 
+    def ready(self, among: Members | None = None) -> int:
+        """Return how many clients (`among` those, (K,) bool) are online, hold data and are not at work."""
+        return len(self._free(among))
+
     def sample(self, count: int, among: Members | None = None) -> list[int]:
         """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
         free = self._free(among)

@@ -61,13 +61,13 @@ def test_a_part_is_built_with_its_options_in_si(lab):
 
 def test_context_fills_fields_that_exist_and_gives_way_to_options(lab):
     name = lab("fog", EFFECT)
-    assert find.build("effect", Part(name=name), most=2.0, unknown=3).most == 2.0
-    assert find.build("effect", Part(name=name, options={"most": 1}), most=2.0).most == 1.0
+    assert find.build("effect", Part(name=name), most="2 s", unknown=3).most == 2.0
+    assert find.build("effect", Part(name=name, options={"most": "1 s"}), most="2 s").most == 1.0
 
 
 def test_checking_imports_nothing(lab):
     name = lab("fog", "raise RuntimeError('imported')\n" + textwrap.dedent(EFFECT))
-    assert find.check("effect", Part(name=name, options={"most": 1})) == []
+    assert find.check("effect", Part(name=name, options={"most": "1 s"})) == []
     assert name not in sys.modules
 
 
@@ -85,16 +85,16 @@ def test_options_of_base_classes_in_other_files_are_known(lab):
             cache: dict = dataclasses.field(init=False, default_factory=dict)
         """,
     )
-    assert find.check("effect", Part(name=below, options={"most": 1, "depth": 3})) == []
-    [wrong] = messages("effect", Part(name=below, options={"most": 1, "dept": 3}))
+    assert find.check("effect", Part(name=below, options={"most": "1 s", "depth": 3})) == []
+    [wrong] = messages("effect", Part(name=below, options={"most": "1 s", "dept": 3}))
     assert "has no option 'dept'" in wrong
     assert wrong.endswith("did you mean 'depth'? Its options: most, rate, depth")
-    assert find.build("effect", Part(name=below, options={"most": 1, "depth": 3})).depth == 3
+    assert find.build("effect", Part(name=below, options={"most": "1 s", "depth": 3})).depth == 3
 
 
 @pytest.mark.parametrize("look", [messages, build_error])
 def test_an_unknown_option_names_key_file_and_the_nearest(lab, look):
-    part = Part(name=lab("fog", EFFECT), options={"most": 1, "rat": 0.2})
+    part = Part(name=lab("fog", EFFECT), options={"most": "1 s", "rat": 0.2})
     text = "".join(look("effect", part))
     assert text.startswith("network.effects.rat: 'fog' has no option 'rat' (")
     assert text.endswith("/fog.py); did you mean 'rate'? Its options: most, rate")
@@ -129,7 +129,7 @@ def test_a_file_without_its_class_or_with_two_is_told(lab, look):
 
 def test_of_several_the_one_called_like_the_file_is_taken(lab):
     two = EFFECT + "\n    class Haze(Fog):\n        pass\n"
-    part = Part(name=lab("haze", two), options={"most": 1})
+    part = Part(name=lab("haze", two), options={"most": "1 s"})
     assert find.check("effect", part) == []
     assert type(find.build("effect", part)).__name__ == "Haze"
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_python_is_told(lab, look):
 
 
 def test_a_file_that_misses_a_package_is_told(lab):
-    part = Part(name=lab("needy", "import no_such_package_here\n" + textwrap.dedent(EFFECT)), options={"most": 1})
+    part = Part(name=lab("needy", "import no_such_package_here\n" + textwrap.dedent(EFFECT)), options={"most": "1 s"})
     assert "cannot be imported: No module named 'no_such_package_here'" in build_error("effect", part)
 
 
@@ -149,8 +149,8 @@ def test_a_file_that_misses_a_package_is_told(lab):
     ("options", "told"),
     [
         ({"most": "1 Mbit/s"}, "network.effects.most: '1 Mbit/s' is not a time: 'Mbit/s' is a unit of rate"),
-        ({"most": 1, "rate": 3}, "network.effects.rate: 3 is not a fraction: it must lie between 0 and 1"),
-        ({"most": 11}, "network.effects: most: the fog lifts after 10 s ("),
+        ({"most": "1 s", "rate": 3}, "network.effects.rate: 3 is not a fraction: it must lie between 0 and 1"),
+        ({"most": "11 s"}, "network.effects: most: the fog lifts after 10 s ("),
     ],
 )
 def test_wrong_values_are_told_in_plain_words(lab, options, told):

@@ -80,7 +80,7 @@ def test_constants_of_the_transfer_model_can_be_set(load):
 
 BAD = [
     ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {initial_windw: 4}}", "network.tcp.initial_windw", "mean"),
-    ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {mtu: big}}", "network.tcp.mtu", "must be a whole number"),
+    ("client,uplink_mbps\n0,1\n", "{profile: lte, tcp: {mtu: big}}", "network.tcp.mtu", "write a number with a unit"),
     ("client,uplink_mbps\n0,1\n", "{profile: ltee}", "network.profile", "ltee"),
     ("client,uplink_mbps\n0,1\n", "{uplink: 1 Mbit/s, latency: 1 ms}", "network.downlink", "'downlink_mbps'"),
     ("client,rtt_ms\n0,\n", "{uplink: 1 Mbit/s, downlink: 1 Mbit/s}", "network.latency", "'rtt_ms'"),

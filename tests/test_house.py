@@ -39,6 +39,8 @@ FLOORS: list[tuple[int, str, str]] = [
     (10, "fedsim.protocols", "when, and with whom"),
     (9, "fedsim.learn", "torch"),
     (9, "fedsim.secure_sum", "a round masked"),
+    (9, "fedsim.quorum", "what a round waits for"),
+    (8, "fedsim.budget", "what ends a run"),
     (8, "fedsim.data", "torch"),
     (8, "fedsim.protocol", "their contract"),
     (8, "fedsim.partitions", "the work of partitions on the clock"),

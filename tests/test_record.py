@@ -32,7 +32,7 @@ def test_rows_come_back_as_they_were_added(tmp_path):
 
 def test_columns_are_the_fields_with_their_types_even_without_a_row(tmp_path):
     Recorder().close(tmp_path)
-    types = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64()}
+    types = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64(), int | None: pa.int64()}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{name}.parquet" for name in record.TABLES)
     for name, table in record.TABLES.items():
         schema = pq.read_schema(tmp_path / f"{name}.parquet")

@@ -212,16 +212,16 @@ def test_where_there_is_no_server_to_restart_it_is_refused(changes, told, tmp_pa
     ("options", "told"),
     [
         ({}, "give either 'every'"),
-        ({"every": 5.0, "at": [1.0]}, "give either 'every'"),
-        ({"every": 0.0}, "'every' is 0.0 s"),
-        ({"every": 5.0, "length": 0.0}, "'length' is 0.0 s"),
+        ({"every": "5 s", "at": ["1 s"]}, "give either 'every'"),
+        ({"every": 0}, "'every' is 0.0 s"),
+        ({"every": "5 s", "length": 0}, "'length' is 0.0 s"),
         ({"at": []}, "must be ascending"),
-        ({"at": [3.0, 2.0]}, "must be ascending"),
-        ({"at": [-1.0]}, "zero or more"),
-        ({"at": [1.0, 1.5]}, "further apart"),
-        ({"every": 5.0, "checkpoint": 0}, "checkpoint"),
+        ({"at": ["3 s", "2 s"]}, "must be ascending"),
+        ({"at": ["-1 s"]}, "zero or more"),
+        ({"at": ["1 s", "1.5 s"]}, "further apart"),
+        ({"every": "5 s", "checkpoint": 0}, "checkpoint"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, told):
     with pytest.raises(ScenarioError, match=told):
-        find.build("effect", Part(name="restart", options={"length": 1.0, **options}))
+        find.build("effect", Part(name="restart", options={"length": "1 s", **options}))

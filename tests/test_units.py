@@ -18,7 +18,9 @@ ALL = [pytest.param(d, id=d.name) for d in units.DIMENSIONS]
     [
         (units.SECONDS, "50 ms", 0.05),
         (units.SECONDS, "10 min", 600.0),
-        (units.SECONDS, 0.25, 0.25),
+        (units.SECONDS, "0.25 s", 0.25),
+        (units.SECONDS, 0, 0.0),
+        (units.BYTES, "0", 0.0),
         (units.SECONDS, "300us", 0.0003),
         (units.SECONDS, "3 µs", 3e-6),
         (units.RATE, "10 Mbit/s", 10e6),
@@ -57,7 +59,18 @@ def test_the_same_quantity_in_two_units_is_the_same_float(number, dimension, pic
         (units.RATE.parse, "10 mbit/s", "did you mean 'Mbit/s'?"),
         (units.RATE.parse, "10 MB", "did you mean 'MB/s'?"),
         (units.RATE.parse, "0 bit/s", "more than zero"),
-        (units.RATE.parse, -5, "more than zero"),
+        (units.RATE.parse, "-5 bit/s", "more than zero"),
+        (units.RATE.parse, 0, "more than zero"),
+        (units.SECONDS.parse, 50, "50 has no unit: write '50 s' or '50 ms'"),
+        (units.SECONDS.parse, "0.05", "'0.05' has no unit: write '0.05 s' or '0.05 ms'"),
+        (units.RATE.parse, 5, "write '5 Mbit/s' or '5 kbit/s'"),
+        (units.nbytes, 1000, "write '1000 B' or '1000 kB'"),
+        (units.FLOPS.parse, 1e9, "has no unit: write"),
+        (units.FREQUENCY.parse, 2, "write '2 /s' or '2 /min'"),
+        (units.SECONDS.draw, "uniform(10, 50 ms)", "'10' has no unit"),
+        (units.SECONDS.draw, 0.05, "0.05 has no unit"),
+        (units.clock, "poisson(10)", "'10' has no unit"),
+        (units.amount, 2.5, "whole number"),
         (units.SECONDS.parse, "-1 s", "zero or more"),
         (units.SECONDS.parse, "fast", "write a number with a unit"),
         (units.SECONDS.parse, True, "write a number with a unit"),
@@ -140,7 +153,7 @@ def test_annotated_types_parse_and_dump():
     assert TypeAdapter(units.Every).dump_python(600.0, mode="json") == "10 min"
     assert TypeAdapter(units.Bytes).dump_python(2**30, mode="json") == "1 GiB"
     assert TypeAdapter(units.Fraction).validate_python("30 %") == 0.3
-    assert TypeAdapter(units.SecondsDraw).dump_python(units.SECONDS.draw(0.05), mode="json") == "50 ms"
+    assert TypeAdapter(units.SecondsDraw).dump_python(units.SECONDS.draw("50 ms"), mode="json") == "50 ms"
 
 
 @pytest.mark.parametrize(

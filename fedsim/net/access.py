@@ -32,11 +32,11 @@ class AccessLane(Lane[Passage]):
         bucket: Bucket | None,
         carried: Floats,
     ) -> None:
-        """Stand for a client's direction; `carried[client]` is where the bytes are added up."""
+        """Stand for a client's direction, whose rates are attended to; bytes are added up at `carried[client]`."""
         super().__init__(env, model)
         self.client, self.upload = client, upload
         self._bucket, self._carried = bucket, carried
-        self._own, self._opposite = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
+        self._own, self._opposite = nodes.rates.current[upload], nodes.rates.current[not upload]
         self._buffers = nodes.up_buffer if upload else nodes.down_buffer
         self._rate = self._wanted = 0.0  # the access rate at the last change, and the sum of the flows' ceilings
         self._changed = -math.inf  # when flows came, went or got other ceilings

@@ -70,8 +70,8 @@ class Effect:
         """Return a process that acts on the network's nodes, shared links or server as time goes by, or None.
 
         It calls `nodes.sleep`, `wake`, `leave`, `scale`, `slow` or `set_rate`, a link's `set_capacity`, or the
-        service's `halt` and `resume`.  There is
-        one process beside all the nodes, not one a node, so that idle clients stay rows.
+        service's `halt` and `resume`.  There is one process beside all the nodes, not one a node, so that idle clients
+        stay rows.  Rates whose changes are known beforehand need no process: `nodes.rates.follow` takes their course.
         """
         return None
 

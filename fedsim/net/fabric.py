@@ -52,7 +52,7 @@ class Fabric:
 
     def refresh(self, client: int) -> None:
         """Give a client's pipes its present rates."""
-        for upload, rates in ((True, self._nodes.uplink), (False, self._nodes.downlink)):
+        for upload, rates in self._nodes.rates.current.items():
             if pipe := self._access.get((client, upload)):
                 pipe.set_capacity(self._model.capacity(float(rates[client]) / BITS))
 
@@ -66,11 +66,8 @@ class Fabric:
     def _pipe(self, client: int, upload: bool) -> Pipe:
         if (client, upload) not in self._access:
             nodes = self._nodes
-            rates, buffers, bursts = (
-                (nodes.uplink, nodes.up_buffer, nodes.up_burst)
-                if upload
-                else (nodes.downlink, nodes.down_buffer, nodes.down_burst)
-            )
+            rates = nodes.rates.current[upload]
+            buffers, bursts = (nodes.up_buffer, nodes.up_burst) if upload else (nodes.down_buffer, nodes.down_burst)
             buffer = None if math.isnan(buffers[client]) else float(buffers[client])
             capacity = self._model.capacity(float(rates[client]) / BITS)
             self._access[client, upload] = self._mesh.pipe(capacity, buffer, float(bursts[client]))

@@ -51,20 +51,29 @@ class Lanes:
             return
         if isinstance(lane, AccessLane):
             self._access.pop((lane.client, lane.upload))
-            self._nodes.presence.dismiss(lane.client)
+            self._dismiss(lane.client)
         else:
             self._trunks.pop((src, dst))
             for client in _clients(src, dst):
-                self._nodes.presence.dismiss(client)
+                self._dismiss(client)
 
     def _lane(self, client: int, upload: bool) -> AccessLane[Passage]:
         key = client, upload
         if key not in self._access:
+            self._attend(client)
             self._access[key] = AccessLane[Passage](
                 self._env, self._nodes, client, upload, self._model, self._bucket(client, upload), self.carried[upload]
             )
-            self._nodes.presence.attend(client)
         return self._access[key]
+
+    def _attend(self, client: int) -> None:
+        """Have the clock stop where this client goes or its rates change: something moves over its links."""
+        self._nodes.presence.attend(client)
+        self._nodes.rates.attend(client)
+
+    def _dismiss(self, client: int) -> None:
+        self._nodes.presence.dismiss(client)
+        self._nodes.rates.dismiss(client)
 
     def _bucket(self, client: int, upload: bool) -> Bucket | None:
         """Return the bucket of a client's access link, None where it holds nothing."""
@@ -75,11 +84,11 @@ class Lanes:
 
     def _between(self, src: int, dst: int) -> Trunk[Passage]:
         if (src, dst) not in self._trunks:
+            for client in _clients(src, dst):
+                self._attend(client)
             meters = (self.carried[True], src), (self.carried[False], dst)
             rates = partial(_between_peers, self._nodes, src, dst)
             self._trunks[src, dst] = Trunk[Passage](self._env, self._model, rates, meters)
-            for client in _clients(src, dst):
-                self._nodes.presence.attend(client)
         return self._trunks[src, dst]
 
     def _trunk(self, src: int, dst: int, track: Track) -> Trunk[Passage]:
@@ -95,5 +104,6 @@ def _clients(*ends: int) -> list[int]:
 
 def _between_peers(nodes: Nodes, src: int, dst: int) -> tuple[float, float]:
     """Return the rates (bytes/s) from one peer to another and back."""
-    there, back = min(nodes.uplink[src], nodes.downlink[dst]), min(nodes.uplink[dst], nodes.downlink[src])
+    up, down = nodes.rates.current[True], nodes.rates.current[False]
+    there, back = min(up[src], down[dst]), min(up[dst], down[src])
     return float(there) / BITS, float(back) / BITS

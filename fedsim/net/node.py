@@ -1,9 +1,9 @@
 """Nodes: every client as a row of arrays: its delay, its access link, its losses, whether it is online, how slowed.
 
 An idle client costs its row and nothing else.  Whoever holds a client back (an effect) says so in its own name
-(`by`): a client is online while nobody keeps it asleep (`presence`), and its rates and its slowness are products over
-all of them, so that several effects on one client do not undo one another.  Not modelled: delays that change over time,
-a client with several access links, an inbox (whoever sends waits on the delivery).
+(`by`): a client is online while nobody keeps it asleep (`presence`), and its rates (`rates`) and its slowness are
+products over all of them, so that several effects on one client do not undo one another.  Not modelled: delays that
+change over time, a client with several access links, an inbox (whoever sends waits on the delivery).
 """
 
 import math
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsim.net.presence import Presence
+from fedsim.net.rates import Rates
 
 Change = Literal["sleep", "wake", "leave", "pace"]
 Watcher = Callable[[int, Change], None]
@@ -52,8 +53,7 @@ class Nodes:
         lengths differ.
         """
         self.latency = _column("latency", latency)
-        self.uplink = _column("uplink", uplink)
-        self.downlink = _column("downlink", downlink)
+        self.rates = Rates(_column("uplink", uplink), _column("downlink", downlink))
         if not len(self.latency) == len(self.uplink) == len(self.downlink):
             counts = f"{len(self.latency)} latencies, {len(self.uplink)} uplinks, {len(self.downlink)} downlinks"
             raise ValueError(f"each client needs one of each, not {counts}")
@@ -66,18 +66,25 @@ class Nodes:
         self.up_buffer = _column("up_buffer", up_buffer, count, missing=True)
         self.down_buffer = _column("down_buffer", down_buffer, count, missing=True)
         self.slowdown: Floats = np.ones(count)
-        self._given = {True: self.uplink.copy(), False: self.downlink.copy()}  # before anybody scales them
         self.presence = Presence(count, self._moved)
         self._bits: dict[int, int] = {}  # a bit for each that has kept a client asleep
         self._asleep: npt.NDArray[np.uint64] = np.zeros(count, dtype=np.uint64)
-        self._factors: defaultdict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
         self._slow: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self._watchers: list[Watcher] = []
-        self._rate_watchers: list[Callable[[int], None]] = []
 
     def __len__(self) -> int:
         """Return the number of clients."""
         return len(self.latency)
+
+    @property
+    def uplink(self) -> Floats:
+        """The present rates of all clients towards the network (K,) in bit/s; to be read only."""
+        return self.rates.all(upload=True)
+
+    @property
+    def downlink(self) -> Floats:
+        """The present rates of all clients from the network (K,) in bit/s; to be read only."""
+        return self.rates.all(upload=False)
 
     @property
     def online(self) -> npt.NDArray[np.bool_]:
@@ -98,8 +105,11 @@ class Nodes:
             self.presence.hear_all()
 
     def watch_rates(self, callback: Callable[[int], None]) -> None:
-        """Have the callback called with the client whose rates have changed."""
-        self._rate_watchers.append(callback)
+        """Have the callback called with the client whose rates have changed.
+
+        Changes of a course (`rates`) are not told of a client over whose links nothing moves.
+        """
+        self.rates.watch(callback)
 
     def sleep(self, client: int, by: object = None) -> None:
         """Take a client offline, which cuts all its transfers; it stays so until `by` and all others wake it."""
@@ -130,12 +140,7 @@ class Nodes:
         What `scale` has said goes on to apply.  Raises ValueError for a rate that is negative or not finite.
         """
         self._check(client)
-        for name, rate, up in (("uplink", uplink, True), ("downlink", downlink, False)):
-            if rate is not None:
-                if not (math.isfinite(rate) and rate >= 0):
-                    raise ValueError(f"{name} of client {client} is {rate}: it must be finite and not negative")
-                self._given[up][client] = rate
-        self._refresh(client)
+        self.rates.set(client, uplink, downlink)
 
     def scale(self, client: int, by: object, uplink: float = 1.0, downlink: float = 1.0) -> None:
         """Multiply a client's rates by these factors until the same `by` says otherwise; 0 is an outage, 1 undoes.
@@ -145,8 +150,7 @@ class Nodes:
         self._check(client)
         if not (math.isfinite(uplink + downlink) and min(uplink, downlink) >= 0):
             raise ValueError(f"client {client} cannot have {uplink} and {downlink} times its rates")
-        _note(self._factors, client, by, None if uplink == downlink == 1 else (uplink, downlink))
-        self._refresh(client)
+        self.rates.scale(client, by, (uplink, downlink))
 
     def slow(self, client: int, by: object, factor: float = 1.0) -> None:
         """Make a client compute `factor` times longer until the same `by` says otherwise; 1 undoes.
@@ -159,13 +163,6 @@ class Nodes:
         _note(self._slow, client, by, None if factor == 1 else factor)
         self.slowdown[client] = math.prod(self._slow.get(client, {}).values())
         self._tell(client, "pace")
-
-    def _refresh(self, client: int) -> None:
-        factors = list(self._factors.get(client, {}).values())
-        self.uplink[client] = self._given[True][client] * math.prod(up for up, _ in factors)
-        self.downlink[client] = self._given[False][client] * math.prod(down for _, down in factors)
-        for callback in self._rate_watchers:
-            callback(client)
 
     def _check(self, client: int) -> None:
         if not 0 <= client < len(self):

@@ -14,6 +14,8 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.units import Bytes, Seconds
+
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
 POSITIVE = ("mtu", "mss", "header", "initial_window", "ack_every", "syn_rto")
@@ -29,15 +31,15 @@ SHORTEST_TRIP = 1e-4  # seconds; below it round trips weigh alike
 class TransferModel:
     """The constants of the model; the defaults are those of a Linux host."""
 
-    mtu: int = 1500  # bytes of a full IP packet
-    mss: int = 1448  # payload bytes in it, TCP timestamps on
-    header: int = 52  # IP and TCP header of a packet; the size of an acknowledgement
+    mtu: Bytes = 1500  # of a full IP packet
+    mss: Bytes = 1448  # payload bytes in it, TCP timestamps on
+    header: Bytes = 52  # IP and TCP header of a packet; the size of an acknowledgement
     initial_window: int = 10  # packets
     ack_every: int = 2  # packets an acknowledgement
     congestion_control: str = "cubic"  # or reno, bbr
-    syn_rto: float = 1.0  # seconds until the first packet is tried again; doubles each time
-    rto_max: float = 120.0  # seconds, the longest wait between two tries
-    rto_min: float = 0.2  # seconds, the shortest time-out of data
+    syn_rto: Seconds = 1.0  # until the first packet is tried again; doubles each time
+    rto_max: Seconds = 120.0  # the longest wait between two tries
+    rto_min: Seconds = 0.2  # the shortest time-out of data
     tls_rtts: int = 0  # further round trips before data
     deterministic: bool = False  # losses strike at their mean instead of being drawn
     queue_share: float = 0.85  # of the buffer that Cubic and Reno keep full; calibrated on few points, as the next two

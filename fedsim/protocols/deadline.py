@@ -8,14 +8,15 @@ round, the clients that replied to one step are asked the next; where none did, 
 import math
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchanges, select
+from fedsim.protocol import Rounds, Steps, exchanges
+from fedsim.quorum import Quorum
 from fedsim.secure_sum import exchange
 from fedsim.units import Seconds
 from fedsim.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deadline(Rounds):
+class Deadline(Quorum, Rounds):
     """A round never lasts longer than `wait` and the server's own work."""
 
     sums = by_chance = True
@@ -30,6 +31,10 @@ class Deadline(Rounds):
         if self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
 
+    def most_of(self, clients: int) -> int:
+        """Return how many of so many clients are asked where all are there."""
+        return min(clients, math.ceil(self.cohort_of(clients) * self.over - 1e-9))
+
     def folded(self, clients: int) -> int:
         """Return how many replies are wanted."""
         return self.cohort_of(clients)
@@ -38,8 +43,9 @@ class Deadline(Rounds):
         """Ask too many, take the first, update."""
         for _ in range(self.rounds):
             want = self.cohort_size(world)
-            cohort = yield from select(world, math.ceil(want * self.over - 1e-9))
-            world.server.rounds += 1
+            asked = self.most_of(len(world.clients))
+            cohort = yield from self.draw(world, asked, want)
+            world.server.rounds, world.server.wanted = world.server.rounds + 1, asked
             for step in exchanges(world):
                 replies = yield from exchange(world, cohort, step, min(want, len(cohort)), self.wait)
                 yield from world.server.update(replies, step)

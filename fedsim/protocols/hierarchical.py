@@ -1,9 +1,10 @@
 """Rounds in two tiers (HierFAVG: Liu, Zhang, Song and Letaief, ICC 2020): clients, edge aggregators, the cloud.
 
-A cloud round begins when some client is available.  The cloud sends every edge its share, from which the edge starts;
-the edges then run `edge_rounds` synchronous rounds with clients of their own, all edges at once, and send their shares
-up.  When all have ended, or the time is up, the cloud merges the shares, each weighted by what the clients folded into
-it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it time, and counts one update.
+A cloud round begins when some client is available, or as many as `least` says, over all edges.  The cloud sends every
+edge its share, from which the edge starts; the edges then run `edge_rounds` synchronous rounds with clients of their
+own, all edges at once, and send their shares up.  When all have ended, or the time is up, the cloud merges the shares,
+each weighted by what the clients folded into it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it
+time, and counts one update.
 
 An edge none of whose clients is available when it would ask them gives up the rest of its round; one that has folded
 nothing sends nothing.  An edge that is not through when the time is up breaks off: its clients are late, and so are
@@ -28,6 +29,7 @@ from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
 from fedsim.net.wire import Tree
 from fedsim.protocol import Rounds, Steps, gather, own_steps
+from fedsim.quorum import Quorum
 from fedsim.record import SERVER
 from fedsim.units import Count, Seconds
 from fedsim.world import Members, World
@@ -48,7 +50,7 @@ class Leg:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hierarchical(Rounds):
+class Hierarchical(Quorum, Rounds):
     """`participation` or `clients` tell how many of an edge's clients take part in each of its rounds."""
 
     edge_rounds: Count = 1  # rounds of an edge in each round of the cloud
@@ -59,6 +61,10 @@ class Hierarchical(Rounds):
         super().__post_init__()
         if self.wait is not None and self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
+
+    def most_of(self, clients: int) -> int:
+        """Return all of them: how many edges there are, each of which wants its own, the topology says."""
+        return clients
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
         """Return why not: it needs edges, and states that can be merged."""
@@ -75,7 +81,9 @@ class Hierarchical(Rounds):
         """Let the edges run, merge what they bring."""
         node_of = np.array([world.network.edge_of(client) for client in world.clients])
         members = [node_of == edge.node for edge in world.edges]
+        wanted = sum(self.cohort_of(int(own.sum())) for own in members if own.any())
         for _ in range(self.rounds):
+            yield from self.gathered(world, wanted)
             while not (world.server.serving and world.available()):
                 yield world.clients.stirred
             world.server.rounds += 1
@@ -88,6 +96,7 @@ class Hierarchical(Rounds):
                 weights = masses if any(masses) else [1.0] * len(brought)
                 if not (yield from world.server.mix([leg.share for leg in brought], weights)):
                     brought = []
+            world.server.wanted = wanted * self.edge_rounds
             for leg in legs:
                 world.server.note(*leg.edge.tally())
             folded = sum(leg.folded for leg in brought)

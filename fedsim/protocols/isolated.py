@@ -44,8 +44,9 @@ class Isolated(Rounds):
         for host in world.clients.values():
             host.state = world.server.state
         for _ in range(self.rounds):
-            cohort = yield from select(world, self.cohort_size(world))
-            world.server.rounds += 1
+            want = self.cohort_size(world)
+            cohort = yield from select(world, want)
+            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
             yield from _round(world, cohort)
 
 
@@ -66,6 +67,8 @@ def _round(world: World, cohort: Sequence[int]) -> Steps:
 def _take(world: World, clients: Sequence[int], step: str) -> Steps:
     """Have these clients take a step, each by itself, and count it when all are through."""
     jobs = []
+    if world.server.wanted is None:
+        world.server.wanted = len(clients)
     for client in clients:
         world.clients.begin(client)
         jobs.append(world.env.process(_alone(world, client, step)))

@@ -3,8 +3,9 @@
 `participation` or `clients` tell how many are wanted; who, the sampler draws from all clients at the start, online or
 not.  It is over when `enough` of them have replied, when all have replied or are lost, or when the time is up; those
 still at work are late.  Where the algorithm has several steps, each is gone through in order with those who replied to
-the one before, by the same rules.  A client that never comes online holds it up for ever, unless `enough` or `wait`
-says otherwise.
+the one before, by the same rules.  With `least` nobody is asked before so many of those wanted are there at once; from
+then on each is asked as soon as it is there, as ever (`enough` and `wait` are about replies).  A client that never
+comes online holds it up for ever, unless `enough` or `wait` says otherwise.
 
 Late replies are dropped, or folded as they come: each, with those that arrive while the server folds, is one more
 update, until all who were asked have replied or are lost; nobody else is asked any more.  Such a reply weighs as one
@@ -23,7 +24,8 @@ import simpy
 
 from fedsim.algorithm import Reply
 from fedsim.hosts import Ask
-from fedsim.protocol import Cohorts, Steps, exchanges
+from fedsim.protocol import Steps, exchanges
+from fedsim.quorum import Quorum
 from fedsim.units import Fraction, Seconds
 from fedsim.world import World
 
@@ -62,8 +64,10 @@ class _Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneShot(Cohorts):
+class OneShot(Quorum):
     """All clients are wanted unless `participation` or `clients` says otherwise."""
+
+    or_all = True
 
     enough: Fraction = 1.0  # the share of those wanted whose replies suffice
     wait: Seconds | None = None  # the longest that a step may take
@@ -72,8 +76,7 @@ class OneShot(Cohorts):
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""
-        if not self.all_wanted:
-            super().__post_init__()
+        super().__post_init__()
         if self.enough == 0:
             raise ValueError("enough: must be above 0, or nobody would be waited for")
         if self.wait is not None and self.wait <= 0:
@@ -105,17 +108,20 @@ class OneShot(Cohorts):
     def run(self, world: World) -> Steps:
         """Ask everybody wanted, step by step."""
         everybody, rng = np.arange(len(world.clients)), world.rng("participation")
-        cohort = world.sampler.choose(everybody, self.cohort_size(world), world.clients, rng).tolist()
+        want = self.cohort_size(world)
+        cohort = world.sampler.choose(everybody, want, world.clients, rng).tolist()
+        yield from self.gathered(world, len(cohort), np.isin(everybody, cohort))
         world.server.rounds += 1
         last, steps = [*world.algorithm.steps(world.server.state)][-1], exchanges(world)
         step = next(steps, None)
         while step is not None and cohort:
-            asked = _Asked(world, step)
+            asked, world.server.wanted = _Asked(world, step), want
             replies = yield from self._collect(asked, cohort)
             if self.late == "drop" or step != last:
                 asked.close()
             folded = yield from world.server.update(replies, step)
             cohort, step = sorted(reply.client for reply in replies), next(steps, None)
+            want = len(cohort)
             if step is None:
                 yield from self._fold_late(asked, folded)
             asked.close()

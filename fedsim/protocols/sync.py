@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from fedsim.protocol import Rounds, Steps, exchanges, select
+from fedsim.protocol import Rounds, Steps, exchanges
+from fedsim.quorum import Quorum
 from fedsim.secure_sum import exchange
 from fedsim.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sync(Rounds):
+class Sync(Quorum, Rounds):
     """A step lasts as long as its slowest client; who is lost is noticed at once, and asked again in the next step."""
 
     sums = by_chance = True
@@ -20,8 +21,9 @@ class Sync(Rounds):
     def run(self, world: World) -> Steps:
         """Ask, wait for all, update; step by step where the algorithm has several."""
         for _ in range(self.rounds):
-            cohort = yield from select(world, self.cohort_size(world))
-            world.server.rounds += 1
+            want = self.cohort_size(world)
+            cohort = yield from self.draw(world, want, want)
+            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
             for step in exchanges(world):
                 replies = yield from exchange(world, cohort, step)
                 yield from world.server.update(replies, step)

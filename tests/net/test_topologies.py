@@ -211,7 +211,7 @@ def test_options_of_a_tree_that_make_no_sense_are_refused():
 
 
 def test_a_scenario_builds_them_by_name():
-    part = {"name": "tree", "edges": 2, "uplink": "10 Mbit/s", "downlink": 1e7, "latency": "5 ms"}
+    part = {"name": "tree", "edges": 2, "uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "5 ms"}
     assert find.build("topology", Part.model_validate(part)) == Tree(edges=2, uplink=1e7, downlink=1e7, latency=0.005)
     assert find.build("topology", Part(name="star")) == Star()
     assert find.names("topology") == ["peers", "star", "tree"]

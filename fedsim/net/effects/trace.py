@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
 import numpy as np
 import simpy
 
+from fedsim.net.courses import Course
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.inputs import timetable, traces
 from fedsim.net.inputs.timetable import Timetable
@@ -57,7 +57,7 @@ class Trace(Effect):
             traces.read_all(self.trace, self.window)
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that sets the rates; UserError for a table with clients that there are not."""
+        """Have the clients follow their courses; UserError for a table with clients that there are not."""
         nodes = network.nodes
         if self.rates is not None:
             table = timetable.read(self.rates)
@@ -66,72 +66,42 @@ class Trace(Effect):
                 who, line = int(table.clients[beyond[0]]), int(table.lines[beyond[0]])
                 many = f"there are {len(nodes)} clients, numbered from 0"
                 raise fault(self.rates, line, f"there is no client {who}; {many}")
-            return self._follow(env, nodes, table)
-        assert self.trace is not None
-        plans = [self._plan(trace) for trace in traces.read_all(self.trace, self.window)]
-        return self._play(env, nodes, plans, rng)
+            self._follow(env, nodes, table)
+        elif self.trace is not None:
+            courses = [self._course(trace) for trace in traces.read_all(self.trace, self.window)]
+            self._play(env, nodes, courses, rng)
+        return None
 
-    def _follow(self, env: simpy.Environment, nodes: Nodes, table: Timetable) -> Drive:
-        up, down = (self._scaled(rates).tolist() for rates in (table.up, table.down))
-        for place, (client, time) in enumerate(zip(table.clients.tolist(), table.times.tolist(), strict=True)):
-            if time > env.now:
-                yield env.timeout(time - env.now)
-            given = [None if math.isnan(rate) else rate for rate in (up[place], down[place])]
-            nodes.set_rate(client, *given)
+    def _follow(self, env: simpy.Environment, nodes: Nodes, table: Timetable) -> None:
+        for up, given in ((True, table.up), (False, table.down)):
+            lines = np.flatnonzero(~np.isnan(given))
+            lines = lines[np.argsort(table.clients[lines], kind="stable")]  # each client's side by side, still by time
+            for own in np.split(lines, np.flatnonzero(np.diff(table.clients[lines])) + 1):
+                if len(own):
+                    course = Course(table.times[own].tolist(), self._scaled(given[own]).tolist())
+                    nodes.rates.follow(env, int(table.clients[own[0]]), course, 0.0, up=up, down=not up)
 
-    def _play(self, env: simpy.Environment, nodes: Nodes, plans: list["_Plan"], rng: np.random.Generator) -> Drive:
+    def _play(
+        self,
+        env: simpy.Environment,
+        nodes: Nodes,
+        courses: list[tuple[Course, float]],
+        rng: np.random.Generator,
+    ) -> None:
         count = len(nodes)
-        dealt = rng.integers(len(plans), size=count) if self.assign == "random" else np.arange(count) % len(plans)
-        own = [plans[number] for number in dealt.tolist()]
+        dealt = rng.integers(len(courses), size=count) if self.assign == "random" else np.arange(count) % len(courses)
         shifts = (rng.random(count) if self.shift else np.zeros(count)).tolist()
-        starts = [env.now - shift * plan.period for shift, plan in zip(shifts, own, strict=True)]
-        places = [plan.place(env.now - start) for start, plan in zip(starts, own, strict=True)]
-        coming = []
-        for client, plan in enumerate(own):
-            self._set(nodes, client, plan.rates[places[client]])
-            if (then := plan.end(places[client], self.loop)) < math.inf:
-                coming.append((starts[client] + then, client))
-        heapify(coming)
-        while coming:
-            time, client = coming[0]
-            yield env.timeout(max(0.0, time - env.now))
-            plan, place = own[client], places[client] + 1
-            if place == len(plan.rates):
-                place, starts[client] = 0, starts[client] + plan.period
-            places[client] = place
-            self._set(nodes, client, plan.rates[place])
-            if (then := plan.end(place, self.loop)) < math.inf:
-                heapreplace(coming, (starts[client] + then, client))
-            else:
-                heappop(coming)
+        for client, (number, shift) in enumerate(zip(dealt.tolist(), shifts, strict=True)):
+            course, length = courses[number]
+            up, down = self.direction != "down", self.direction != "up"
+            nodes.rates.follow(env, client, course, env.now - shift * length, up=up, down=down)
 
-    def _plan(self, trace: traces.Trace) -> "_Plan":
+    def _course(self, trace: traces.Trace) -> tuple[Course, float]:
+        """Return a trace made ready, and its length in seconds."""
         rates = self._scaled(trace.rates)
         new = np.append(True, rates[1:] != rates[:-1])  # a rate that goes on is no change
-        return _Plan(trace.times[new].tolist(), rates[new].tolist(), trace.period)
+        period = trace.period if self.loop else math.inf
+        return Course(trace.times[new].tolist(), rates[new].tolist(), period), trace.period
 
     def _scaled(self, rates: traces.Floats) -> traces.Floats:
         return rates * self.scale if self.least is None else np.maximum(rates * self.scale, self.least)
-
-    def _set(self, nodes: Nodes, client: int, rate: float) -> None:
-        down = rate if self.direction != "up" else None
-        nodes.set_rate(client, rate if self.direction != "down" else None, down)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A trace made ready: when its rates begin, in seconds from its start, the rates in bit/s, and its length."""
-
-    times: list[float]
-    rates: list[float]
-    period: float
-
-    def place(self, time: float) -> int:
-        """Return which rate holds at a time of the trace."""
-        return max(0, int(np.searchsorted(self.times, time, side="right")) - 1)
-
-    def end(self, place: int, loop: bool) -> float:
-        """Return when that rate gives way to another; infinity: never."""
-        if place + 1 < len(self.times):
-            return self.times[place + 1]
-        return self.period if loop and len(self.rates) > 1 else math.inf

@@ -1,0 +1,159 @@
+"""Rates: how fast every client's access link is, in each direction.
+
+A rate is what was last said of it, by somebody or by a course that the client follows, times the factors of all who
+scale it.  It matters only while something moves: a client that is not attended to costs the clock nothing, and its
+rates are worked out when somebody looks.  The clock stops at each change of those that are attended to.
+
+Not modelled: rates that follow from one another, or from what moves.
+"""
+
+import math
+from array import array
+from collections import defaultdict
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.net.courses import Course, Follower
+
+Floats = npt.NDArray[np.float64]
+UP, DOWN = True, False
+
+
+class Rates:
+    """The access rates (K,) of all clients in bit/s; without a clock it is always second 0."""
+
+    def __init__(self, uplink: Floats, downlink: Floats) -> None:
+        """Start with these, and attend to nobody."""
+        self.current = {UP: uplink, DOWN: downlink}  # of those attended to; of others as they were when last looked at
+        self._given = {UP: uplink.copy(), DOWN: downlink.copy()}  # before anybody scales them
+        self._factors: defaultdict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
+        self._watchers: list[Callable[[int], None]] = []
+        self._env: simpy.Environment | None = None
+        self._followers: dict[int, list[Follower]] = {}
+        self._attended = array("l", [0]) * len(uplink)  # how many attend to each
+        self._coming: list[tuple[float, int]] = []  # next changes of whoever is attended to, and of some others
+        self._listed: set[int] = set()  # the clients in `_coming`
+        self._alarm = math.inf  # when the clock calls next
+        self._bell: simpy.Event | None = None
+
+    def watch(self, callback: Callable[[int], None]) -> None:
+        """Have the callback called with each client whose rates change; on a course, only while it is attended to."""
+        self._watchers.append(callback)
+
+    def all(self, upload: bool) -> Floats:
+        """Return the present rates of all clients in one direction; to be read only."""
+        for client in self._followers:
+            if not self._attended[client]:
+                self._settle(client)
+        return self.current[upload]
+
+    def follow(
+        self, env: simpy.Environment, client: int, course: Course, start: float, *, up: bool, down: bool
+    ) -> None:
+        """Have a client's rates go by a course that begins (or has begun) at that second; the latest word counts."""
+        self._env = env
+        follower = Follower(course, start, env.now, up=up, down=down)
+        self._followers.setdefault(client, []).append(follower)
+        if follower.begun:
+            self._give(client, follower)
+            self._refresh(client)
+        if self._attended[client]:
+            self._list(client)
+
+    def attend(self, client: int) -> None:
+        """Have this client's changes happen at their moments, until `dismiss` has been called as often as this."""
+        self._attended[client] += 1
+        if self._attended[client] == 1 and client in self._followers:
+            self._settle(client)
+            if client not in self._listed:
+                self._list(client)
+
+    def dismiss(self, client: int) -> None:
+        """Undo an `attend`."""
+        self._attended[client] -= 1
+
+    def set(self, client: int, uplink: float | None, downlink: float | None) -> None:
+        """Change a client's rates at once; ValueError for a rate that is negative or not finite."""
+        for name, rate in (("uplink", uplink), ("downlink", downlink)):
+            if rate is not None and not (math.isfinite(rate) and rate >= 0):
+                raise ValueError(f"{name} of client {client} is {rate}: it must be finite and not negative")
+        self._catch_up(client)
+        for rate, up in ((uplink, UP), (downlink, DOWN)):
+            if rate is not None:
+                self._given[up][client] = rate
+        self._refresh(client)
+
+    def scale(self, client: int, by: object, factors: tuple[float, float]) -> None:
+        """Multiply a client's rates (up, down) until the same `by` says otherwise."""
+        self._catch_up(client)
+        own = self._factors[client]
+        if factors == (1.0, 1.0):
+            own.pop(id(by), None)
+        else:
+            own[id(by)] = factors
+        if not own:
+            del self._factors[client]
+        self._refresh(client)
+
+    def _refresh(self, client: int) -> None:
+        factors = list(self._factors.get(client, {}).values())
+        self.current[UP][client] = self._given[UP][client] * math.prod(up for up, _ in factors)
+        self.current[DOWN][client] = self._given[DOWN][client] * math.prod(down for _, down in factors)
+        for callback in self._watchers:
+            callback(client)
+
+    def _give(self, client: int, follower: Follower) -> None:
+        if follower.up:
+            self._given[UP][client] = follower.rate
+        if follower.down:
+            self._given[DOWN][client] = follower.rate
+
+    def _catch_up(self, client: int) -> bool:
+        """Enter what a client's courses have come to; return whether that is something new."""
+        now = self._env.now if self._env else 0.0
+        new = [follower for follower in self._followers.get(client, ()) if follower.skip(now)]
+        for follower in sorted(new, key=lambda one: one.since):  # the sort is stable: of two at once the later counts
+            self._give(client, follower)
+        return bool(new)
+
+    def _settle(self, client: int) -> None:
+        if self._catch_up(client):
+            self._refresh(client)
+
+    def _list(self, client: int) -> None:
+        """Note when a client's courses go on, and have the clock call then."""
+        due = min(follower.next for follower in self._followers[client])
+        if due < math.inf:
+            self._listed.add(client)
+            heappush(self._coming, (due, client))
+            self._arm()
+
+    def _arm(self) -> None:
+        """Have the clock call at the next change of somebody who is attended to, unless it does so before."""
+        while self._coming and not self._attended[self._coming[0][1]]:
+            self._listed.discard(heappop(self._coming)[1])
+        at = self._coming[0][0] if self._coming else math.inf
+        if self._env is None or at >= self._alarm:
+            return
+        delay = max(0.0, at - self._env.now)
+        while self._env.now + delay > at and delay > 0:  # rather a little early, and then again, than late by a bit
+            delay = math.nextafter(delay, 0.0)
+        self._alarm, self._bell = at, self._env.timeout(delay)
+        self._bell.callbacks.append(self._ring)
+
+    def _ring(self, event: simpy.Event) -> None:
+        if event is not self._bell:  # another has been set to go off before
+            return
+        self._alarm = math.inf
+        assert self._env is not None
+        while self._coming and self._coming[0][0] <= self._env.now:
+            client = heappop(self._coming)[1]
+            self._listed.discard(client)
+            if self._attended[client]:
+                self._settle(client)
+                self._list(client)
+        self._arm()
