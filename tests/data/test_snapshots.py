@@ -10,6 +10,7 @@ import pytest
 import small_points
 import torch
 from drawn_graphs import drawn, names_to_streams
+from extras import METIS
 from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,6 +113,7 @@ def test_changed_holds_the_ends_of_own_edges_that_came_or_went(told: list[Stretc
             assert set(mine[now["changed"]].tolist()) == (touched | come) & set(mine.tolist())
 
 
+@METIS
 @given(told=entries.map(enough), clients=st.integers(1, 5))
 @settings(max_examples=30, deadline=None)
 def test_by_default_owners_last_and_vertices_are_owned_once_they_are_there(told: list[Stretch], clients: int) -> None:
