@@ -2,20 +2,49 @@
 
 Helpers that hold assertions are rewritten as tests are, so that they show what they have compared.  No test fails for
 being slow: how long an example takes says more of the machine than of the code.  Torch takes one thread, since the
-threads of several test processes would fight over the cores.
+threads of several test processes would fight over the cores.  A test that asks for another machine fails (`offline`).
+HYPOTHESIS_PROFILE=full draws as many examples as hypothesis does by itself, as CI does; otherwise fewer are drawn where
+a test does not say how many it needs.
 """
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import offline
 import pytest
 from hypothesis import HealthCheck, settings
 from scenario_texts import load  # noqa: F401 -- a fixture
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
 pytest.register_assert_rewrite("whole_run_checks", "camps")
-settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+settings.register_profile("full", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("brief", settings.get_profile("full"), max_examples=25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
+if sys.platform == "win32" and not sys.flags.utf8_mode:
+    pytest.exit("the tests read and write UTF-8: set PYTHONUTF8=1", returncode=4)
+offline.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Fail a test whose fixtures ask for another machine."""
+    yield
+    _hold_offline(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that asks for another machine, whatever came of it."""
+    yield
+    _hold_offline(item)
+
+
+def _hold_offline(item: pytest.Item) -> None:
+    if item.path.name != "test_offline.py" and (found := [*offline.attempts]):
+        offline.attempts.clear()
+        pytest.fail(f"it must not ask for another machine: {'; '.join(found)}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,14 @@ from collections import Counter
 from importlib.util import find_spec
 
 import bounded_runs
+import homes
 import numpy as np
 import pytest
 from mutations import ROOT, affordable, bent, tiny, torn
 
 from fedsim import yaml_text
 from fedsim.arguments import LOGGERS
+from fedsim.data import published
 
 SCENARIOS = [path for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem != "replay"]
 RUN, TRIED = 2, 60  # changed scenarios of each that must run, and that are tried for it
@@ -80,9 +82,15 @@ def home(tmp_path, monkeypatch):
 
 
 def settle(home, monkeypatch):
+    """A home of its own, from which no data set can be fetched: what FEDSIM_DATA lacks is told."""
     home.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
+    homes.move(monkeypatch, home)
+    monkeypatch.setattr(published, "fetch", unreachable)
     return home
+
+
+def unreachable(url, path):
+    raise OSError("tests fetch nothing")
 
 
 def write(home, data):
@@ -95,6 +103,7 @@ def ends(home, shown, number):
     return bounded_runs.run(["changed.yaml", *PLAIN[:-1], str(out)], home, out, shown).code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_changed_scenarios_run_or_are_told_why_not(path, home):
     draw, codes = random.Random(path.stem), Counter()
@@ -106,6 +115,7 @@ def test_changed_scenarios_run_or_are_told_why_not(path, home):
     assert codes[0] == RUN
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_TABLES)
 def test_runs_with_changed_tables_end_well_or_are_told_why_not(name, home):
     arrays = {"adjs": np.ones((4, 9, 9)), "attmats": np.ones((9, 4, 2)), "labels": np.eye(9)[:, :3]}

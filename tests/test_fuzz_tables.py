@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import homes
 import numpy as np
 import pytest
 from mutations import ROOT, torn
@@ -28,7 +29,7 @@ EVENTS = "source,destination,timestamp\na,b,0.5\nb,c,1\nc,a,2.25\n"
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where graphs that were read are kept
+    homes.move(monkeypatch, tmp_path / "home")  # where graphs that were read are kept
     for name, text in TABLES.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "scenario.yaml").write_text(REPLAY)

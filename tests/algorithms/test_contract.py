@@ -61,7 +61,7 @@ NETWORKS: dict[str, dict[str, Any]] = {"calm": {}, "stormy": {"network__effects"
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-each_network = pytest.mark.parametrize("network", NETWORKS)
+each_network = pytest.mark.parametrize("network", ["calm", pytest.param("stormy", marks=pytest.mark.long)])
 
 
 def changes(algorithm, protocol, network):
@@ -282,6 +282,7 @@ def assert_close(first, second):
             torch.testing.assert_close(value, second[key], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "protocol"),
     sorted({*((name, "sync") for name in ALGORITHMS), *(("fedavg", name) for name in PROTOCOLS)}),

@@ -230,7 +230,7 @@ def cora(algorithm, seed):
     return next(iter(Scenario.model_validate(scenario).points())), Path(root)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_fedavg_on_cora_forgets_as_published_and_replay_forgets_less(tmp_path):
     """power.md 1.7 and 10.8: AM within 40.6 ± 4 and FM within 78 ± 5 over three seeds; replay clearly above."""

@@ -106,6 +106,7 @@ def test_at_every_budget_the_leader_is_one_that_nobody_beats(given_courses):
         assert not known or known[leading[0]] == max(known.values())
 
 
+@pytest.mark.long
 def test_the_report_tells_it(tmp_path):
     folder = write_sweep(tmp_path / "sweep", participations=("0.5",))
     page = write([folder]).read_text()

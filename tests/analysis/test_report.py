@@ -479,7 +479,7 @@ def test_lookup_in_a_resolved_scenario():
     assert [lookup(scenario, key) for key in keys] == ["power", "4", "0.01", "", "", ""]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_the_whole_sweep(tmp_path):
     page = Page(write([write_sweep(tmp_path / "sparse")]))

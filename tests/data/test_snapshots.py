@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import homes
 import numpy as np
 import pytest
 import small_points
@@ -309,7 +310,7 @@ def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
 
 
 def test_a_graph_without_labels_cannot_be_classified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     path = tmp_path / "events.csv"
     path.write_text("source,destination,timestamp\n" + "".join(f"{a},{a + 1},{a}\n" for a in range(30)))
     with pytest.raises(ScenarioError, match=r"data\.dataset: 'tgb' has no labels to learn"):
