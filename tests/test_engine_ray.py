@@ -18,6 +18,8 @@ from test_sweep import Listener, alive, names, table
 from fedsim import sweep
 from fedsim.errors import ScenarioError, UserError
 
+pytestmark = pytest.mark.long
+
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
 
 HERE = Path(__file__).parent

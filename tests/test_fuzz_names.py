@@ -52,6 +52,7 @@ def test_results_lie_where_they_are_asked_for_or_nowhere(name, home):
     assert ended.code == (2 if max(map(len, out.parts)) > 255 else 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_parts_and_files_lead_nowhere_else(name, home):
     places = [

@@ -18,6 +18,8 @@ from fedsim import yaml_text
 from fedsim.arguments import LOGGERS
 from fedsim.data import published
 
+pytestmark = pytest.mark.long
+
 SCENARIOS = [path for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem != "replay"]
 RUN, TRIED = 2, 60  # changed scenarios of each that must run, and that are tried for it
 PLAIN = ["--jobs", "1", "--no-report", "--out", "out"]
@@ -103,7 +105,6 @@ def ends(home, shown, number):
     return bounded_runs.run(["changed.yaml", *PLAIN[:-1], str(out)], home, out, shown).code
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_changed_scenarios_run_or_are_told_why_not(path, home):
     draw, codes = random.Random(path.stem), Counter()
@@ -115,7 +116,6 @@ def test_changed_scenarios_run_or_are_told_why_not(path, home):
     assert codes[0] == RUN
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_TABLES)
 def test_runs_with_changed_tables_end_well_or_are_told_why_not(name, home):
     arrays = {"adjs": np.ones((4, 9, 9)), "attmats": np.ones((9, 4, 2)), "labels": np.eye(9)[:, :3]}

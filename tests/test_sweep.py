@@ -280,6 +280,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGKILL"])
 def test_workers_end_with_the_sweep(tmp_path, sent):

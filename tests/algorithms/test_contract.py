@@ -203,6 +203,7 @@ def test_it_keeps_the_contract(algorithm, protocol, network, tmp_path, monkeypat
         assert repr(again) == repr(watch.tables)  # bit for bit; what is no number equals itself there
 
 
+@pytest.mark.long
 @each_algorithm
 def test_a_cohort_that_is_split_to_fit_the_memory_learns_the_same(algorithm, tmp_path, monkeypatch):
     options = changes(algorithm, "sync", next(iter(NETWORKS)))

@@ -309,6 +309,7 @@ def test_bytes_alone_make_a_report(tmp_path):
     assert all(link[1:] in page.ids for link in page.links)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_orders_of_tasks_are_replicates(tmp_path):
     run = write_sweep(tmp_path / "orders", **{**SMALL, "latencies": ("10 ms",)}, orders=("1", "2", "3"))
@@ -333,6 +334,7 @@ def test_orders_of_tasks_are_replicates(tmp_path):
     assert "over n = 6 replicates" in "".join(page.words)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     """Participation at the first latency and latency at full participation, and nothing besides."""
@@ -349,6 +351,7 @@ def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     assert len(pd.read_csv(run / "tables" / "ranking.csv")) == 15
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_runs_of_older_versions_still_load(tmp_path):
     old, new = (write_sweep(tmp_path / name, **ONE) for name in ("old", "new"))
@@ -366,6 +369,7 @@ def test_runs_of_older_versions_still_load(tmp_path):
     assert "Updates had per period" in "".join(Page(write([old, new], tmp_path / "both")).words)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_runs_side_by_side(tmp_path):
     both = {**SMALL, "seeds": (0,), "algorithms": ("power",)}
