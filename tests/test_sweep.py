@@ -193,6 +193,7 @@ def test_a_failed_point_is_tried_again_and_its_log_goes(make):
     assert not [*swept.out.glob("*.log")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("do", "told"), DEATHS)
 def test_a_worker_that_dies_twice_fails_its_point_only(make, do, told):
     swept, listener = make("well", do, "stall", seeds=[1, 2]), Listener()

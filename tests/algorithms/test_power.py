@@ -90,6 +90,7 @@ def test_without_replay_and_transfer_it_is_fedavg_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(tree.leaves(models[0]), tree.leaves(models[1]), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", ["paper", "official"])
 @pytest.mark.parametrize("phi", [0.0, 0.3, 1.0])
 def test_the_trajectory_is_the_explicit_sum_also_for_clients_that_missed_periods(preset, phi):

@@ -169,6 +169,7 @@ def test_a_browser_opens_it(report):
     assert "Which is first" in done.stdout
 
 
+@pytest.mark.long
 def test_one_point_without_target_or_grid(tmp_path):
     page = Page(write([write_sweep(tmp_path / "single", **ONE, target=None)], tmp_path / "out"))
     words = "".join(page.words)
@@ -217,6 +218,7 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
         assert [row.transfers, row.median, row.p95, row.largest] == pytest.approx(told)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
     run = write_sweep(tmp_path / "gossip", **{**ONE, "seeds": (0, 1)})
@@ -387,6 +389,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     assert sorted(set(load(folders).points["run"])) == sorted(map(str, folders))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_failed_points_are_named_and_stalled_ones_count(tmp_path):
     run = write_sweep(tmp_path / "odd", **{**SMALL, "participations": ("1.0",), "seeds": (0,)})
