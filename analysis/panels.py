@@ -202,7 +202,7 @@ def draw(spec: dict[str, Any], path: Path) -> str:
     `path` lacks the ending. Raises OSError where the folder cannot be written.
     """
     svg: str = vl_convert.vegalite_to_svg(spec)
-    path.with_suffix(".svg").write_text(svg, "utf-8")
+    path.with_suffix(".svg").write_text(svg, "utf-8", newline="")
     path.with_suffix(".png").write_bytes(vl_convert.svg_to_png(svg, ppi=192))
     return svg
 

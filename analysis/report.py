@@ -83,7 +83,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     lead = f"{_count(len(report.points), 'point')}, {_count(report.points['algorithm'].nunique(), 'algorithm')}"
     lead += "" if report.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
-    path.write_text(page(title, lead, shown, report.charts), "utf-8")
+    path.write_text(page(title, lead, shown, report.charts), "utf-8", newline="")
     return path
 
 
@@ -114,7 +114,7 @@ class _Report:
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
-        frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
+        frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False, lineterminator="\n")
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
         spec = dressed(spec, self.looks)

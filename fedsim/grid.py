@@ -114,7 +114,7 @@ def _bare(value: Any) -> Any:
         return {key: _bare(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_bare(inner) for inner in value]
-    return Path(value).name if isinstance(value, str) and value.startswith("/") and os.path.exists(value) else value
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() and os.path.exists(value) else value
 
 
 def _labels(values: Sequence[Any]) -> list[Any]:

@@ -56,7 +56,7 @@ def fingerprint(path: Path) -> str:
 
 
 def _looks_like_one(text: str) -> bool:
-    return len(text) < 4096 and "\n" not in text and ("/" in text or bool(Path(text).suffix))
+    return len(text) < 4096 and "\n" not in text and ("/" in text or os.sep in text or bool(Path(text).suffix))
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -78,7 +78,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     tables = recorder.close(folder)
     if views:
         views.close(folder)
-    (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8")
+    (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8", newline="")
     measure = scenario.measure
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],

@@ -75,6 +75,8 @@ class Part(BaseModel):
 def _folder_name(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch(r"\w[\w.+-]{0,99}(?<!\.)", value):
         raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '_', '-' and '.', 100 at most")
+    if isinstance(value, str) and re.fullmatch(r"(con|prn|aux|nul|(com|lpt)[\d¹²³])(\..*)?", value, re.IGNORECASE):
+        raise ValueError(f"{value!r} names a device on Windows, where no folder can be called so; give another name")
     return value
 
 
@@ -143,7 +145,7 @@ class Data(Section):
     """Which graph, who owns which of its vertices, how much is kept of it, and when it arrives."""
 
     dataset: Part
-    partition: Part
+    partition: Part = Part(name="louvain")
     split: Split = Split()
     keep: Keep = Keep()
     stream: Part = Part(name="static")

@@ -9,7 +9,6 @@ version of the program.
 
 import csv
 import errno
-import fcntl
 import io
 import json
 import os
@@ -22,7 +21,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
+
+from filelock import FileLock, Timeout
 
 from fedsim import checkpoint
 from fedsim.errors import UserError
@@ -39,7 +40,7 @@ RESULTS = [
 ]  # fmt: skip
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
-LOCK = ".lock"
+LOCK, HOLDER = ".lock", ".holder"  # nobody else may read a file that is locked on Windows: its holder is beside it
 ID = re.compile(r"[0-9a-f]{12}")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 BARRED = (errno.EACCES, errno.EPERM)
@@ -286,36 +287,38 @@ def locked(out: Path) -> Iterator[list[Path]]:
     Folders put into the list that it gives are removed at the end if this call created them and they are empty.
     Raises UserError where the folder cannot be written or another process holds it.
     """
-    new, path = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], out / LOCK
+    new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
+        _take(lock, out)
     except OSError as error:
         raise UserError(f"{out} cannot be written ({error.strerror}); give another folder with --out") from None
     remove: list[Path] = []
-    with file:
-        _take(file, out)
-        try:
-            yield remove
-        finally:
+    try:
+        yield remove
+    finally:
+        for name in (HOLDER, LOCK):  # the lock while it is held: afterwards it may be another's
             with suppress(OSError):  # in a folder that is barred by now it stays, and holds nobody off
-                path.unlink(missing_ok=True)
-            for folder in new if remove else []:
-                if not any(folder.iterdir()):
-                    folder.rmdir()
+                (out / name).unlink(missing_ok=True)
+        lock.release()  # on Windows, where a file that is open cannot be removed, this removes it
+        for folder in new if remove else []:
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
-def _take(file: TextIO, out: Path) -> None:
+def _take(lock: FileLock, out: Path) -> None:
     # The system frees the lock of a process that dies, however it dies.
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
+        lock.acquire(timeout=0)
+    except Timeout:
+        holder = (out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else ""
         mend = "wait until it ends, or give another folder with --out"
-        raise UserError(f"{out} is being written by process {file.read().strip() or '?'}; {mend}") from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+        raise UserError(f"{out} is being written by process {holder or '?'}; {mend}") from None
+    try:
+        (out / HOLDER).write_text(f"{os.getpid()}\n", "utf-8")
+    except OSError:
+        lock.release()
+        raise
 
 
 def _python(value: Any) -> Any:

@@ -18,12 +18,12 @@ def run(point, folder, data, progress):
     if do == "mistake":
         raise ScenarioError([Problem("clients.count", "more clients than vertices")])
     if do == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
     if do == "exit":
         os._exit(3)
     if do == "once" and not (data / f"{point.id}.died").exists():
         (data / f"{point.id}.died").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
     if do == "wait":
         wait_for(data / "heard")
     if do == "sleep":

@@ -2,6 +2,8 @@
 
 import os
 
+import homes
+
 from fedsim import simulate
 
 LINKS = {"latency": "1 ms", "uplink": "1 Mbit/s", "downlink": "2 Mbit/s"}
@@ -23,7 +25,7 @@ def test_transfers_are_read_anew(tmp_path):
 
 
 def test_a_data_set_of_the_users_own_is_read_anew(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     table, edges = tmp_path / "events.csv", []
     for number, people in enumerate((9, 7)):
         rows = "".join(f"{i % people},{(i + 3) % people},{i}\n" for i in range(40))

@@ -95,7 +95,7 @@ def test_the_value_of_the_grid_that_does_not_fit_is_named(problems):
 
 def test_a_check_without_the_algorithm_loads_no_torch(tmp_path):
     (tmp_path / "six.yaml").write_text(SIX)
-    command = f"{sys.executable} -X importtime -m fedsim six.yaml --dry-run"
-    told = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    command = [sys.executable, "-X", "importtime", "-m", "fedsim", "six.yaml", "--dry-run"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
     assert "fedsim.net.network" in told
     assert "torch" not in told

@@ -121,6 +121,7 @@ def stop(folder, after, until=lambda: True, **changes):
         keeper.save()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_point_goes_on_as_if_nothing_had_happened(name, tmp_path, events):
     changes, rng = CASES[name], random.Random(name)

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import homes
 import msgpack
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ class Evil:
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """The folder that evil makes, which must not be there at the end."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     yield tmp_path / "made"
     assert not (tmp_path / "made").exists()
 

@@ -33,6 +33,7 @@ def test_less_travels_and_it_takes_less_time(tmp_path):
     assert rows["int8"]["bytes_up"] / rows[None]["bytes_up"] == pytest.approx(0.25, abs=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", [*HALVES, *PICKS], ids=str)
 @pytest.mark.parametrize("algorithm", ["fedavg", "power"])
 def test_equal_seeds_give_equal_tables_however_the_work_is_batched(codec, algorithm, tmp_path):

@@ -14,6 +14,8 @@ from analysis.stored import tables
 from fedsim import learning
 from fedsim.engines.local import Local
 
+pytestmark = pytest.mark.long
+
 HERE = Local(1)
 FLIPPED = 1  # of a client's predictions on a period, which are ten and more
 SCORES = ("score", "am", "la", "fm", "prequential")

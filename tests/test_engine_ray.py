@@ -18,6 +18,8 @@ from test_sweep import Listener, alive, names, table
 from fedsim import sweep
 from fedsim.errors import ScenarioError, UserError
 
+pytestmark = pytest.mark.long
+
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
 
 HERE = Path(__file__).parent
@@ -141,7 +143,7 @@ SLEEPER = """
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGKILL"])
 def test_the_points_of_a_cluster_end_with_the_sweep(tmp_path, address, sent):
     script, root = tmp_path / "sleeper.py", tmp_path / "second"
     root.mkdir()
@@ -152,12 +154,12 @@ def test_the_points_of_a_cluster_end_with_the_sweep(tmp_path, address, sent):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     asleep = wait_until(running, lambda: sleepers(root))
-    os.killpg(running.pid, sent)
+    os.killpg(running.pid, signal.Signals[sent])
     told, _ = running.communicate(timeout=30)
-    assert running.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
+    assert running.returncode == (130 if sent == "SIGINT" else -signal.SIGKILL)
     assert told == b""
     wait_until(None, lambda: not any(map(alive, asleep)))
-    if sent == signal.SIGINT:
+    if sent == "SIGINT":
         assert not [*root.glob("runs/.*")]
 
 

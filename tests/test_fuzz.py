@@ -5,7 +5,7 @@ from functools import cache
 from itertools import islice
 
 import pytest
-from mutations import ROOT, changed, small, torn
+from mutations import FULL, ROOT, changed, small, torn
 from refusals import message_of
 
 from fedsim import check, scenario_file, source, yaml_text
@@ -13,7 +13,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario_file import Document
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
-CHANGED, TORN = 100, 45  # of each of them
+CHANGED, TORN = (100, 45) if FULL else (15, 8)  # of each of them
 MANY = 20_000  # clients that are more than should be drawn here
 
 

@@ -9,12 +9,16 @@ from collections import Counter
 from importlib.util import find_spec
 
 import bounded_runs
+import homes
 import numpy as np
 import pytest
 from mutations import ROOT, affordable, bent, tiny, torn
 
 from fedsim import yaml_text
 from fedsim.arguments import LOGGERS
+from fedsim.data import published
+
+pytestmark = pytest.mark.long
 
 SCENARIOS = [path for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem != "replay"]
 RUN, TRIED = 2, 60  # changed scenarios of each that must run, and that are tried for it
@@ -80,9 +84,15 @@ def home(tmp_path, monkeypatch):
 
 
 def settle(home, monkeypatch):
+    """A home of its own, from which no data set can be fetched: what FEDSIM_DATA lacks is told."""
     home.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
+    homes.move(monkeypatch, home)
+    monkeypatch.setattr(published, "fetch", unreachable)
     return home
+
+
+def unreachable(url, path):
+    raise OSError("tests fetch nothing")
 
 
 def write(home, data):

@@ -3,9 +3,10 @@
 import random
 from pathlib import Path
 
+import homes
 import numpy as np
 import pytest
-from mutations import ROOT, torn
+from mutations import FULL, ROOT, torn
 from refusals import message_of
 
 from fedsim import check, find, scenario_file
@@ -23,12 +24,13 @@ TABLES = {
     "rates.csv": "client,time_s,uplink_mbps,downlink_mbps\n0,0,5,20\n0,60,0,\n1,30,,2.5\n",
     "online.csv": "client,on_s,off_s\n0,0,10\n0,20,30\n1,5,50\n",
 }
+TORN = 80 if FULL else 20  # of each table
 EVENTS = "source,destination,timestamp\na,b,0.5\nb,c,1\nc,a,2.25\n"
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where graphs that were read are kept
+    homes.move(monkeypatch, tmp_path / "home")  # where graphs that were read are kept
     for name, text in TABLES.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "scenario.yaml").write_text(REPLAY)
@@ -40,13 +42,13 @@ def test_torn_tables_are_read_or_refused(name, home):
     scenario = home / "scenario.yaml"
     check_all(scenario)  # it is sound as it stands
     draw, count = random.Random(name), 0
-    for _ in range(80):
+    for _ in range(TORN):
         text = torn(TABLES[name], draw)
         (home / name).write_bytes(text.encode("utf-8", "surrogatepass"))
         if told := message_of(lambda: check_all(scenario), text):
             assert any(table in told for table in TABLES)
             count += 1
-    assert count > 25
+    assert count > TORN * 25 / 80
 
 
 def check_all(scenario):

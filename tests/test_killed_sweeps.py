@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs children that have torch loaded already")
 def test_twenty_kills_change_no_byte_of_any_table_and_a_full_disk_is_one_message(tmp_path):
     script = Path(__file__).parent / "killed_sweeps.py"
@@ -127,6 +127,7 @@ def test_other_errors_of_a_point_are_its_own(make):
 def test_half_a_file_is_never_left_where_the_disk_is_full(tmp_path):
     path = tmp_path / "summary.csv"
     sweep.replace(path, "first")
+    resource = pytest.importorskip("resource", reason="needs a system that bounds the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:

@@ -167,6 +167,7 @@ RESTARTS = [
 ]
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     plain=scenarios(("sync", "deadline", "buffered", "one_shot", "hierarchical", "replay")),

@@ -113,6 +113,7 @@ def test_failed_points_are_warned_of_and_kept_in_the_table(here, monkeypatch):
     assert sorted(result.points["status"]) == ["done", "failed"]
 
 
+@pytest.mark.long
 def test_a_report_is_written(here):
     result = simulate(SEND, progress=False, grid__seed=[0], **{"grid__network.uplink": ["1 Mbit/s"]})
     assert result.report() == Path("runs/send/report/report.html")

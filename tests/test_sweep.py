@@ -31,6 +31,10 @@ def ended():
     POOL.close()
 
 
+KILLS = pytest.mark.skipif(sys.platform == "win32", reason="Windows ends no process by a signal")
+DEATHS = [pytest.param("die", "ended by signal SIGKILL", marks=KILLS), ("exit", "ended with exit code 3")]
+
+
 class Listener:
     def __init__(self):
         self.progress, self.rows, self.messages, self.notes, self.begun = [], [], [], [], None
@@ -189,7 +193,8 @@ def test_a_failed_point_is_tried_again_and_its_log_goes(make):
     assert not [*swept.out.glob("*.log")]
 
 
-@pytest.mark.parametrize(("do", "told"), [("die", "ended by signal SIGKILL"), ("exit", "ended with exit code 3")])
+@pytest.mark.long
+@pytest.mark.parametrize(("do", "told"), DEATHS)
 def test_a_worker_that_dies_twice_fails_its_point_only(make, do, told):
     swept, listener = make("well", do, "stall", seeds=[1, 2]), Listener()
     rows = swept.run(fake_runs.run, POOL, listener)
@@ -276,8 +281,9 @@ def alive(pid):
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGKILL"])
 def test_workers_end_with_the_sweep(tmp_path, sent):
     script = tmp_path / "sleeper.py"
     script.write_text(textwrap.dedent(SLEEPER))
@@ -296,14 +302,15 @@ def test_workers_end_with_the_sweep(tmp_path, sent):
     workers = {int(line.split()[1]) for line in (tmp_path / "calls").read_text().splitlines()}
     assert all(map(alive, workers))
     began = time.monotonic()
-    os.killpg(running.pid, sent) if sent == signal.SIGINT else running.kill()  # a terminal's Ctrl-C reaches them all
+    # a terminal's Ctrl-C reaches them all
+    os.killpg(running.pid, signal.SIGINT) if sent == "SIGINT" else running.kill()
     _, told = running.communicate(timeout=20)
-    assert running.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
+    assert running.returncode == (130 if sent == "SIGINT" else -signal.SIGKILL)
     while any(map(alive, workers)):
         assert time.monotonic() - began < 10
         time.sleep(0.05)
     assert b"Traceback" not in told
-    if sent == signal.SIGINT:
+    if sent == "SIGINT":
         assert not [*tmp_path.glob("runs/.*")]
 
 

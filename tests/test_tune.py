@@ -71,6 +71,7 @@ def tuned(tmp_path_factory):
     return code, folder / "out" / "tuning"
 
 
+@pytest.mark.long
 def test_every_algorithm_has_the_same_number_of_trials_on_as_many_points(tuned):
     code, out = tuned
     assert code == 0

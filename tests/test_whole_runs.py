@@ -65,6 +65,7 @@ def test_equal_seeds_give_equal_files_and_others_do_not(plain, folder):
 ENDED = ["sent", "arrived", "src", "dst", "kind", "version", "nbytes", "wire_bytes"]
 
 
+@pytest.mark.long
 @settings(quick, max_examples=20)
 @given(plain=scenarios(), until=st.floats(0.05, 15))
 def test_a_run_that_is_cut_off_is_the_beginning_of_the_whole_one(plain, until, folder):
@@ -83,6 +84,7 @@ def test_a_run_that_is_cut_off_is_the_beginning_of_the_whole_one(plain, until, f
         assert sorted(some.itertuples(index=False)) == sorted(every.itertuples(index=False))
 
 
+@pytest.mark.long
 @settings(quick, max_examples=20)
 @given(
     plain=scenarios(("sync", "deadline", "buffered", "one_shot", "hierarchical")),

@@ -63,8 +63,8 @@ def _writes(flags: Any) -> bool:
 def _place(path: Any, folder: int | None, follow: bool) -> str:
     """Where it really is, however it was told."""
     if isinstance(path, int):
-        return os.path.realpath(f"/proc/self/fd/{path}")
-    above = "" if folder is None or folder < 0 else os.path.realpath(f"/proc/self/fd/{folder}")
+        return _opened(path)
+    above = "" if folder is None or folder < 0 else _opened(folder)
     whole = os.path.abspath(os.path.join(above, os.fsdecode(path)))
     if "\0" in whole:
         return whole  # which no system call takes
@@ -75,5 +75,14 @@ def _place(path: Any, folder: int | None, follow: bool) -> str:
     )
 
 
+def _opened(number: int) -> str:
+    """Where the file lies that is open under this number."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        return os.fsdecode(fcntl.fcntl(number, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.path.realpath(f"/proc/self/fd/{number}")
+
+
 def _within(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+    return any(path == folder or path.startswith(f"{folder}{os.sep}") for folder in folders)

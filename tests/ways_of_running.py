@@ -78,7 +78,7 @@ def interrupt():
 
 
 def die():
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def last_dies_once(point, folder, data, told):

@@ -70,7 +70,7 @@ class Mlflow(Logger):
     def _client(self, point: Finished) -> Any:
         from mlflow.tracking import MlflowClient
 
-        return MlflowClient(self.to or f"sqlite:///{(point.folder.parent / 'mlflow.db').absolute()}")
+        return MlflowClient(self.to or f"sqlite:///{(point.folder.parent / 'mlflow.db').absolute().as_posix()}")
 
 
 @contextmanager

@@ -6,6 +6,8 @@ sets of vertices; edges between clients are lost, and no vertex is shared.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,6 +55,19 @@ class Partition(ABC):
         The second is None where the partition does not count them; then its work costs no simulated time.
         """
         return self.follow(snapshots, clients, rng), None
+
+
+def library(module: str, package: str, extra: str) -> Any:
+    """Import and return a module of a package that comes with an extra of fedsim.
+
+    Raises ValueError, which names the mend, where the package is not installed; a partition asks when it is built, so
+    that it is refused before a run.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        mend = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+        raise ValueError(f"needs {package}, which is not installed: {mend}, or take the partition 'louvain'") from None
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:

@@ -71,7 +71,7 @@ def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path
                     f"({error}); copy the files there as they were published"
                 ) from error
             _save(partial, graph)
-            os.replace(partial, archive)
+            _keep(partial, archive)
     return _load(archive)
 
 
@@ -104,7 +104,7 @@ def _digest(folder: Path, present: Mapping[str, Path]) -> str:
 def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping[str, str]) -> None:
     into.mkdir(parents=True)
     for name, path in present.items():
-        (into / name).symlink_to(path)
+        _lay(path, into / name)
     missing = [name for name in urls if name not in present]
     if any(not urls[name] for name in missing):
         raise UserError(
@@ -119,6 +119,21 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
                 f"data.dataset: {folder} lacks {', '.join(missing)}, and {urls[name]} could not be fetched ({error}); "
                 "copy the missing files there, or set FEDSIM_DATA to a folder that holds them"
             ) from None
+
+
+def _lay(path: Path, name: Path) -> None:
+    try:
+        name.symlink_to(path)
+    except OSError:  # Windows lets few users make links
+        shutil.copyfile(path, name)
+
+
+def _keep(partial: Path, archive: Path) -> None:
+    try:
+        os.replace(partial, archive)
+    except PermissionError:  # Windows replaces no file that is open: another process has made the same and reads it
+        if not archive.is_file():
+            raise
 
 
 def _obtain(url: str, into: Path, name: str) -> None:

@@ -172,8 +172,9 @@ class Slot:
             return "its worker process ended"
         if code > 0:
             return f"its worker process ended with exit code {code}"
-        memory = ", as the system does when memory runs out: try fewer --jobs" if -code == signal.SIGKILL else ""
-        return f"its worker process was ended by signal {signal.Signals(-code).name}{memory}"
+        name = signal.Signals(-code).name  # compared by its name, since Windows has no SIGKILL
+        memory = ", as the system does when memory runs out: try fewer --jobs" if name == "SIGKILL" else ""
+        return f"its worker process was ended by signal {name}{memory}"
 
 
 _mouth: "connection.Connection[Any, Any] | None" = None  # a worker's pipe to its parent; the initialiser's only legacy

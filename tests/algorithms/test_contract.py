@@ -61,7 +61,7 @@ NETWORKS: dict[str, dict[str, Any]] = {"calm": {}, "stormy": {"network__effects"
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-each_network = pytest.mark.parametrize("network", NETWORKS)
+each_network = pytest.mark.parametrize("network", ["calm", pytest.param("stormy", marks=pytest.mark.long)])
 
 
 def changes(algorithm, protocol, network):
@@ -203,6 +203,7 @@ def test_it_keeps_the_contract(algorithm, protocol, network, tmp_path, monkeypat
         assert repr(again) == repr(watch.tables)  # bit for bit; what is no number equals itself there
 
 
+@pytest.mark.long
 @each_algorithm
 def test_a_cohort_that_is_split_to_fit_the_memory_learns_the_same(algorithm, tmp_path, monkeypatch):
     options = changes(algorithm, "sync", next(iter(NETWORKS)))
@@ -282,6 +283,7 @@ def assert_close(first, second):
             torch.testing.assert_close(value, second[key], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "protocol"),
     sorted({*((name, "sync") for name in ALGORITHMS), *(("fedavg", name) for name in PROTOCOLS)}),

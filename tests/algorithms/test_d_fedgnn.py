@@ -143,6 +143,7 @@ def parameters(tmp_path, protocol, topology):
     return [host.state for host in world.clients.values()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graph", TOPOLOGIES)
 def test_training_peers_stay_together(graph, tmp_path):
     topology = {"name": "peers", **TOPOLOGIES[graph]}

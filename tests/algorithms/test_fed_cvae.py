@@ -142,6 +142,7 @@ def accuracy(algorithm, model, graph):
     return float((output.argmax(1) == graph["y"])[graph["test"]].float().mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["ensemble", "distil"])
 def test_a_model_learns_from_the_samples(variant):
     """No client has all of the classes."""

@@ -293,6 +293,7 @@ def outcome(algorithm, seed, rounds=8):
     return right.tolist(), sum(within) / max(1, len(within))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_replay_keeps_old_classes_and_structure_learning_finds_a_vertexs_own_class(seed):
     (forgotten, _), _ = outcome(FedAvg(), seed)

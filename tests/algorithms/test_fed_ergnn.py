@@ -201,6 +201,7 @@ def crowded(classes, seed):
     return graph_of(x, torch.zeros(2, 0, dtype=torch.long), y, train, ~train, ~train)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_replay_keeps_old_classes_that_fedavg_forgets(seed):
     periods = [crowded([0, 1], seed), crowded([2, 3], seed + 10)]

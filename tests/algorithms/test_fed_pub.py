@@ -292,6 +292,7 @@ def shares_of(algorithm, state):
     return float(alpha[same & ~torch.eye(len(alpha), dtype=torch.bool)].mean()), float(alpha[~same].mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("preset", ["paper", "official"])
 def test_clients_that_name_the_same_things_differently_are_told_apart(preset, seed):

@@ -159,6 +159,7 @@ def test_the_server_decodes_links_and_labels_by_the_clients_own_models():
     assert gap(step, tree.scale(tree.sub(expected, first["model"]), 0.5)) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_the_server_learns_from_one_exchange_what_no_client_knows(seed):
     graphs, unseen = skewed(seed)

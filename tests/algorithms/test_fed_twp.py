@@ -262,6 +262,7 @@ def moved(algorithm, seed):
     return flat[0], flat[1], (flat[2] - flat[0]).abs()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_mattered_for_a_period_moves_less_than_under_fedavg_and_the_rest_still_moves(seed):
     kept, weight, near = moved(FedTWP(beta=0.0), seed)

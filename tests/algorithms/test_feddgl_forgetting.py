@@ -26,6 +26,7 @@ def kept(seed, **options):
     return [recall(algorithm, state, memories, streams, label) for label in (2, 0)]
 
 
+@pytest.mark.long
 def test_distillation_keeps_what_has_lost_its_edges():
     held = torch.tensor([kept(seed) for seed in SEEDS])
     forgotten = torch.tensor([kept(seed, use_kd=False) for seed in SEEDS])

@@ -15,6 +15,7 @@ DRIFTING = {"name": "drifting", "vertices": 150, "edges": 200, "classes": 4, "fe
 STREAM = {"name": "snapshots", "steps": 5, "scored": "split", "every": "1 updates"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_it_runs_to_its_end_and_its_scores_are_numbers(algorithm, protocol, tmp_path):

@@ -192,6 +192,7 @@ def test_in_one_group_of_equally_sure_clients_it_is_fedavg():
 CAMPS = {client: [0, 1] if client % 2 == 0 else [2, 3] for client in range(6)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_contradicting_clients_are_told_apart_and_each_camp_learns_its_own_rule(seed):
     """Two camps name the same clusters differently: one model cannot serve both, and one client's data are too few."""

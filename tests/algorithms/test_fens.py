@@ -122,6 +122,7 @@ def test_no_label_but_of_training_vertices_enters_what_is_sent():
             )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_the_ensemble_knows_what_neither_a_member_nor_the_mean_of_models_knows(seed):
     graphs, unseen = skewed(seed)

@@ -129,6 +129,7 @@ def test_distilling_keeps_how_neighbours_are_distributed(seed, views_are, most):
     assert far[10.0] < most * far[0.0]
 
 
+@pytest.mark.long
 def test_over_several_rounds_it_learns_no_less_than_averaging():
     reached = {"fgssl": 0.0, "fedavg": 0.0}
     for seed in range(3):

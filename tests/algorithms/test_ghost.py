@@ -204,6 +204,7 @@ def accuracy(algorithm, replies, graph):
     return float((output.argmax(1) == graph["y"])[graph["test"]].float().mean())
 
 
+@pytest.mark.long
 def test_who_lacks_the_centre_learns_much_less():
     known, unknown = [], []
     for seed in range(4):

@@ -90,6 +90,7 @@ def test_without_replay_and_transfer_it_is_fedavg_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(tree.leaves(models[0]), tree.leaves(models[1]), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", ["paper", "official"])
 @pytest.mark.parametrize("phi", [0.0, 0.3, 1.0])
 def test_the_trajectory_is_the_explicit_sum_also_for_clients_that_missed_periods(preset, phi):
@@ -230,7 +231,7 @@ def cora(algorithm, seed):
     return next(iter(Scenario.model_validate(scenario).points())), Path(root)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_fedavg_on_cora_forgets_as_published_and_replay_forgets_less(tmp_path):
     """power.md 1.7 and 10.8: AM within 40.6 ± 4 and FM within 78 ± 5 over three seeds; replay clearly above."""

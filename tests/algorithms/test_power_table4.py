@@ -38,6 +38,7 @@ def uplinks(features, tmp_path):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("features", SIZES)
 def test_what_is_measured_is_the_formula_and_a_short_envelope(features, tmp_path):
     plain, extra = formula(*SIZES[features])

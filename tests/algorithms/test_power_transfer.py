@@ -51,6 +51,7 @@ def recalled(algorithm, seed, rounds=4):
     return float(right[unseen["y"] == RARE].float().mean()), float(right[unseen["y"] != RARE].float().mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", ["paper", "official"])
 def test_the_server_step_recovers_a_class_that_only_one_client_knows(preset):
     """Over four seeds averaging knows it in under half of its vertices, the taught model in nine of ten."""

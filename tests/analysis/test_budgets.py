@@ -89,6 +89,7 @@ def test_a_condition_with_one_method_is_left_out():
 courses = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)), min_size=1, max_size=6, unique_by=lambda p: p[0])
 
 
+@pytest.mark.long
 @given(st.lists(courses, min_size=2, max_size=4))
 @settings(max_examples=50, deadline=None)
 def test_at_every_budget_the_leader_is_one_that_nobody_beats(given_courses):
@@ -106,6 +107,7 @@ def test_at_every_budget_the_leader_is_one_that_nobody_beats(given_courses):
         assert not known or known[leading[0]] == max(known.values())
 
 
+@pytest.mark.long
 def test_the_report_tells_it(tmp_path):
     folder = write_sweep(tmp_path / "sweep", participations=("0.5",))
     page = write([folder]).read_text()

@@ -37,6 +37,7 @@ def runs(tmp_path_factory):
     return load([folder])
 
 
+@pytest.mark.long
 def test_points_read_together_or_apart_give_the_same(runs, monkeypatch):
     points = runs.points
     assert points["seed"].tolist() == ["0"] * 4 + ["1"] * 4

@@ -84,6 +84,7 @@ def page(text):
     return Page(text)
 
 
+@pytest.mark.long
 def test_no_element_and_no_attribute_comes_of_a_name(page):
     assert not page.tags.keys() - TAGS
     assert (page.tags["script"], page.tags["h1"], page.tags["style"], page.tags["title"] > 0) == (3, 1, 1, True)

@@ -41,6 +41,7 @@ def with_held_out(folder, points):
         pd.concat(parts).to_parquet(path)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_shows_both_and_the_bytes_for_every_condition(tmp_path):
     folder = write_sweep(tmp_path / "sweep", latencies=("10 ms",), participations=("0.2", "1.0"))

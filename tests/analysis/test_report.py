@@ -174,6 +174,7 @@ def test_a_browser_opens_it(report):
     assert "Which is first" in done.stdout
 
 
+@pytest.mark.long
 def test_one_point_without_target_or_grid(tmp_path):
     page = Page(write([write_sweep(tmp_path / "single", **ONE, target=None)], tmp_path / "out"))
     words = "".join(page.words)
@@ -222,6 +223,7 @@ def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
         assert [row.transfers, row.median, row.p95, row.largest] == pytest.approx(told)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_bytes_between_peers_have_a_column_of_their_own(tmp_path):
     run = write_sweep(tmp_path / "gossip", **{**ONE, "seeds": (0, 1)})
@@ -314,6 +316,7 @@ def test_bytes_alone_make_a_report(tmp_path):
     assert all(link[1:] in page.ids for link in page.links)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_orders_of_tasks_are_replicates(tmp_path):
     run = write_sweep(tmp_path / "orders", **{**SMALL, "latencies": ("10 ms",)}, orders=("1", "2", "3"))
@@ -338,6 +341,7 @@ def test_orders_of_tasks_are_replicates(tmp_path):
     assert "over n = 6 replicates" in "".join(page.words)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     """Participation at the first latency and latency at full participation, and nothing besides."""
@@ -354,6 +358,7 @@ def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     assert len(pd.read_csv(run / "tables" / "ranking.csv")) == 15
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_runs_of_older_versions_still_load(tmp_path):
     old, new = (write_sweep(tmp_path / name, **ONE) for name in ("old", "new"))
@@ -371,6 +376,7 @@ def test_runs_of_older_versions_still_load(tmp_path):
     assert "Updates had per period" in "".join(Page(write([old, new], tmp_path / "both")).words)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_runs_side_by_side(tmp_path):
     both = {**SMALL, "seeds": (0,), "algorithms": ("power",)}
@@ -388,6 +394,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     assert sorted(set(load(folders).points["run"])) == sorted(map(str, folders))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_failed_points_are_named_and_stalled_ones_count(tmp_path):
     run = write_sweep(tmp_path / "odd", **{**SMALL, "participations": ("1.0",), "seeds": (0,)})
@@ -484,7 +491,7 @@ def test_lookup_in_a_resolved_scenario():
     assert [lookup(scenario, key) for key in keys] == ["power", "4", "0.01", "", "", ""]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_the_whole_sweep(tmp_path):
     page = Page(write([write_sweep(tmp_path / "sparse")]))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import homes
 import pytest
 
 
@@ -21,7 +22,7 @@ def cached_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home folder for the session, so that tests neither use nor fill the user's cache."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
+        homes.move(patch, home)
         yield home
 
 
@@ -32,6 +33,6 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing listens
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     (tmp_path / "data").mkdir()
     return tmp_path / "data"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import drawn, graphs
+from extras import METIS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -470,6 +471,7 @@ def test_partitions_without_a_way_of_their_own_assign_once_on_the_union() -> Non
     assert all(moved(own[at], own[at + 1]) == 0 for at in range(3))
 
 
+@METIS
 def test_anew_at_each_snapshot_covers_it_and_equals_an_assignment_of_it() -> None:
     shots = snapshots(3, 4)
     own = Metis(each_snapshot=True).follow(shots, 3, np.random.default_rng(1))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import homes
 import numpy as np
 import pytest
 import torch
@@ -97,7 +98,7 @@ def test_bitcoin_otc_is_the_same_in_every_time_zone_and_as_counted_in_utc(
     counts = []
     for zone in ("UTC", "America/New_York"):
         monkeypatch.setenv("TZ", zone)
-        monkeypatch.setenv("HOME", str(tmp_path / zone))
+        homes.move(monkeypatch, tmp_path / zone)
         (tmp_path / zone).mkdir(parents=True)
         time.tzset()
         graph = BitcoinOtc().load(data_root, 0)

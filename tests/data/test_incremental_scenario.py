@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 import small_points
 
 from fedsim import scenario_file
 from fedsim.run import run
+
+pytestmark = pytest.mark.long
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "incremental.yaml"
 SMALL = (

@@ -1,4 +1,6 @@
-import builtins
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import drawn, graphs, same
+from extras import METIS, OPENFGL, each, present
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +23,8 @@ from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain, _cut_long
 from fedsim.data.partitions.random import Random
 from fedsim.errors import ScenarioError, UserError
 
-EVERY = [Random(), Louvain(), Metis(), Dirichlet(least=1), Dirichlet(alpha=0.01, least=1)]
+Made = Callable[[], Partition]
+EVERY = each(Random, Louvain, Metis, partial(Dirichlet, least=1), partial(Dirichlet, alpha=0.01, least=1))
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +32,11 @@ def digits() -> Graph:
     return Digits().load(Path(), 0)
 
 
-@pytest.mark.parametrize("partition", EVERY, ids=repr)
+@pytest.mark.parametrize("make", EVERY)
 @given(graph=graphs, clients=st.integers(1, 12), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
-def test_every_vertex_has_one_owner_and_no_client_is_empty(
-    partition: Partition, graph: Graph, clients: int, seed: int
-) -> None:
+def test_every_vertex_has_one_owner_and_no_client_is_empty(make: Made, graph: Graph, clients: int, seed: int) -> None:
+    partition = make()
     if clients > len(graph["y"]):
         with pytest.raises(UserError, match=r"clients\.count"):
             partition.assign(graph, clients, np.random.default_rng(seed))
@@ -45,6 +48,7 @@ def test_every_vertex_has_one_owner_and_no_client_is_empty(
     assert all(mine.dtype == np.int64 for mine in own)
 
 
+@OPENFGL
 @given(graph=graphs, clients=st.integers(1, 6), delta=st.integers(0, 3), scan=st.sampled_from(["argmin", "official"]))
 @settings(max_examples=60, deadline=None)
 def test_openfgl_covers_every_vertex_or_says_who_would_be_empty(
@@ -65,25 +69,26 @@ def test_openfgl_covers_every_vertex_or_says_who_would_be_empty(
             partition.assign(graph, clients, np.random.default_rng(0))
 
 
+@OPENFGL
 def test_openfgl_takes_a_graph_without_edges() -> None:
     graph = drawn(12, 2, 0, edges=0)
     assert [len(mine) for mine in OpenfglLouvain(delta=1).assign(graph, 3, np.random.default_rng(0))] == [4, 4, 4]
 
 
-@pytest.mark.parametrize("partition", [Random(), Louvain(), Metis(), Dirichlet(), OpenfglLouvain()], ids=repr)
-def test_one_seed_gives_one_partition(partition: Partition, digits: Graph) -> None:
-    first, again = (partition.assign(digits, 9, np.random.default_rng(4)) for _ in range(2))
+@pytest.mark.parametrize("make", each(Random, Louvain, Metis, Dirichlet, OpenfglLouvain))
+def test_one_seed_gives_one_partition(make: Made, digits: Graph) -> None:
+    first, again = (make().assign(digits, 9, np.random.default_rng(4)) for _ in range(2))
     assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
 
 
-@pytest.mark.parametrize("partition", EVERY, ids=repr)
-def test_more_clients_than_vertices_name_the_key(partition: Partition) -> None:
+@pytest.mark.parametrize("make", EVERY)
+def test_more_clients_than_vertices_name_the_key(make: Made) -> None:
     with pytest.raises(ScenarioError, match=r"^clients\.count: 9 clients .* 8 vertices; take at most 8"):
-        partition.assign(drawn(8, 2, 0), 9, np.random.default_rng(0))
+        make().assign(drawn(8, 2, 0), 9, np.random.default_rng(0))
 
 
 def test_as_many_clients_as_vertices_get_one_each() -> None:
-    for partition in (Random(), Louvain(), Metis(), Dirichlet(least=1)):
+    for partition in (*present(Random, Louvain, Metis), Dirichlet(least=1)):
         own = partition.assign(drawn(8, 2, 0), 8, np.random.default_rng(0))
         assert [len(mine) for mine in own] == [1] * 8
 
@@ -129,16 +134,17 @@ def test_louvain_keeps_more_edges_than_chance_and_balances(digits: Graph) -> Non
         return sum(part["edges"].shape[1] for part in cut(digits, own)) / digits["edges"].shape[1]
 
     assert kept(Random()) == pytest.approx(0.1, abs=0.03)
-    assert kept(Louvain()) > 0.7
-    assert kept(Metis()) > 0.7
+    assert all(kept(partition) > 0.7 for partition in present(Louvain, Metis))
 
 
 def test_louvain_finds_two_cliques() -> None:
     clique = torch.combinations(torch.arange(6)).T
     one_way = torch.cat([clique, clique + 6], dim=1)
     graph = graph_of(torch.ones(12, 1), torch.cat([one_way, one_way.flip(0)], dim=1), torch.zeros(12))
-    for partition in (Louvain(), Metis(), OpenfglLouvain(delta=0)):
-        own = partition.assign(graph, 2, np.random.default_rng(0))
+    for partition in present(Louvain, Metis, OpenfglLouvain):
+        own = (OpenfglLouvain(delta=0) if isinstance(partition, OpenfglLouvain) else partition).assign(
+            graph, 2, np.random.default_rng(0)
+        )
         assert sorted(sorted(mine.tolist()) for mine in own) == [list(range(6)), list(range(6, 12))]
 
 
@@ -180,22 +186,21 @@ def test_dirichlet_refuses_a_concentration_without_meaning(alpha: float) -> None
         Dirichlet(alpha=alpha)
 
 
+@OPENFGL
 def test_openfgl_needs_shares_above_delta(digits: Graph) -> None:
     with pytest.raises(UserError, match=r"data\.partition\.delta: 100 clients have 17 vertices"):
         OpenfglLouvain().assign(digits, 100, np.random.default_rng(0))
 
 
-def test_openfgl_names_the_extra_when_scikit_network_is_missing(digits: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any) -> Any:
-        if name.startswith("sknetwork"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r'pip install "fedsim\[openfgl\]"'):
-        OpenfglLouvain().assign(digits, 3, np.random.default_rng(0))
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"), [(Metis, "pymetis", "metis"), (OpenfglLouvain, "sknetwork.clustering", "openfgl")]
+)
+def test_a_partition_names_the_extra_when_its_package_is_missing(
+    kind: type[Partition], module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=rf'pip install "fedsim\[{extra}\]".*, or take the partition \'louvain\''):
+        kind()
 
 
 def test_openfgl_deals_groups_by_hand() -> None:
@@ -216,13 +221,13 @@ CORA = [[80, 175, 343, 110, 74, 62, 58], [180, 20, 25, 341, 115, 134, 85], [91, 
 CITESEER = [[59, 87, 328, 172, 295, 163], [72, 239, 198, 263, 189, 153], [133, 264, 142, 266, 112, 192]]
 
 
+@OPENFGL
 @pytest.mark.data
 @pytest.mark.parametrize("scan", ["argmin", "official"])
 @pytest.mark.parametrize(("name", "table"), [("Cora", CORA), ("CiteSeer", CITESEER)], ids=["Cora", "CiteSeer"])
 def test_openfgl_louvain_cuts_as_the_benchmark_did(
     data_root: Path, cached_home: Path, name: Any, table: list[list[int]], scan: Any
 ) -> None:
-    pytest.importorskip("sknetwork", reason="scikit-network is not installed")
     if not (data_root / name / "raw").is_dir():
         pytest.skip(f"FEDSIM_DATA has no {name}")
     graph = Planetoid(name).load(data_root, 0)
@@ -230,6 +235,7 @@ def test_openfgl_louvain_cuts_as_the_benchmark_did(
     assert [np.bincount(graph["y"][mine], minlength=len(table[0])).tolist() for mine in own] == table
 
 
+@METIS
 @pytest.mark.data
 def test_louvain_and_metis_cut_cora_into_compact_parts(data_root: Path, cached_home: Path) -> None:
     cora = Planetoid("Cora").load(data_root, 0)

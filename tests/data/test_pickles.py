@@ -4,6 +4,7 @@ import collections
 import os
 import pickle
 
+import homes
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -77,7 +78,7 @@ def test_arrays_of_objects_are_refused_in_both_kinds_of_file(tmp_path):
 
 
 def test_a_data_set_with_such_a_file_is_refused_and_nothing_has_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     raw = tmp_path / "data" / "Cora" / "raw"
     raw.mkdir(parents=True)
     for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):

@@ -1,10 +1,10 @@
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import homes
 import numpy as np
 import pytest
 import torch
@@ -41,7 +41,7 @@ class ToyData(dict[str, Any]):
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     return tmp_path / "home"
 
 
@@ -117,6 +117,6 @@ def test_what_cannot_be_had_is_one_error_with_the_mend(
 def test_a_cache_that_cannot_be_made_is_the_users_to_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(tmp_path / "data" / "Toy" / "raw")
     (tmp_path / "file").touch()
-    monkeypatch.setenv("HOME", os.fspath(tmp_path / "file"))
+    homes.move(monkeypatch, tmp_path / "file")
     with pytest.raises(UserError, match="set HOME"):
         load(source, tmp_path / "data")

@@ -5,11 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import homes
 import numpy as np
 import pytest
 import small_points
 import torch
 from drawn_graphs import drawn, names_to_streams
+from extras import METIS
 from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +115,7 @@ def test_changed_holds_the_ends_of_own_edges_that_came_or_went(told: list[Stretc
             assert set(mine[now["changed"]].tolist()) == (touched | come) & set(mine.tolist())
 
 
+@METIS
 @given(told=entries.map(enough), clients=st.integers(1, 5))
 @settings(max_examples=30, deadline=None)
 def test_by_default_owners_last_and_vertices_are_owned_once_they_are_there(told: list[Stretch], clients: int) -> None:
@@ -306,7 +309,7 @@ def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
 
 
 def test_a_graph_without_labels_cannot_be_classified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    homes.move(monkeypatch, tmp_path / "home")
     path = tmp_path / "events.csv"
     path.write_text("source,destination,timestamp\n" + "".join(f"{a},{a + 1},{a}\n" for a in range(30)))
     with pytest.raises(ScenarioError, match=r"data\.dataset: 'tgb' has no labels to learn"):

@@ -98,7 +98,7 @@ def test_options_without_meaning_are_refused(options: dict[str, Any], message: s
         Synthetic(**options)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_million_vertices_are_drawn_in_seconds() -> None:
     graph = Synthetic(1_000_000, classes=10, features=4).load(Path(), 0)
     assert graph["edges"].shape[1] == 8_000_000

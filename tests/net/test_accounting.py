@@ -172,7 +172,7 @@ def test_what_one_transfer_draws_does_not_depend_on_others():
     assert ours[1].arrived - ours[1].sent != ours[0].arrived - ours[0].sent
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thirty_thousand_transfers_take_at_most_six_events_each():
     count = 30_000
     rng = np.random.default_rng(0)

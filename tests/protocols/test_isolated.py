@@ -230,6 +230,7 @@ def test_fedavg_alone_is_the_algorithm_local(seed, tmp_path):
     assert alone != pytest.approx(averaged, abs=1e-2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_client_alone_is_one_client_with_a_server_to_the_bit(name, tmp_path):
     options = {"dg_colearn": {"exchange": "none"}, "fed_gcn": {"hops": 0}}.get(name, {})  # nothing is cut
@@ -262,6 +263,7 @@ def test_who_drops_out_of_training_is_lost_and_the_rest_goes_on(tmp_path):
 # ---- what it is for
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_replay_alone_forgets_less_than_training_alone(seed, tmp_path):
     dataset = {"name": "synthetic", "vertices": 300, "classes": 4, "features": 16, "degree": 6.0, "signal": 2.0}

@@ -8,6 +8,8 @@ from fedsim.learn import tree
 from fedsim.record import Recorder
 from fedsim.run import build
 
+pytestmark = pytest.mark.long
+
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
 EVERYBODY = {"rounds": 3, "participation": 1.0}
 

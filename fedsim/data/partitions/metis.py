@@ -1,29 +1,39 @@
 """METIS: parts of nearly equal size with few edges between them (Karypis and Kumar, SIAM J. Sci. Comput. 1998).
 
+METIS is called by pymetis, of the extra `metis`, which cannot be installed everywhere: it has no wheels for Windows.
 Where METIS leaves a part empty, as it may on tiny graphs, one vertex of the largest part moves there.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pymetis
 
 from fedsim.data.anew import Anew
 from fedsim.data.graph import Graph
-from fedsim.data.partition import grouped, require, top_up
+from fedsim.data.partition import grouped, library, require, top_up
 
 
 @dataclass(frozen=True)
 class Metis(Anew):
     """Clients that hold compact regions of the graph."""
 
+    def __post_init__(self) -> None:
+        """Refuse to be where there is no pymetis."""
+        _pymetis()
+
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices, ascending."""
         vertices = len(graph["y"])
         require(vertices, clients)
+        pymetis = _pymetis()
         source, target = graph["edges"].numpy()
         starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=vertices))])
         options = pymetis.Options(seed=int(rng.integers(2**31)))
         adjacent = pymetis.CSRAdjacency(starts, target[np.argsort(source, kind="stable")])
         _, part = pymetis.part_graph(clients, adjacency=adjacent, options=options)
         return grouped(top_up(np.asarray(part, dtype=np.int64), clients, 1, rng), clients)
+
+
+def _pymetis() -> Any:
+    return library("pymetis", "pymetis", "metis")

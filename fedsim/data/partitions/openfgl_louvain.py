@@ -7,13 +7,13 @@ What is left out on purpose: OpenFGL gives a client without any edge random ones
 
 import logging
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from fedsim.data.graph import Graph
-from fedsim.data.partition import Partition, require
+from fedsim.data.partition import Partition, library, require
 from fedsim.errors import UserError
 
 PATIENCE = 1000  # moves of the pointer before the group is forced upon someone
@@ -32,9 +32,10 @@ class OpenfglLouvain(Partition):
     scan: Literal["argmin", "official"] = "argmin"
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Refuse options that have no meaning, and to be where there is no scikit-network."""
         if not self.resolution > 0 or self.delta < 0:
             raise ValueError("resolution must be more than 0 and delta 0 or more")
+        _clustering()
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices in the order of assignment."""
@@ -55,18 +56,13 @@ class OpenfglLouvain(Partition):
         return [np.array(mine, dtype=np.int64) for mine in own]
 
     def _communities(self, graph: Graph) -> list[list[int]]:
-        try:
-            from sknetwork.clustering import Louvain
-        except ImportError:
-            raise UserError(
-                'data.partition: openfgl_louvain needs scikit-network; install it with pip install "fedsim[openfgl]"'
-            ) from None
         vertices = len(graph["y"])
         source, target = graph["edges"].numpy()
         if not len(source):
             return [[vertex] for vertex in range(vertices)]
         adjacency = csr_matrix((np.ones(len(source)), (source, target)), shape=(vertices, vertices))
-        found = Louvain(resolution=self.resolution, modularity="newman", shuffle_nodes=False).fit_predict(adjacency)
+        louvain = _clustering().Louvain(resolution=self.resolution, modularity="newman", shuffle_nodes=False)
+        found = louvain.fit_predict(adjacency)
         groups: dict[int, list[int]] = {}
         for vertex, group in enumerate(found.tolist()):
             groups.setdefault(group, []).append(vertex)
@@ -98,6 +94,10 @@ class OpenfglLouvain(Partition):
             if sizes[at] < best:
                 best, at = sizes[at], other
         return at
+
+
+def _clustering() -> Any:
+    return library("sknetwork.clustering", "scikit-network", "openfgl")
 
 
 def _cut_long(groups: list[list[int]], longest: int) -> list[list[int]]:
