@@ -37,7 +37,7 @@ class Power(FedAvg):
 
     aggregates = True
 
-    preset: Literal["paper", "official"] = "paper"
+    preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
     alpha: Fraction = 0.5  # share of the local embedding in Z; 1 is "Local CM"
     keep: Count = 1  # experience nodes for each class and period
