@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from fedsim import __version__, yaml_text
-from fedsim.display import NONE, number
+from fedsim.amounts import NONE, number
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
 from fedsim.scenario_file import Document
