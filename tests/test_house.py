@@ -59,7 +59,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (2, "fedsim.samplers", "who is asked"),
     (1, "fedsim.sampler", "their contract"),
     (1, "fedsim.record", "the tables"),
-    (1, "fedsim.find fedsim.source fedsim.wording", "from a name to a class"),
+    (1, "fedsim.find fedsim.source fedsim.wording fedsim.elsewhere", "from a name to a class"),
     (1, "fedsim.table fedsim.paths", "files that a scenario names"),
     (1, "fedsim.yaml_text", "YAML as plain data"),
     (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook fedsim.span fedsim.amounts", "values"),
@@ -69,6 +69,7 @@ FLOORS: list[tuple[int, str, str]] = [
 # Floor 1 has an order of its own: an entry may use those after it.
 WITHIN_FLOOR_1 = [
     "fedsim.yaml_text",
+    "fedsim.elsewhere",
     "fedsim.find",
     "fedsim.source",
     "fedsim.wording",
