@@ -23,6 +23,7 @@ from fedsim.scenario import Point
 EVERY = 30.0  # seconds between two lines where there is no terminal
 BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
 LABEL = 16  # characters of a label that must stay
+SURE = 0.01  # of a point that must be done before the time left is estimated
 STALLED = "nothing more could happen: nobody who is waited for comes online, or no byte gets through"
 Row = dict[str, Any]
 
@@ -135,7 +136,7 @@ class Display:
         """Return the time since the beginning, and an estimate of the time left where something has been done."""
         elapsed = self._now() - self._began
         now, before = self._share(), self._before / self.points if self.points else 0.0
-        if now >= 1.0 or now <= before:
+        if now >= 1.0 or (now - before) * self.points < SURE:
             return [f"elapsed {watch(elapsed)}"]
         return [f"elapsed {watch(elapsed)}", f"about {watch(elapsed * (1 - now) / (now - before))} left"]
 

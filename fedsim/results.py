@@ -26,7 +26,7 @@ METHOD = "method"
 ENDS = {
     "score": "highest score",
     "seconds_to_target": "first to {target}",
-    "bytes_to_target": "fewest bytes to {target}",
+    "bytes_to_target": "fewest bytes",
 }
 UNBOUNDED = 10_000  # characters: a line of the file
 
@@ -68,12 +68,13 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     varying = [axis for axis in shown_axes(groups) if len({group.values[axis] for group in groups}) > 1]
     columns = _columns(rows)
     same = [column for column in columns if len(groups) > 1 and len({_cell(group, column) for group in groups}) == 1]
-    for line in wrapped(_summary(rows, groups), width):
+    for line in wrapped(writable(_summary(rows, groups), encoding), width):
         yield Text(line)
     everywhere = [f"{short(axis)} {value}" for axis, value in groups[0].values.items() if axis not in varying]
     everywhere += [f"{_title(column, rows)} {_cell(groups[0], column)}" for column in same]
     if everywhere:
-        for line in wrapped(f"The same everywhere: {', '.join(everywhere)}", width, hanging="  "):
+        same_text = writable(f"The same everywhere: {', '.join(everywhere)}", encoding)
+        for line in wrapped(same_text, width, hanging="  "):
             yield Text(line)
     yield Text("")
     across = METHOD if METHOD in varying else varying[-1] if varying else ""
@@ -81,7 +82,7 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     blocks = [(name, [*own]) for name, own in groupby(_sorted(groups, outer), lambda group: _condition(group, outer))]
     left = [column for column in columns if column not in same and not _repeats(column, groups)]
     if len(groups) + len(blocks) > MOST_LINES and across:
-        yield from _leaders(blocks, across, left, rows, width)
+        yield from _leaders(blocks, across, left, rows, width, encoding)
     else:
         yield from _blocks(blocks, across, left, rows, width, encoding)
 
@@ -165,11 +166,16 @@ def _blocks(
 
 
 def _leaders(
-    blocks: Sequence[tuple[str, list[Group]]], across: str, columns: Sequence[Column], rows: Sequence[Row], width: int
+    blocks: Sequence[tuple[str, list[Group]]],
+    across: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    width: int,
+    encoding: str,
 ) -> Iterator[Text]:
     """Yield a line a condition: who has the highest score, and who is the first to reach the target."""
     ends = [column for column in columns if column.key in ENDS]
-    found = [[name, *(_leader(own, across, column) for column in ends)] for name, own in blocks]
+    found = [[name, *(writable(_leader(own, across, column), encoding) for column in ends)] for name, own in blocks]
     heads = ["condition", *(ENDS[column.key].format(target=_target(rows)) for column in ends)]
     yield Text(f"{_count(len(blocks), 'condition')}; the leaders of each:")
     head, *bodies = layout(heads, found[:MOST_LEADERS], width)
