@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fedsim.engines.ray import Ray
     from fedsim.sweep import Row
 
+CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -182,10 +184,13 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
 def show(console: Console, points: Sequence[Point], every: bool) -> None:
     """Print the points as a table, and the first one's resolved scenario, or every one's."""
     varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
-    same = [f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying]
-    if same:
-        for line in terminal.wrapped(f"The same in all points: {', '.join(same)}", console.width, hanging="  "):
-            print(line)
+    same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
+    notes = [
+        f"{len(points)} point{'s' * (len(points) > 1)}. {CHECKED}",
+        *([f"The same in all: {same}"] if same else []),
+    ]
+    for note in notes:
+        print(*terminal.wrapped(note, console.width), sep="\n")
     values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
     for line in terminal.table(["point", *map(short, varying)], values, console.width):
         print(line)
