@@ -104,7 +104,8 @@ def details(kind: str, name: str, width: int) -> Iterator[str]:
     if own.source:
         yield from wrapped(f"source: {own.source}", width, "  ", "    ")
     own_words = _paragraph(inspect.getdoc(cls) or "")
-    if own_words and cls.__module__ == part and not own_words.startswith("See the module"):
+    generated = own_words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do where there is none
+    if own_words and cls.__module__ == part and not generated:
         yield ""
         yield from wrapped(own_words, width, "  ")
     yield ""

@@ -25,7 +25,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (13, "fedsim.explain", "what a scenario will run"),
     (13, "fedsim.arguments", "the flags"),
     (12, "fedsim.preview", "what a point will take"),
-    (2, "fedsim.listing", "what there is to name"),
+    (3, "fedsim.listing", "what there is to name"),
     (2, "fedsim.options", "the options of a part in words"),
     (2, "fedsim.starter", "a study to start from"),
     (12, "fedsim.sweep fedsim.engines fedsim.display fedsim.results", "many points, and how they are shown"),

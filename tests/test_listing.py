@@ -96,4 +96,5 @@ def test_a_part_of_the_user_s_own_is_shown_too(call, tmp_path, monkeypatch):  # 
     assert (code, told) == (0, "")
     assert "Fog over the links" in out
     assert "source: Mist, 2024" in out
-    assert "depth: time, such as 50 ms (default 0.25 s)" in " ".join(out.split())
+    assert "Fog(" not in out
+    assert "depth: time, such as 50 ms (default 250 ms) of the fog" in " ".join(out.split())

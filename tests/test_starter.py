@@ -1,6 +1,7 @@
 """`--init`: what it writes runs at once, from its own folder, and nothing is ever overwritten."""
 
 import csv
+import os
 import subprocess
 import sys
 import tomllib
@@ -22,7 +23,7 @@ def test_the_study_is_written_and_runs_from_its_folder(call, tmp_path):  # noqa:
     words = "-m fedsim scenario.yaml --jobs 1 --no-report --set protocol.rounds=2 --set grid.seed=[0]"
     done = subprocess.run(
         [sys.executable, *words.split()], cwd=folder, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
