@@ -45,7 +45,8 @@ def table(trials: Sequence[Trial], entries: Sequence[Entry]) -> Table:
     """Return a row for each entry: how many trials, validation AM as written and at best, and what is chosen."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     for title, right in (("algorithm", 0), ("trials", 1), ("failed", 1), ("as written", 1), ("best", 1), ("chosen", 0)):
-        made.add_column(title, justify="right" if right else "left", no_wrap=True)
+        # texts are folded where there is no room, numbers are not
+        made.add_column(title, justify="right" if right else "left", no_wrap=bool(right), overflow="fold")
     for entry in entries:
         own = [trial for trial in trials if trial.entry is entry]
         found = best(trials, entry)
