@@ -1,4 +1,4 @@
-"""Fed-DSLR: replay of diverse vertices on a learned structure (Choi et al., WWW 2024; power_baselines.md 7).
+"""Fed-DSLR: replay of diverse vertices on a learned structure (Choi et al., WWW 2024).
 
     L = β L_new + (1 − β) L_replay, with β = |B| / (|D| + |B|) for the option 0
 

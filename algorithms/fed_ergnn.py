@@ -1,4 +1,4 @@
-"""Fed-ERGNN: FedAvg with experience replay on each client (ER-GNN: Zhou and Cao, AAAI 2021; power_baselines.md 6).
+"""Fed-ERGNN: FedAvg with experience replay on each client (ER-GNN: Zhou and Cao, AAAI 2021).
 
     L = β L_new + (1 − β) L_replay,     originally β = |B| / (|D_train| + |B|) for a buffer B: `beta: null`
 

@@ -63,9 +63,9 @@ class FedSD2C(Algorithm):
     latent_steps: Count = 100  # in which codes are moved
     latent_lr: float = 0.1  # of their Adam
     neighbours: Count = 5  # k of the neighbour lists, a vertex itself being one of them
-    server_epochs: Count = 100
+    server_epochs: Count = 100  # of training on the distillates
     server_lr: float = 0.2  # of the server's SGD
-    server_momentum: Fraction = 0.9
+    server_momentum: Fraction = 0.9  # of the server's SGD
 
     tunes: ClassVar[Mapping[str, Span]] = {
         "server_lr": Span(1e-3, 0.5, log=True),

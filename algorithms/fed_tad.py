@@ -56,9 +56,9 @@ class FedTAD(FedAvg):
     neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
     iterations: int = 5  # turns of generator and global model after each aggregation
     generator_steps: Count = 1  # in each turn
-    generator_lr: float = 1e-3
+    generator_lr: float = 1e-3  # of the generator's Adam
     model_steps: Count = 5  # of the global model in each turn
-    model_lr: float = 1e-3
+    model_lr: float = 1e-3  # of the server's model
     server_decay: float = 5e-4  # weight decay of both
     lambda1: float = 1.0  # weight of the cross-entropy
     lambda2: float = 1.0  # weight of the diversity

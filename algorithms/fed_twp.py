@@ -12,7 +12,7 @@ not attend.  Training in later periods, and in the first with the last term alon
 The sum over periods equals, up to a constant, A_i (θ_i − c_i)² with A = Σ_t A_t and c = Σ_t A_t Θ*_t / A: two models'
 worth of numbers are kept, however many periods there were.  Nothing of this travels: messages are FedAvg's.
 
-The published code differs, and `preset` chooses (power_baselines.md 5).  `paper` follows the formulas; the gradient's
+The published code differs, and `preset` chooses.  `paper` follows the formulas; the gradient's
 norm is itself differentiated, without which it does nothing.  `official` repeats the code: the norm is a constant and
 is left out; the gradient of CE counts twice; the topology's gradient adds up with the loss's before it is squared; and
 the importances are those of the first call of the next period, with dropout, on that period's graph: with the ended
@@ -36,7 +36,7 @@ from fedsim.span import Span
 class FedTWP(FedAvg):
     """With all three strengths zero and the preset `paper`, this is FedAvg bit for bit."""
 
-    preset: Literal["paper", "official"] = "paper"
+    preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
     lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t
     beta: float = 0.01  # strength of the norm of the gradient; `official` ignores it, as the code does

@@ -21,7 +21,7 @@ TRIM = 0.1
 class FedAvg(Algorithm):
     """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ examples of the current period (vertices, or links).
 
-    A client without an example to train on returns the model as it came (power.md 1.3).
+    A client without an example to train on returns the model as it came.
     """
 
     weight_by: Literal["period", "train"] = "period"  # count all examples of the period, or those trained on

@@ -1,4 +1,4 @@
-"""FedGTA: topology-aware averaging (Li et al., "FedGTA", VLDB 2023; power_baselines.md 4).
+"""FedGTA: topology-aware averaging (Li et al., "FedGTA", VLDB 2023).
 
 After its training a client predicts in evaluation mode, and spreads the predictions Y₀ of its training vertices:
 

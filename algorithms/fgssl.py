@@ -49,7 +49,7 @@ class FGSSL(FedAvg):
     weak_edges: Fraction = 0.3  # share of edges dropped for the global model
     weak_features: Fraction = 0.3  # share of features zeroed for it
     strong_edges: Fraction = 0.8  # the same for the model that is trained
-    strong_features: Fraction = 0.5
+    strong_features: Fraction = 0.5  # share of features masked in the strong view
 
     tunes: ClassVar[Mapping[str, Span]] = {"contrast": Span(1e-3, 1.0, log=True), "distil": Span(1e-3, 1.0, log=True)}
 

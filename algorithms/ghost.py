@@ -70,10 +70,10 @@ class Ghost(Algorithm):
 
     noise: Count = 64  # numbers in z
     neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
-    generator_dropout: Fraction = 0.2
-    use_div: bool = True
-    use_disp: bool = True
-    use_fgw: bool = True
+    generator_dropout: Fraction = 0.2  # in the generator
+    use_div: bool = True  # with the term L_div (Eq. 4)
+    use_disp: bool = True  # with the term L_disp (Eq. 5)
+    use_fgw: bool = True  # with the term L_fgw (Eq. 6)
     lambda_d: float = 0.05  # weight of the divergence
     lambda_f: float = 0.1  # weight of L_fgw
     scale: float = 1.0  # brings L_fgw to size; OASIS has 1e-5 for Amazon Photo and 1e-7 for ogbn-arxiv
@@ -91,7 +91,7 @@ class Ghost(Algorithm):
     server_steps: Count = 5  # T_G, for each graph
     server_lr: float = 1e-2  # of one Adam for all graphs of a round
     server_decay: float = 4e-4  # its weight decay
-    use_retention: bool = True
+    use_retention: bool = True  # with the pull towards earlier parameters (Eq. 9)
     lambda_r: float = 1e-8  # strength of the pull
     criterion: Literal["after", "before"] = "after"  # taken after or before training on a graph
     self_loops: bool = False  # count every vertex as its own neighbour in the criterion

@@ -1,4 +1,4 @@
-"""POWER: graph evolution trajectory-aware knowledge transfer (Zhu, Hu and Wu, KDD 2025; power.md).
+"""POWER: graph evolution trajectory-aware knowledge transfer (Zhu, Hu and Wu, KDD 2025).
 
 Clients replay a few experience nodes of past periods (Eq. 2-7).  Once a period each client also sends the gradients
 of its class prototypes (Eq. 8-9); the server rebuilds pseudo prototypes from them (Eq. 10-11) and, after every
@@ -6,7 +6,7 @@ aggregation, teaches the global model on them with the clients' models as teache
 its trajectory has met that class (Eq. 12-14).
 
 Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code,
-bug for bug (power.md 9).  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server
+bug for bug.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server
 infer classes.  What the paper calls privacy is none: a prototype follows from its gradients in closed form.
 Whether intertask edges are kept is the stream's option `edges`.
 """
@@ -37,7 +37,7 @@ class Power(FedAvg):
 
     aggregates = True
 
-    preset: Literal["paper", "official"] = "paper"
+    preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
     alpha: Fraction = 0.5  # share of the local embedding in Z; 1 is "Local CM"
     keep: Count = 1  # experience nodes for each class and period
@@ -249,7 +249,7 @@ class Power(FedAvg):
         data, official = last["data"], self.preset == "official"
         own = self.task.embed(tree.stack([last["model"]]), data)
         seeds = torch.tensor([last["seed"]], device=own.device)
-        # the published code never puts its copy of the global model in evaluation mode (power.md 9.10)
+        # the published code never puts its copy of the global model in evaluation mode
         noisy = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
         z = self.alpha * own + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
         scale, best = ("class", replay.greedy_cover) if official else ("vertex", replay.most_covering)

@@ -1,10 +1,12 @@
 """The command line: `python -m analysis RUNS...` reports, compares, or writes the timelines of finished points."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis import terminal
 from analysis.compare import compare, told
 from analysis.load import finished
 from analysis.report import write
@@ -12,36 +14,50 @@ from analysis.stored import NotARunError
 from analysis.timeline.write import write as write_timeline
 
 EXAMPLES = """examples:
-  python -m analysis runs/sparse_clients                   report.html, figures/ and tables/ in the run's folder
-  python -m analysis runs/sparse_clients --out paper       the same in paper/
-  python -m analysis runs/lossless runs/lossy --out both   two runs side by side, the run as a further axis
-  python -m analysis runs/protocols --trace                no report: trace.json.gz in each point's folder
-  python -m analysis --compare runs/before runs/after      what differs, point by point
+  python -m analysis runs/sparse_clients
+      report.html, figures/ and tables/ in the run's folder
+  python -m analysis runs/sparse_clients --out paper
+      the same in paper/
+  python -m analysis runs/lossless runs/lossy --out both
+      a report of two runs side by side, the run as a further axis
+  python -m analysis runs/protocols --trace
+      no report: trace.json.gz in each point's folder
+  python -m analysis --compare runs/before runs/after
+      how many points are alike, and what differs in the others
 
-Without --out everything goes into the first run's folder. Only finished points are shown; a sweep that is still
-running can be reported as it stands.
-Exit codes: 0 done, 2 a mistake in what was given; with --compare 0 identical bit for bit, 1 not.
+Without --out everything goes into the first run's folder. Only finished points
+are shown; a sweep that is still running can be reported as it stands.
+
+exit codes:
+  0  done; with --compare: all points are alike, bit for bit
+  1  with --compare: something differs
+  2  a mistake in what was given
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the report and print its path; return 0, or 2 after a message if the folders or `--out` are not usable."""
+    terminal.prepare()
     parser = argparse.ArgumentParser(
         prog="python -m analysis",
-        description="Make a report from finished runs: one HTML page, figures (SVG, PNG) and tables (CSV).",
+        usage="python -m analysis RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all]",
+        description="Write a report of finished runs: one HTML page, figures (SVG, PNG) and tables (CSV).",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUNS", help="run folders, such as runs/sparse_clients")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="a run's folder, such as runs/sparse_clients")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: the first run's folder)")
     parser.add_argument("--trace", action="store_true", help="write each point's timeline, for ui.perfetto.dev")
-    parser.add_argument("--compare", nargs=2, type=Path, metavar="RUN", help="set two runs side by side")
+    parser.add_argument("--compare", nargs=2, type=Path, metavar="RUN", help="show what differs between two runs")
+    parser.add_argument("--all", action="store_true", help="with --compare: list all points that differ")
     options = parser.parse_args(arguments)
     if bool(options.runs) == bool(options.compare):
         parser.error("give the folders of runs, or --compare with two of them")
     try:
         if options.compare:
-            return _compared(*options.compare)
+            one, other = options.compare
+            return _compared(one, other, options.all)
         paths = (
             (write_timeline(folder) for run in options.runs for folder in finished(run))
             if options.trace
@@ -51,14 +67,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(path)
     except NotARunError as error:
         return _mistake(str(error))
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except OSError as error:
         return _mistake(f"{error.filename or options.out}: cannot be written ({error.strerror}); choose another --out")
     return 0
 
 
-def _compared(one: Path, other: Path) -> int:
+def _compared(one: Path, other: Path, every: bool) -> int:
     found = compare(one, other)
-    for line in told(found, one, other):
+    for line in told(found, one, other, terminal.width(), every):
         print(line)
     return 0 if found.identical else 1
 

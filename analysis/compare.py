@@ -1,33 +1,34 @@
-"""Two runs side by side: which of their points are alike, what their scenarios say differently, and what came of it.
+"""Two runs side by side: how many of their points are alike, and of the others what differs.
 
-Points are paired by their ids, and those that are left by the values of their axes and seeds.  A pair is identical
-where all of its tables are equal, value for value; what the host's clock says does not count.
+Points are paired by their ids, and those that are left by the values of their axes and seeds.  A pair is alike where
+all of its tables are equal, bit for bit; times on the host's clock do not count.
 
 What it does not model: whether a difference is more than chance; the report's intervals are for that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
-
-import pandas as pd
 
 from analysis.axes import short
 from analysis.load import FIXED, read_scenario, summary_of
 from analysis.settings import flat
 from analysis.stored import TABLES, tables
+from analysis.terminal import wrapped
 
 NAMES = ("name", "description")  # what a scenario is called is no difference
-SHOWN = ("score", "bytes_up", "bytes_down", "sim_seconds")
+SHOWN = {"score": "score", "bytes_up": "bytes up", "bytes_down": "bytes down", "sim_seconds": "simulated seconds"}
 NONE = "–"
+MOST = 20  # points that are listed, where not all are asked for
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two points that stand for one another: what they are, their tables that differ, their settings and numbers."""
 
-    condition: str
+    condition: Mapping[str, str]
     differing: tuple[str, ...]
     settings: Mapping[str, tuple[str, str]]
     numbers: Mapping[str, tuple[float, float]]
@@ -62,26 +63,69 @@ def compare(one: Path, other: Path) -> Comparison:
     return Comparison(pairs, (alone[0], alone[1]))
 
 
-def told(found: Comparison, one: Path, other: Path) -> Iterator[str]:
-    """Yield the comparison line by line."""
+def told(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
+    """Yield the comparison line by line: first how much is alike, then what differs, point by point for MOST of them.
+
+    With `every` all points that differ are listed.
+    """
+    different = [pair for pair in found.pairs if pair.differing]
+    alike = len(found.pairs) - len(different)
+    yield from wrapped(f"{one} -> {other}: {_points(len(found.pairs))} in both", width)
     for folder, alone in zip((one, other), found.only, strict=True):
-        yield from (f"only in {folder}: {point}" for point in alone)
-    everywhere = _everywhere(found.pairs)
-    yield from (f"{key}: {a} -> {b}" for key, (a, b) in everywhere.items())
-    same = sum(not pair.differing for pair in found.pairs)
-    yield f"{len(found.pairs)} pairs of points, {same} of them identical bit for bit"
-    rows = []
-    for pair in found.pairs:
-        own = {key: values for key, values in pair.settings.items() if key not in everywhere}
-        rows.append({
-            "point": pair.condition,
-            "tables that differ": ", ".join(pair.differing) or "none: identical",
-            **{name: _difference(*pair.numbers[name]) for name in SHOWN},
-            "settings": ", ".join(f"{key}: {a} -> {b}" for key, (a, b) in own.items()),
-        })  # fmt: skip
-    if rows:
-        frame = pd.DataFrame(rows)
-        yield frame.drop(columns=[] if any(frame["settings"]) else "settings").to_string(index=False)
+        if alone:
+            yield from wrapped(f"only in {folder}: {_points(len(alone))}", width)
+            yield from _listed([wrapped(point, width, "  ", "    ") for point in alone], every)
+    if everywhere := _everywhere(found.pairs):
+        yield "settings that differ everywhere:"
+        yield from (line for key, values in everywhere.items() for line in wrapped(_setting(key, values), width, "  "))
+    yield f"{alike} alike, bit for bit" + (f"; {len(different)} differ:" if different else "")
+    yield from _ranges(different)
+    same = {axis for pair in found.pairs for axis, value in pair.condition.items() if _alike(found.pairs, axis, value)}
+    yield from _listed([[*_block(pair, everywhere, same, width)] for pair in different], every)
+
+
+def _block(pair: Pair, everywhere: Mapping[str, Any], same: Set[str], width: int) -> Iterator[str]:
+    """Yield the lines of a point that differs: which, in which tables, and what else."""
+    condition = {axis: value for axis, value in pair.condition.items() if axis not in same} or pair.condition
+    yield from wrapped(_told(tuple(condition.items())), width, "  ", "    ")
+    yield from wrapped(f"tables: {', '.join(pair.differing)}", width, "    ", "      ")
+    for name, title in SHOWN.items():
+        if (change := _difference(*pair.numbers[name])) is not None:
+            yield from wrapped(f"{title}: {change}", width, "    ", "      ")
+    for key, values in pair.settings.items():
+        if key not in everywhere:
+            yield from wrapped(_setting(key, values), width, "    ", "      ")
+
+
+def _ranges(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield, for several pairs, by how much their numbers differ: the mean, and from the least to the most."""
+    for name, title in SHOWN.items() if len(pairs) > 1 else ():
+        changes = [
+            other - one for one, other in (pair.numbers[name] for pair in pairs) if one == one and other == other
+        ]
+        if any(changes):
+            mean = f"{fmean(changes):+.4g} on average"
+            yield f"  {title}: {mean}, from {min(changes):+.4g} to {max(changes):+.4g}"
+
+
+def _listed(blocks: Sequence[Sequence[str]], every: bool) -> Iterator[str]:
+    most = len(blocks) if every else MOST
+    for block in blocks[:most]:
+        yield from block
+    if len(blocks) > most:
+        yield f"  ... and {len(blocks) - most} more (--all lists them)"
+
+
+def _setting(key: str, values: tuple[str, str]) -> str:
+    return f"{key}: {values[0]} -> {values[1]}"
+
+
+def _alike(pairs: Sequence[Pair], axis: str, value: str) -> bool:
+    return len(pairs) > 1 and all(pair.condition.get(axis) == value for pair in pairs)
+
+
+def _points(count: int) -> str:
+    return f"{count} point" if count == 1 else f"{count} points"
 
 
 def _done(run: Path) -> dict[str, dict[str, Any]]:
@@ -107,7 +151,7 @@ def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[s
     }
     first, second = tables(one), tables(other)
     differing = tuple(name for name in TABLES if not first[name].equals(second[name]))
-    return Pair(_told(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
+    return Pair(dict(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
 
 
 def _told(key: tuple[tuple[str, str], ...]) -> str:
@@ -120,10 +164,9 @@ def _everywhere(pairs: list[Pair]) -> dict[str, tuple[str, str]]:
     return {key: values for key, values in first.items() if all(pair.settings.get(key) == values for pair in pairs)}
 
 
-def _difference(one: float, other: float) -> str:
-    if one != one and other != other:
-        return NONE
+def _difference(one: float, other: float) -> str | None:
+    """Return how a number changes, None where it does not."""
+    if one == other or (one != one and other != other):
+        return None
     a, b = (NONE if value != value else f"{value:.6g}" for value in (one, other))
-    if one == other:
-        return a
     return f"{a} -> {b}" + ("" if NONE in (a, b) else f" ({other - one:+.4g})")

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
-from fedsim import arguments, check, find, listing, scenario_file
+from analysis import terminal
+from analysis.axes import short
+from fedsim import arguments, check, listing, scenario_file, starter
 from fedsim.errors import ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
@@ -25,17 +26,15 @@ if TYPE_CHECKING:
     from analysis.logger import Logger
     from fedsim.engines.local import Local
     from fedsim.engines.ray import Ray
+    from fedsim.sweep import Row
+
+CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    terminal.prepare()
     given = arguments.parser().parse_args(words)
-    if given.schema:
-        print(schema())
-        return 0
-    if given.list:
-        listing.show(console(), [*find.KINDS] if given.list == "all" else [given.list])
-        return 0
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)  # so that dotted names of parts are found
@@ -54,35 +53,52 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def command(given: argparse.Namespace) -> int:
     """Do what the parsed arguments ask for.  Raises UserError for a mistake in them or in the scenario."""
+    console = terminal.console()
+    if given.schema:
+        print(schema())
+        return 0
+    if given.list is not None:
+        listing.show(console, *listing.chosen(given.list))
+        return 0
+    if given.init is not None:
+        console.print(starter.write(given.init), soft_wrap=True)
+        return 0
     if given.scenario is None:
         raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or see --help)")
+    refuse_what_excludes(given)
     scenario, document = scenario_file.load(given.scenario, given.set)
     points = check.planned(scenario, document)
-    if given.tune and given.dry_run:
-        raise UserError("--dry-run shows the points of a scenario, --tune looks for others; give one of them")
-    if given.tune and (given.trace or given.log):
-        raise UserError("--trace and --log tell the points of a scenario, --tune looks for others; give one of them")
-    if given.dry_run:
-        show(console(), scenario, points, given.verbose)
-        return 0
     check.hold(points, document, whole=True)
+    if given.dry_run:
+        show(console, points, given.verbose)
+        return 0
     if given.explain:
-        return tell(given, scenario, document, points)
-    return (tune if given.tune else run)(given, scenario, document, points, console())
+        return tell(given, scenario, document, points, console)
+    return (tune if given.tune else run)(given, scenario, document, points, console)
 
 
-def console() -> Console:
-    """Return a console on the standard output: as wide as a terminal, or wide enough for tables."""
-    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+def refuse_what_excludes(given: argparse.Namespace) -> None:
+    """Raise UserError for flags that exclude one another."""
+    chosen = [flag for flag, value in (("--dry-run", given.dry_run), ("--explain", given.explain)) if value]
+    if len(chosen) > 1:
+        raise UserError("--dry-run lists the points, --explain says what they will take; give one of them")
+    if given.tune and chosen:
+        raise UserError(f"{chosen[0]} shows the points of a scenario, --tune searches for others; give one of them")
+    if given.tune and (given.trace or given.log):
+        raise UserError(
+            "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
+        )
 
 
-def tell(given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point]) -> int:
+def tell(
+    given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
+) -> int:
     """Explain the scenario and return the exit code."""
     from fedsim.explain import explain
     from fedsim.simulation import data_folder
 
     try:
-        explain(console(), scenario, points, data_folder(given.data), given.verbose)
+        explain(console, scenario, points, data_folder(given.data), given.verbose)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     return 0
@@ -92,7 +108,7 @@ def run(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Run the points and return the exit code."""
-    from fedsim.display import Display, refusals, results
+    from fedsim.display import Display
     from fedsim.observed import Observed
     from fedsim.run import run as run_point
     from fedsim.simulation import as_given, data_folder, write_report
@@ -107,12 +123,28 @@ def run(
             rows = sweep.run(partial(run_point, every=given.checkpoint), where, watcher, given.fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
-    console.print(results(rows, [*points[0].axes]))
-    if told := refusals(rows):
-        console.print(told, soft_wrap=True)
+    close(console, rows, [*points[0].axes], out)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
     return 1 if watcher.failures or any(row["status"] == "failed" for row in rows) else 0
+
+
+def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> None:
+    """Print the answer, and keep the full table beside the summary.  Raises UserError where it cannot be written."""
+    from fedsim import results, sweep
+
+    console.print()
+    for line in results.answer(rows, axes, console.width, console.encoding):
+        console.print(line, soft_wrap=True)
+    try:
+        sweep.replace(out / "results.txt", results.full(rows, axes))
+    except OSError as error:
+        raise sweep.unwritable(out, error) or UserError(f"{out / 'results.txt'}: {error.strerror}") from None
+    console.print()
+    for note in (results.failures(rows, str(out)), results.refusals(rows)):
+        if note:
+            console.print(note, soft_wrap=True)
+    console.print(f"full table: {out / 'results.txt'}; a row a point: {out / 'summary.csv'}", soft_wrap=True)
 
 
 def loggers(given: argparse.Namespace) -> "list[Logger]":
@@ -149,14 +181,19 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
 
 
-def show(console: Console, scenario: Scenario, points: Sequence[Point], every: bool) -> None:
+def show(console: Console, points: Sequence[Point], every: bool) -> None:
     """Print the points as a table, and the first one's resolved scenario, or every one's."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("point", *points[0].axes):
-        table.add_column(column, no_wrap=True)
-    for point in points:
-        table.add_row(point.id, *(str(value) for value in point.axes.values()))
-    console.print(table)
+    varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
+    same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
+    notes = [
+        f"{len(points)} point{'s' * (len(points) > 1)}. {CHECKED}",
+        *([f"The same in all: {same}"] if same else []),
+    ]
+    for note in notes:
+        print(*terminal.wrapped(note, console.width), sep="\n")
+    values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
+    for line in terminal.table(["point", *map(short, varying)], values, console.width):
+        print(line)
     for point in points if every else points[:1]:
         print(f"\n# point {point.id}\n{scenario_file.dump(point.scenario)}", end="")
 

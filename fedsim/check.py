@@ -2,7 +2,10 @@
 
 Without `whole` nothing is imported that imports torch: protocols and effects are built, of the others the names of
 options are read from their sources.  With it every distinct part is built, so that values are checked too.  Either way
-the network is laid out once by `rehearsal`, for what can only be told where the parts meet.
+the network is laid out once by `rehearsal`, for what only shows where the parts meet.  A dry run and a run do both, one
+after the other, so that they refuse the same scenarios in the same words.
+
+What it does not look at: the data themselves.  Whether a graph can be divided as asked is seen once it is loaded.
 """
 
 import json

@@ -1,171 +1,188 @@
-"""What a sweep looks like while it runs, and its results as a table; on a terminal it moves, elsewhere it is lines."""
+"""What a sweep looks like while it runs: on a terminal bars that move, elsewhere a line every half minute.
 
-import math
-import statistics
+Each line fits the width: labels are cut where they must be, numbers never.  Points that fail or stall get a line of
+their own at once.  The time left is estimated from what has been done since the sweep began, parts of points included.
+"""
+
+import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
-from rich.table import Table
+from rich.live import Live
+from rich.text import Text
 
-from analysis.axes import is_replicate
+from analysis.axes import short
+from analysis.terminal import cut, wrapped, writable
+from fedsim.amounts import NONE, duration, number, watch
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 
-NONE = "–"
+EVERY = 30.0  # seconds between two lines where there is no terminal
+BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
+LABEL = 16  # characters of a label that must stay
+SURE = 0.01  # of a point that must be done before the time left is estimated
+STALLED = "nothing more could happen: nobody who is waited for comes online, or no byte gets through"
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of the display: what it is of, the share that is done, and its numbers."""
+
+    label: str
+    share: float
+    numbers: Sequence[str]
+    brief: str = ""  # the label where there is little room
 
 
 class Display:
     """Shows a sweep on a console; a context, so that the terminal is left as it was."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:
         """Show nothing yet; the console must not read markup, for names of points may look like it."""
         self.console = console
-        self.points = self.done = 0
-        self._bars: dict[str, TaskID] = {}
-        self._live = Bars(
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24),
-            TextColumn("{task.fields[state]}", markup=False),
-            TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True,
-            disable=not console.is_terminal,
-        )  # fmt: skip
-        self._whole = self._live.add_task("points", total=None, state="")
+        self.points = self.done = self.failed = 0
+        self._before, self._began = 0, now()  # points that were done before, and when this sweep began
+        self._running: dict[str, tuple[Point, Progress]] = {}
+        self._now, self._every = now, every
+        self._lock = threading.Lock()
+        self._ended, self._clock = threading.Event(), threading.Thread(target=self._tick, daemon=True)
+        self._live: Live | None = None
+        if console.is_interactive:
+            self._live = Live(console=console, get_renderable=self._screen, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        self._live.start()
+        if self._live:
+            self._live.start()
+        else:
+            self._clock.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the terminal as it was."""
-        self._live.stop()
+        if self._live:
+            self._live.stop()
+            return
+        self._ended.set()
+        self._clock.join()
+        if self.points:
+            self.note(self.line())
 
     def begin(self, points: int, finished: int) -> None:
         """Show how many points there are, and how many were finished before."""
-        self.points, self.done = points, finished
+        with self._lock:
+            self.points, self.done, self._before, self._began = points, finished, finished, self._now()
         if finished:
             self.note(f"{finished} of {points} points are finished already")
-        self._live.update(self._whole, total=points, completed=finished, state=f"{finished}/{points}")
+        elif not self._live:
+            self.note(f"{points} points to run" if points != 1 else "1 point to run")
 
     def told(self, point: Point, progress: Progress) -> None:
         """Show how far a running point has come."""
-        if point.id not in self._bars:
-            self._bars[point.id] = self._live.add_task(f"  {name(point.axes)}", total=1.0, state="")
-        score = NONE if progress.score is None else f"{progress.score:.3f}"
-        state = f"{duration(progress.simulated)} simulated, update {progress.updates}, score {score}"
-        self._live.update(self._bars[point.id], completed=progress.share, state=state)
+        with self._lock:
+            self._running[point.id] = point, progress
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Show in a line that a point has ended; one that failed or stalled is shown on terminals too."""
-        self.done += 1
-        if point.id in self._bars:
-            self._live.remove_task(self._bars.pop(point.id))
-        self._live.update(self._whole, completed=self.done, state=f"{self.done}/{self.points}")
+        """Count a point that has ended; one that failed or stalled is shown in a line, with its reason."""
+        with self._lock:
+            self.done += 1
+            self.failed += bool(message)
+            self._running.pop(point.id, None)
+        what = f"{self.done}/{self.points} {point.id} {name(point.axes)}"
         if message:
-            self.note(f"{self.done}/{self.points} {point.id} {name(point.axes)}: failed: {message}")
+            self.note(f"{what}: failed: {message}")
         elif row["status"] == "stalled":
-            told = "nothing more could happen, for nobody who is waited for comes online, or no byte gets through"
-            self.note(
-                f"{self.done}/{self.points} {point.id} {name(point.axes)}: stalled after "
-                f"{duration(row.get('sim_seconds'))} simulated: {told}"
-            )
-        elif not self.console.is_terminal:
-            score = f"score {number(row.get('score'))}, {duration(row.get('sim_seconds'))} simulated"
-            self.note(f"{self.done}/{self.points} {point.id} {name(point.axes)}: {row['status']}, {score}")
+            self.note(f"{what}: stalled after {duration(row.get('sim_seconds'))} simulated: {STALLED}")
 
     def note(self, text: str) -> None:
-        """Show a line."""
+        """Show a message."""
         self.console.print(text, soft_wrap=True)
 
+    def line(self) -> str:
+        """Return how far the sweep has come, in a line."""
+        failed = f", {self.failed} failed" if self.failed else ""
+        running = f", {len(self._running)} running" if self._running else ""
+        return ", ".join([f"{self.done}/{self.points} points done{failed}{running}", *self._times()])
 
-def results(rows: Sequence[Row], axes: Sequence[str]) -> Table:
-    """Return the sweep's results, a row for each combination of the axes but the seeds: mean ± standard deviation."""
-    shown = [axis for axis in axes if not is_replicate(axis)]
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(str(row[axis]) for axis in shown), []).append(row)
-    columns = [(key, title, form) for key, title, form, always in COLUMNS if always or any(_given(rows, key))]
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for axis in shown or ["point"]:
-        table.add_column(axis, no_wrap=True)
-    for _, title, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
-    for values, group in groups.items():
-        head = values or (", ".join(row["point"] for row in group[:1]),)
-        table.add_row(*head, *(spread(group, key, form) for key, _, form in columns))
-    return table
+    def screen(self, width: int) -> list[str]:
+        """Return the lines of the display: one for the sweep, one for each point that is running."""
+        with self._lock:
+            running = [*self._running.values()]
+            failed = [f"{self.failed} failed"] if self.failed else []
+            whole = Bar(f"{self.done}/{self.points} points", self._share(), [*failed, *self._times()])
+        bars = [_bar(point, progress) for point, progress in running]
+        return [*_drawn([whole], width), *_drawn(bars, width)]
 
+    def _screen(self) -> Text:
+        lines = self.screen(self.console.width)
+        return Text(writable("\n".join(lines), self.console.encoding), no_wrap=True, overflow="crop")
 
-def refusals(rows: Sequence[Row]) -> str | None:
-    """Return a sentence on replies that held numbers which are not finite, or None where there were none."""
-    counts = [int(count) for row in rows for count in _given([row], "refused") if count]
-    if not counts:
-        return None
-    where = f"in {len(counts)} of {len(rows)} points" if len(rows) > 1 else "in this point"
-    told = "the training diverged (lower its learning rate, or set training.clip), or an effect forged them"
-    replies = "1 reply" if sum(counts) == 1 else f"{sum(counts)} replies"
-    return f"refused: {replies} {where} held numbers that are infinite or none, and counted for nothing: {told}"
+    def _tick(self) -> None:
+        while not self._ended.wait(self._every):
+            if self.points:
+                with self._lock:
+                    line = self.line()
+                self.note(line)
 
+    def _share(self) -> float:
+        shares = sum(progress.share for _, progress in self._running.values())
+        return min(1.0, (self.done + shares) / self.points) if self.points else 0.0
 
-def spread(rows: Sequence[Row], key: str, form: Callable[[Any], str]) -> str:
-    """Return the mean and, of several values, the standard deviation; a dash for none, and how many where some lack."""
-    given = _given(rows, key)
-    if not given:
-        return NONE
-    text = form(statistics.fmean(given))
-    if len(given) > 1:
-        text += f" ± {form(statistics.stdev(given))}"
-    return text if len(given) == len(rows) else f"{text} ({len(given)} of {len(rows)})"
+    def _times(self) -> list[str]:
+        """Return the time since the beginning, and an estimate of the time left where something has been done."""
+        elapsed = self._now() - self._began
+        now, before = self._share(), self._before / self.points if self.points else 0.0
+        if now >= 1.0 or (now - before) * self.points < SURE:
+            return [f"elapsed {watch(elapsed)}"]
+        return [f"elapsed {watch(elapsed)}", f"about {watch(elapsed * (1 - now) / (now - before))} left"]
 
 
 def name(axes: dict[str, Any]) -> str:
     """Return the values of a point's axes in a few words, each with the last word of its key (of a list's: three)."""
-    words = {axis: axis.split(".") for axis in axes}
-    short = {axis: ".".join(way[-3:] if way[-2:-1] and way[-2].isdigit() else way[-1:]) for axis, way in words.items()}
-    return ", ".join(f"{short[axis]} {value}" for axis, value in axes.items()) or "the only point"
+    return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only point"
 
 
-def number(value: float | None) -> str:
-    """Return a score with three decimals."""
-    return NONE if value is None else f"{value:.3f}"
+def _bar(point: Point, progress: Progress) -> Bar:
+    score = NONE if progress.score is None else number(progress.score)
+    numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
+    return Bar(name(point.axes), progress.share, numbers, ", ".join(map(str, point.axes.values())))
 
 
-def duration(seconds: float | None) -> str:
-    """Return a length of time in its fitting unit."""
-    if seconds is None:
-        return NONE
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.2f} s"
+def _drawn(bars: Sequence[Bar], width: int) -> list[str]:
+    """Return the bars as lines under one another: label, bar and numbers, each number as wide as its column."""
+    if not bars:
+        return []
+    sizes = [max(map(len, column)) for column in zip(*(bar.numbers for bar in bars), strict=True)]
+    numbers = ["  ".join(f"{text:>{size}}" for text, size in zip(bar.numbers, sizes, strict=True)) for bar in bars]
+    beside = width - max(map(len, numbers)) - 2  # for labels and bars
+    labels, wide = _labelled(bars, beside)
+    if wide is None:  # not even a label fits beside the numbers
+        both = zip(labels, bars, strict=True)
+        return [
+            line for label, bar in both
+            for line in [cut(label, width), *wrapped("  ".join(bar.numbers), width, "  ")]
+        ]  # fmt: skip
+    room = min(max(map(len, labels)), beside - wide - 2 * bool(wide))
+    return [
+        "  ".join([f"{cut(label, room):<{room}}", *([_filled(bar.share, wide)] if wide else []), text])
+        for label, bar, text in zip(labels, bars, numbers, strict=True)
+    ]
 
 
-def size(nbytes: float | None) -> str:
-    """Return a number of bytes in its fitting decimal unit."""
-    if nbytes is None:
-        return NONE
-    for power, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if nbytes >= power:
-            return f"{nbytes / power:.2f} {unit}"
-    return f"{nbytes:.0f} B"
+def _labelled(bars: Sequence[Bar], room: int) -> tuple[list[str], int | None]:
+    """Return labels, and how wide bars may be in the room for both: whole labels, or else their values, or as fits."""
+    for labels in ([bar.label for bar in bars], [bar.brief or bar.label for bar in bars]):
+        longest = max(map(len, labels))
+        for wide in BARS[:2]:
+            if room - wide - 2 >= longest:
+                return labels, wide
+    return labels, next((wide for wide in BARS[1:] if room - wide - 2 * bool(wide) >= min(longest, LABEL)), None)
 
 
-COLUMNS: list[tuple[str, str, Callable[[Any], str], bool]] = [
-    ("score", "score", number, True),
-    ("am", "AM", number, False),
-    ("fm", "FM", number, False),
-    ("sim_seconds", "simulated", duration, True),
-    ("bytes_up", "up", size, True),
-    ("bytes_down", "down", size, True),
-    ("bytes_peer", "between peers", size, False),
-    ("seconds_to_target", "time to target", duration, False),
-    ("bytes_to_target", "bytes to target", size, False),
-]
-
-
-def _given(rows: Sequence[Row], key: str) -> list[float]:
-    values = [row.get(key) for row in rows]
-    return [float(value) for value in values if value is not None and not math.isnan(value)]
+def _filled(share: float, width: int) -> str:
+    done = round(min(1.0, max(0.0, share)) * width)
+    return "━" * done + "─" * (width - done)

@@ -1,6 +1,7 @@
 """`--explain`: what a scenario will run, in words, and what the first rounds of some of its points will take.
 
-Of the conditions (points that differ in more than a seed) at most MOST are looked at, or `every` one.
+Of the conditions (points that differ in more than a seed) at most MOST are looked at, or `every` one.  Of a part only
+the options are shown that the scenario sets, or all with `every`.
 
 What it does not model is what `preview` leaves out.
 """
@@ -14,45 +15,60 @@ from statistics import fmean
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from analysis.axes import is_replicate
+from analysis import terminal
+from analysis.axes import is_replicate, short
+from analysis.terminal import wrapped, writable
 from fedsim import find, fleet, listing
-from fedsim.display import NONE, duration, name, size
+from fedsim.amounts import NONE, duration, size
+from fedsim.display import name
 from fedsim.errors import UserError
+from fedsim.options import shown
 from fedsim.preview import UPDATES, Preview, preview
 from fedsim.scenario import Part, Point, Scenario
 
 MOST = 6  # conditions looked at
-LEFT_OUT = f"""
-Foretold without training: the first {UPDATES} updates, moved over the run's own links with the run's own draws. Each
-ask is taken to be the client's first, and of a round of several exchanges the first counts. Where messages are always
-alike, as FedAvg's, times and bytes are the run's to the last digit; elsewhere those of the first update are, unless
-the server's work hangs on what uploads hold."""
+WAYS = ("down", "up", "peer")
+HEADS = ("condition", "asked", "first", "each", "down", "up", "peers")
+NOTES = (
+    f"Estimated without training: the first {UPDATES} updates, over the run's own links and with its own random draws. "
+    "'asked' are clients per update, 'first' and 'each' the simulated time of the first update and the mean, the "
+    "others bytes per update.",
+    "Each request is taken to be the client's first, and of a round with several exchanges the first counts. Where all "
+    "messages have one size, as FedAvg's, times and bytes are exactly the run's; elsewhere those of the first update "
+    "are, unless the server's work depends on what uploads hold.",
+)
 
 
 def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_root: Path, every: bool) -> None:
     """Print what will run and what it will take.  Raises UserError where a run would refuse the scenario."""
-    for line in words(scenario, points):
-        console.print(line, soft_wrap=True)
+
+    def tell(lines: Iterator[str] | list[str]) -> None:
+        for line in lines:
+            console.print(writable(line, console.encoding), soft_wrap=True)
+
+    for title, text in words(scenario, points, every):
+        tell(wrapped(f"{title:<11} {text}", console.width, hanging=" " * 14))
     found = conditions(points)
-    shown = found if every else spread(found, MOST)
-    few = f"{len(shown)} of {len(found)}, each value as often as can be (all: -v)" if len(shown) < len(found) else "all"
-    console.print(f"{LEFT_OUT}\nConditions shown: {few}\n", soft_wrap=True)
-    console.print(table([(point, _seen(point, data_root)) for point in shown]))
+    chosen = found if every else spread(found, MOST)
+    tell([""])
+    for note in NOTES:
+        tell(wrapped(note, console.width))
+    few = "all" if len(chosen) == len(found) else f"{len(chosen)} of {len(found)} (all: -v)"
+    tell(["", f"Conditions shown: {few}"])
+    tell(table([(point, _seen(point, data_root)) for point in chosen], console.width, console.encoding))
 
 
-def words(scenario: Scenario, points: Sequence[Point]) -> Iterator[str]:
-    """Yield what will run, line by line."""
+def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield what will run, as titles and texts."""
     if scenario.description:
-        yield scenario.description
+        yield "about", scenario.description
     axes = {axis: len({str(point.axes[axis]) for point in points}) for axis in points[0].axes}
-    of = ", ".join(f"{axis} ({count})" for axis, count in axes.items())
-    yield f"points      {len(points)}" + (f" of {of}" if of else "")
-    yield f"clients     {', '.join(dict.fromkeys(str(fleet.size(point.scenario)) for point in points))}"
+    of = " x ".join(f"{count} {axis}" for axis, count in axes.items())
+    yield "points", f"{len(points)}" + (f": {of}" if of else "")
+    yield "clients", ", ".join(dict.fromkeys(str(fleet.size(point.scenario)) for point in points))
     for kind in ("protocol", "algorithm", "sampler", "topology", "effect", "codec"):
-        for title, told in zip(chain([kind], repeat("")), _parts(kind, points), strict=False):
-            yield f"{title:<11} {told}"
+        yield from zip(chain([kind], repeat("")), _parts(kind, points, every), strict=False)
 
 
 def conditions(points: Sequence[Point]) -> list[Point]:
@@ -74,36 +90,50 @@ def spread(conditions: Sequence[Point], most: int) -> list[Point]:
     return [point for point in conditions if point in chosen]
 
 
-def table(seen: Sequence[tuple[Point, Preview | str]]) -> Table:
-    """Return a row a point: the mean of the updates looked at, and of their seconds the first and the mean."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
-    for column in (
-        "point",
-        "condition",
-        "clients asked",
-        "first update",
-        "an update",
-        "bytes down",
-        "bytes up",
-        "peers",
-    ):
-        made.add_column(column, justify="left" if column in ("point", "condition") else "right")
-    for point, told in seen:
-        axes = name({axis: value for axis, value in point.axes.items() if not is_replicate(axis)})
-        if isinstance(told, str):
-            made.add_row(point.id, axes, told)
-        elif not told.seconds:
-            made.add_row(
-                point.id, axes, NONE, f"no update: {told.why}", NONE, *(size(told.nbytes(way)) for way in WAYS)
-            )
-        else:
-            asked = f"{fmean(told.asked):.4g}"
-            times = duration(told.seconds[0]), duration(fmean(told.seconds))
-            made.add_row(point.id, axes, asked, *times, *(size(told.nbytes(way)) for way in WAYS))
-    return made
+def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield a line a point: the mean of the updates looked at, and of their seconds the first and the mean.
+
+    Axes with one value, and columns that are the same in every line, are left to a line of their own.
+    """
+    varying = [
+        axis for axis in seen[0][0].axes
+        if not is_replicate(axis) and len({str(point.axes[axis]) for point, _ in seen}) > 1
+    ]  # fmt: skip
+    labels = [
+        ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(_conditions_of(point))
+        for point, _ in seen
+    ]
+    told = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
+    same = [head for n, head in enumerate(HEADS[1:]) if len(told) > 1 and len({row[n] for row in told}) == 1]
+    empty = [head for n, head in enumerate(HEADS[1:]) if told and all(row[n] in (NONE, size(0)) for row in told)]
+    if together := [f"{head} {told[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
+        yield from wrapped(f"The same everywhere: {', '.join(together)}", width, hanging="  ")
+    kept = [n for n, head in enumerate(HEADS[1:]) if head not in (*same, *empty)]
+    rows = [
+        [label, *([_numbers(found)[n] for n in kept] if isinstance(found, Preview) else [""] * len(kept))]
+        for label, (_, found) in zip(labels, seen, strict=True)
+    ]
+    rows = [[writable(cell, encoding) for cell in row] for row in rows]
+    head, *lines = terminal.layout([HEADS[0], *(HEADS[1 + n] for n in kept)], rows, width)
+    yield from head
+    for body, (_, found) in zip(lines, seen, strict=True):
+        yield from body
+        if isinstance(found, str):
+            yield from wrapped(found, width, "  ")
+        elif not found.seconds:
+            yield from wrapped(f"no update: {found.why}", width, "  ")
 
 
-WAYS = ("down", "up", "peer")
+def _numbers(told: Preview) -> list[str]:
+    """Return what the heads but the first say of a point."""
+    moved = [size(told.nbytes(way)) for way in WAYS]
+    if not told.seconds:
+        return [NONE, "no update", NONE, *moved]
+    return [f"{fmean(told.asked):.4g}", duration(told.seconds[0]), duration(fmean(told.seconds)), *moved]
+
+
+def _conditions_of(point: Point) -> dict[str, Any]:
+    return {axis: value for axis, value in point.axes.items() if not is_replicate(axis)}
 
 
 def _seen(point: Point, data_root: Path) -> Preview | str:
@@ -114,21 +144,26 @@ def _seen(point: Point, data_root: Path) -> Preview | str:
 
 
 def _values(point: Point) -> list[tuple[str, str]]:
-    return [(axis, str(value)) for axis, value in point.axes.items() if not is_replicate(axis)]
+    return [(axis, str(value)) for axis, value in _conditions_of(point).items()]
 
 
-def _parts(kind: str, points: Sequence[Point]) -> Iterator[str]:
-    """Yield a line for each part of a kind, and below it one for each choice of its options."""
-    parts: dict[str, dict[str, None]] = {}
+def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
+    """Yield a text for each part of a kind: what it is, and each choice of its options."""
+    parts: dict[str, dict[str, dict[str, None]]] = {}
     for point in points:
         for part in (part for other, _, part in point.scenario.parts() if other == kind):
-            parts.setdefault(part.name, {})[_options(kind, part)] = None
+            values = parts.setdefault(part.name, {})
+            for key, value in _options(kind, part, every):
+                values.setdefault(key, {})[value] = None
     for name_, options in parts.items():
-        yield f"{name_}: {listing.line(kind, name_)}"
-        yield from (f"  {told}" for told in options if told)
+        choices = ", ".join(f"{key}={' | '.join(values)}" for key, values in options.items())
+        yield f"{name_}: {listing.line(kind, name_)}" + (f"; {choices}" if choices else "")
 
 
-def _options(kind: str, part: Part) -> str:
+def _options(kind: str, part: Part, every: bool) -> Iterator[tuple[str, str]]:
+    """Yield the options that the scenario sets, as it writes them, or all that have a value."""
     built: Any = find.build(kind, part)
-    values = {field.name: getattr(built, field.name) for field in dataclasses.fields(built) if field.init}
-    return ", ".join(f"{name_}={value}" for name_, value in values.items() if value is not None)
+    for field in dataclasses.fields(built):
+        value = getattr(built, field.name)
+        if field.init and (field.name in part.options or (every and value is not None)):
+            yield field.name, str(part.options.get(field.name, shown(value)))

@@ -140,6 +140,8 @@ def module_of(kind: str, name: str) -> str | None:
 
 def _unknown(kind: str, name: str) -> str:
     article = "an" if kind[0] in "aeiou" else "a"
+    if "," in name:
+        return f"{name!r} is not {article} {kind}; several go under grid: {KINDS[kind].key}: [{name}]"
     if "." in name:
         return f"{name!r} is not {article} {kind}: there is no module of that name, seen from this folder"
     place = f"{KINDS[kind].package.replace('.', '/')}/{name}.py"

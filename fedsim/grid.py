@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from fedsim import units, wording
+from fedsim import elsewhere, units, wording
 from fedsim.errors import Problem, ScenarioError
 
 
@@ -89,15 +89,17 @@ def problems(
     return found
 
 
-def plain_problems(error: ValueError, model: type[BaseModel]) -> list[Problem]:
-    """Return the problems behind an error of validating a scenario."""
+def plain_problems(error: ValueError, model: type[BaseModel], data: Any = None) -> list[Problem]:
+    """Return the problems behind an error of validating a scenario, which was written as `data`."""
     if not isinstance(error, ValidationError):
         return [Problem("grid", str(error))]
     found = error.errors(include_url=False)
     inner = [e["ctx"]["error"] for e in found if isinstance(e.get("ctx", {}).get("error"), GridError)]
     if inner:
         return [problem for grid_error in inner for problem in grid_error.problems]
-    return wording.problems(found, known=lambda path: names(model, path))
+    return wording.problems(
+        found, known=lambda path: names(model, path), elsewhere=lambda word: elsewhere.places(word, model, data)
+    )
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
@@ -166,8 +168,8 @@ def lost(scenario: BaseModel, key: str) -> str:
             here = here[int(step)]
         elif _is_section(type(here)):
             if step not in type(here).model_fields:
-                hint = wording.did_you_mean(step, names(type(here), ()), "There are")
-                return f"there is no key {key!r}{hint}"
+                found = elsewhere.places(steps[-1], type(scenario), scenario.model_dump(mode="json"))
+                return f"there is no key {key!r}{wording.no_such_key(step, names(type(here), ()), found)}"
             here = getattr(here, step)
         elif isinstance(here, BaseModel | dict):
             return "" if step else f"{key!r} ends in a dot"

@@ -1,23 +1,26 @@
-"""`--list`: every part that comes with the project, with a line of its docstring and its source; nothing is imported.
+"""`--list`: every part that comes with the project in a line, without importing any, or one part with its options.
 
 The line is the first paragraph of the file's docstring.  Its source is what stands there in brackets with a year, or
 else a sentence that begins with "Source:" or "After", or else the first brackets with authors and a year; a part of the
 project's own has none.
 """
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
-from fedsim import find, source
+from analysis.terminal import wrapped, writable
+from fedsim import find, options, source, wording
+from fedsim.errors import UserError
+from fedsim.options import Named, Option
 
 IN_BRACKETS = re.compile(r"\s*\(([^()]*(?:\b(?:19|20)\d\d\b|arXiv)[^()]*)\)")
 AUTHORS = re.compile(r"\(([^()]*(?:et al\.| and )[^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 SENTENCE = re.compile(r"(?:^|[.;]\s)(?:Source:|After) ([^\n]*?\b(?:19|20)\d\d\b)")
-OWN_NOTES = re.compile(r"[;,]\s*[\w.]+\.md[^;]*")  # where in a note of the project
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def entry(kind: str, name: str) -> Entry:
     flat = " ".join(whole.split())
     told = found or SENTENCE.search(flat) or AUTHORS.search(flat)
     line = IN_BRACKETS.sub("", first, count=1) if found else first
-    return Entry(name, line.rstrip("."), OWN_NOTES.sub("", told[1]).strip() if told else "")
+    return Entry(name, line.rstrip("."), told[1].strip() if told else "")
 
 
 def line(kind: str, name: str) -> str:
@@ -47,14 +50,85 @@ def line(kind: str, name: str) -> str:
     return f"{found.line} ({found.source})" if found.source else found.line
 
 
-def show(console: Console, kinds: Sequence[str]) -> None:
-    """Print a table for each of these kinds."""
-    for kind in kinds:
-        table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left", title_style="bold")
-        for column in (find.KINDS[kind].key, "", "source"):
-            table.add_column(column, no_wrap=column == find.KINDS[kind].key)
-        for name in find.names(kind):
-            found = entry(kind, name)
-            table.add_row(found.name, found.line, found.source)
-        console.print(table)
+def chosen(words: Sequence[str]) -> tuple[list[str], str]:
+    """Return the kinds that the words of `--list` mean, and the part of it that is named, if one is.
+
+    A kind may be in the plural or in capitals.  Raises UserError, with the nearest valid word, for any other.
+    """
+    if len(words) > 2:
+        raise UserError(f"--list {' '.join(words)}: give a kind and the name of one part at most")
+    if not words or [*words] == [ALL]:
+        return [*find.KINDS], ""
+    kind = _kind(words[0])
+    if len(words) == 2:
+        problems = find.check(kind, Named(words[1]))
+        if wrong := [problem.message for problem in problems if "needs the option" not in problem.message]:
+            raise UserError(f"--list {kind} {words[1]}: {wrong[0]}")
+    return [kind], words[1] if len(words) == 2 else ""
+
+
+def _kind(word: str) -> str:
+    lower = word.lower()
+    for kind in find.KINDS:
+        if lower in (kind, f"{kind}s", f"{kind[:-1]}ies", find.KINDS[kind].key):
+            return kind
+    holders = [kind for kind in find.KINDS if lower in find.names(kind)]
+    if holders:
+        raise UserError(f"--list {word}: did you mean --list {holders[0]} {lower}?")
+    raise UserError(f"--list {word}: there is no such kind{wording.did_you_mean(word, [*find.KINDS], 'There are')}")
+
+
+def show(console: Console, kinds: Sequence[str], name: str = "") -> None:
+    """Print the parts of these kinds, a line each, or the named one with its options."""
+    width = console.width
+    for kind in kinds if not name else ():
+        console.print(f"{find.KINDS[kind].key}", style="bold")
+        for each in find.names(kind):
+            _print(console, wrapped(f"{each}: {line(kind, each)}", width, "  ", "      "))
         console.print()
+    if name:
+        _print(console, details(kinds[0], name, width))
+    else:
+        _print(console, wrapped("--list KIND NAME shows a part's options.", width))
+
+
+def details(kind: str, name: str, width: int) -> Iterator[str]:
+    """Yield what there is to know of a part, line by line: what it is, its source and its options.
+
+    Raises ScenarioError where it cannot be imported.
+    """
+    cls, found = options.of(kind, name)
+    own, part = entry(kind, name), find.module_of(kind, name)
+    yield f"{name} ({find.KINDS[kind].key})"
+    yield from wrapped(own.line, width, "  ")
+    if own.source:
+        yield from wrapped(f"source: {own.source}", width, "  ", "    ")
+    own_words = _paragraph(inspect.getdoc(cls) or "")
+    generated = own_words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do where there is none
+    if own_words and cls.__module__ == part and not generated:
+        yield ""
+        yield from wrapped(own_words, width, "  ")
+    yield ""
+    yield from _option_lines(found, width)
+
+
+def _option_lines(found: Sequence[Option], width: int) -> Iterator[str]:
+    if not found:
+        yield "It has no options."
+        return
+    yield "options"
+    for option in found:
+        default = option.default if option.default == options.REQUIRED else f"default {option.default}"
+        span = f"; --tune searches {option.span}" if option.span else ""
+        yield from wrapped(f"{option.name}: {option.type} ({default}{span})", width, "  ", "      ")
+        if option.meaning:
+            yield from wrapped(option.meaning, width, "      ")
+
+
+def _paragraph(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for each in lines:
+        console.print(writable(each, console.encoding), soft_wrap=True)

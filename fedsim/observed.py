@@ -1,6 +1,6 @@
-"""A sweep that loggers hear of: each finished point is told to them, from its folder and its axes alone.
+"""A sweep that notifies loggers: each finished point is logged, from its folder and its axes alone.
 
-They are host settings: what they do changes no table, and where one fails the sweep goes on.
+Loggers are host settings: what they do changes no table, and where one fails the sweep goes on.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from fedsim.sweep import Row, Watcher, finished
 
 @dataclass(frozen=True)
 class Observed:
-    """A watcher that passes on what it is told to another, and has the loggers log what has ended well."""
+    """A watcher that passes everything on to another one, and has the loggers log the points that have finished."""
 
     watcher: Watcher
     loggers: Sequence[Logger]

@@ -1,4 +1,4 @@
-"""What a running point tells about itself; how that is shown is none of its business."""
+"""What a running point reports about itself; how that is shown is not its concern."""
 
 from dataclasses import dataclass
 

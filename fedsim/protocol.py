@@ -78,7 +78,7 @@ class Cohorts(Protocol):
         return self.cohort_of(len(world.clients))
 
     def cohort_of(self, among: int) -> int:
-        """Return how many of so many clients are wanted: the fraction rounded up (power.md, Fig. 7)."""
+        """Return how many of so many clients are wanted: the fraction rounded up (as in POWER, KDD 2025, Fig. 7)."""
         if self.clients is not None:
             return min(self.clients, among)
         assert self.participation is not None

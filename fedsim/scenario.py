@@ -16,7 +16,7 @@ from pydantic import AfterValidator as After
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 from pydantic import BeforeValidator as Before
 
-from fedsim import combinations, grid, paths, units
+from fedsim import combinations, grid, paths, units, wording
 from fedsim.errors import Problem
 from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
@@ -100,7 +100,7 @@ def _some(share: float) -> float:
 
 def _distinct(values: Any) -> Any:
     if isinstance(values, list) and len(set(map(repr, values))) < len(values):
-        raise ValueError(f"{values} names something twice")
+        raise wording.Entries(f"{values} names something twice")
     return values
 
 

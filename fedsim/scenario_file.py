@@ -66,7 +66,7 @@ def validated(document: Document) -> Scenario:
     try:
         return Scenario.model_validate(document.data)
     except ValidationError as error:
-        raise document.error(grid.plain_problems(error, Scenario)) from None
+        raise document.error(grid.plain_problems(error, Scenario, document.data)) from None
     except ValueError as error:
         raise document.error([Problem("", str(error))]) from None
 
@@ -167,6 +167,10 @@ def dump(scenario: Scenario) -> str:
 
 
 def _near_file(path: Path) -> str:
-    beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if os.path.isdir(path.parent) else []
-    near = difflib.get_close_matches(path.name, beside, n=1) or [n for n in beside if Path(n).stem == path.stem]
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
+    """Return a hint: a file of nearly that name beside it, or in the folder of scenarios."""
+    for folder in (path.parent, path.parent / "scenarios"):
+        beside = sorted(p.name for p in folder.glob("*.y*ml")) if os.path.isdir(folder) else []
+        alike = [name for name in beside if Path(name).stem == path.stem]
+        if near := alike or difflib.get_close_matches(path.name, beside, n=1):
+            return f"; did you mean {folder / near[0]}?"
+    return ""

@@ -235,7 +235,7 @@ def clear(out: Path) -> None:
         if (path / "scenario.yaml").is_file():
             shutil.rmtree(path)
     logs = [path for path in out.glob("*.log") if ID.fullmatch(path.stem)]
-    for path in [*logs, out / "summary.csv", out / "scenario.yaml"]:
+    for path in [*logs, out / "summary.csv", out / "results.txt", out / "scenario.yaml"]:
         path.unlink(missing_ok=True)
     shutil.rmtree(out / "report", ignore_errors=True)
     clear_partial(out, set())

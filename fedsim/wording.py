@@ -1,4 +1,4 @@
-"""Pydantic's complaints as plain sentences.  It knows the kinds of complaint that scenarios can cause."""
+"""Pydantic's errors as plain sentences.  It knows the kinds of error that scenarios can cause."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from fedsim.errors import Problem
 from fedsim.units import nearest
 
+SHORT = 60  # characters of a value in a message
 PLAIN: dict[str, str] = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
@@ -16,8 +17,8 @@ PLAIN: dict[str, str] = {
     "float_parsing": "must be a number",
     "finite_number": "must be a finite number",
     "string_type": "must be a text",
-    "list_type": "must be a list, as [a, b]",
-    "tuple_type": "must be a list, as [a, b]",
+    "list_type": "must be a list, such as [a, b]",
+    "tuple_type": "must be a list, such as [a, b]",
     "dict_type": "must be a mapping of keys to values",
     "model_type": "must be a mapping of keys to values",
     "model_attributes_type": "must be a mapping of keys to values",
@@ -43,25 +44,35 @@ def problems(
     errors: Sequence[Any],
     where: tuple[str, ...] = (),
     known: Callable[[tuple[Any, ...]], Sequence[str]] = lambda path: (),
+    elsewhere: Callable[[str], Sequence[str]] = lambda word: (),
 ) -> list[Problem]:
-    """Return one problem a key; `known` gives the names that a mapping at a path may hold, for hints."""
+    """Return one problem a key, with hints.
+
+    `known` gives the names that a mapping at a path may hold, `elsewhere` the keys of a name in other places.
+    """
     found: dict[tuple[Any, ...], Problem] = {}
     for error in errors:
-        # a key that there is not is the user's own word, whatever it looks like
+        # a key that does not exist is the user's own word, whatever it looks like
         own = len(error["loc"]) - 1 if error["type"] == "extra_forbidden" else None
         path = tuple(step for place, step in enumerate(error["loc"]) if place == own or not _invented(step))
         key = ".".join(map(str, (*where, *path)))
-        found.setdefault(path, Problem(key, sentence(error, path, known)))
+        message = sentence(error, path, known, elsewhere) + (several(key, error["input"]) if _one(error, path) else "")
+        found.setdefault(path, Problem(key, message))
     # Of a text or a mapping, what is wrong inside the mapping says more than that it is no text.
     inside = {path[:depth] for path in found for depth in range(len(path))}
     return [problem for path, problem in found.items() if path not in inside]
 
 
-def sentence(error: Any, path: tuple[Any, ...], known: Callable[[tuple[Any, ...]], Sequence[str]]) -> str:
+def sentence(
+    error: Any,
+    path: tuple[Any, ...],
+    known: Callable[[tuple[Any, ...]], Sequence[str]],
+    elsewhere: Callable[[str], Sequence[str]] = lambda word: (),
+) -> str:
     """Return one of pydantic's errors in plain words."""
     kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"there is no such key{did_you_mean(str(path[-1]), known(path[:-1]), 'There are')}"
+        return f"there is no such key{no_such_key(str(path[-1]), known(path[:-1]), elsewhere(str(path[-1])))}"
     if kind in ("missing", "missing_argument"):
         return "is missing and has no default"
     if kind in ("value_error", "assertion_error"):
@@ -75,9 +86,38 @@ def sentence(error: Any, path: tuple[Any, ...], known: Callable[[tuple[Any, ...]
     return f"{_short(given)}: {message[:1].lower()}{message[1:]}"
 
 
+def no_such_key(word: str, beside: Sequence[str], elsewhere: Sequence[str]) -> str:
+    """Return a hint for a key that does not exist: the places that have one of that name, or else what there is."""
+    if elsewhere:
+        return f"; did you mean {' or '.join(elsewhere)}?"
+    return did_you_mean(word, beside, "There are")
+
+
+def several(key: str, values: Sequence[Any]) -> str:
+    """Return the hint that several values are an axis."""
+    shown = f"{key}: [{', '.join('null' if value is None else str(value) for value in values)}]"
+    return f"; several values go under grid: {shown if len(shown) <= SHORT else shown[: SHORT - 3] + '...'}"
+
+
+def _one(error: Any, path: tuple[Any, ...]) -> bool:
+    """Return whether a list stands where one value is expected; where a list is, its entries are wrong or missing."""
+    given, kind = error.get("input"), error["type"]
+    of_lists = kind.startswith(("too_", "list_", "tuple_")) or kind in ("extra_forbidden", "missing")
+    whole = isinstance(error.get("ctx", {}).get("error"), Entries)
+    return (
+        isinstance(given, list)
+        and len(given) > 0
+        and not (of_lists or whole or isinstance(path[-1] if path else 0, int))
+    )
+
+
+class Entries(ValueError):  # noqa: N818 - it says what is wrong
+    """What is wrong with the entries of a value that is a list as it should be."""
+
+
 def _short(value: Any) -> str:
     text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
 
 
 def _invented(step: Any) -> bool:

@@ -54,8 +54,8 @@ def test_dry_run_prints_the_points_and_the_first_scenario(call, tmp_path):
     code, out, _ = call("scenario.yaml", "--dry-run")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0].split() == ["point", "seed"]
-    assert [line.split()[1] for line in lines[1:3]] == ["0", "1"]
+    start = next(number for number, line in enumerate(lines) if line.split() == ["point", "seed"])
+    assert [line.split()[1] for line in lines[start + 1 : start + 3]] == ["0", "1"]
     assert out.count("# point ") == 1
     assert "uplink: lognormal(5 Mbit/s, 1.0)" in out
     assert call("scenario.yaml", "--dry-run", "-v")[1].count("# point ") == 2

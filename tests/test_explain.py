@@ -1,4 +1,4 @@
-"""What is foretold before any training, held against real runs; what there is to name."""
+"""What is estimated before any training, held against real runs; what there is to name."""
 
 import re
 
@@ -68,17 +68,35 @@ def test_a_size_that_only_training_tells_is_no_guess(monkeypatch, tmp_path):
         preview(small_points.scenario(), tmp_path)
 
 
-def test_explain_says_what_will_run_and_writes_nothing(call, tmp_path):  # noqa: F811
+def test_explain_says_what_will_run_and_writes_nothing(call, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "80")
     text = QUICK.replace("algorithm: fedavg", "algorithm: {name: fedprox, mu: 0.5}")
     code, out, told = call("scenario.yaml", "--explain", text=text)
     assert (code, told) == (0, "")
-    assert "points      2 of seed (2)" in out
-    assert "clients     4" in out
-    assert "fedprox: FedProx: FedAvg with a pull towards the model received (Li et al., MLSys 2020)" in out
-    assert re.search(r"weight_by=period, .*mu=0\.5", out)
+    assert max(map(len, out.splitlines())) <= 80
+    flat = " ".join(out.split())
+    assert "points 2: 2 seed clients 4" in flat
+    assert "fedprox: FedProx: FedAvg with a pull towards the model received (Li et al., MLSys 2020); mu=0.5" in flat
+    assert "weight_by" not in out
     assert "Conditions shown: all" in out
-    assert out.rstrip().splitlines()[-1].split()[1:4] == ["the", "only", "point"]
+    assert out.rstrip().splitlines()[-1].startswith("the only point  ")
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
+    every = " ".join(call("scenario.yaml", "--explain", "-v", text=text)[1].split())
+    assert re.search(r"; weight_by=period, .*mu=0\.5", every)
+
+
+def test_what_differs_between_conditions_is_shown_and_what_does_not_is_said_once(call, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "80")
+    grid = ["--set", "grid.network.latency=[1 ms, 2 ms, 4 ms, 8 ms]", "--set", "grid.protocol.participation=[0.5, 1]"]
+    code, out, _ = call("scenario.yaml", "--explain", *grid)
+    lines = out.splitlines()
+    assert code == 0
+    assert max(map(len, lines)) <= 80
+    assert "Conditions shown: 6 of 8 (all: -v)" in lines
+    rows = [line for line in lines if line.startswith("latency ")]
+    assert len(rows) == 6
+    assert all("peers" not in line for line in lines)
+    assert "participation=0.5 | 1" in " ".join(out.split())
 
 
 def test_few_conditions_show_every_value_of_every_axis():
@@ -89,19 +107,6 @@ def test_few_conditions_show_every_value_of_every_axis():
     for axis in ("protocol.participation", "algorithm"):
         assert len({str(point.axes[axis]) for point in few}) == 3
     assert explain.spread(points, 20) == points
-
-
-def test_the_list_names_everything_with_its_source(call):  # noqa: F811
-    code, out, _ = call("--list")
-    assert code == 0
-    for kind in find.KINDS:
-        for name in find.names(kind):
-            assert any(line.split()[:1] == [name] for line in out.splitlines())
-            assert listing.entry(kind, name).line
-    code, only, _ = call("--list", "protocol")
-    assert code == 0
-    assert "McMahan" not in only
-    assert call("--list", "protocols")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,11 @@ from pathlib import Path
 import fake_runs
 import pytest
 import yaml
-from rich.console import Console
 from test_scenario import SMALL
 
-from fedsim import display, sweep
+from fedsim import sweep
 from fedsim.engines.local import Local
 from fedsim.errors import ScenarioError, UserError
-from fedsim.progress import Progress
 from fedsim.scenario import Scenario
 from fedsim.sweep import RESULTS, Sweep
 
@@ -312,84 +310,3 @@ def test_workers_end_with_the_sweep(tmp_path, sent):
     assert b"Traceback" not in told
     if sent == "SIGINT":
         assert not [*tmp_path.glob("runs/.*")]
-
-
-# ---- what is shown
-
-
-def shown(rows, axes):
-    console = Console(width=200, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    with console.file:
-        console.print(display.results(rows, axes))
-        return console.export_text()
-
-
-def test_results_are_means_over_seeds_and_what_is_missing_is_a_dash():
-    def row(latency, seed, **values):
-        return {"point": "x", "status": "done", "latency": latency, "seed": seed, **dict.fromkeys(RESULTS), **values}
-
-    rows = [
-        row("1 s", 0, score=0.5, bytes_up=1000, seconds_to_target=1.0),
-        row("1 s", 1, score=0.7, bytes_up=3000),
-        row("2 s", 0),
-        row("2 s", 1),
-    ]
-    text = shown(rows, ["latency", "seed"])
-    assert "0.600 ± 0.141" in text
-    assert "2.00 kB ± 1.41 kB" in text
-    assert "1.00 s (1 of 2)" in text
-    assert "AM" not in text
-    assert set(text.splitlines()[-1].split()) == {"2", "s", "–"}
-    assert "peers" not in text
-    text = shown([*rows, row("3 s", 0, bytes_peer=2500)], ["latency", "seed"])
-    assert "between peers" in text.splitlines()[0]
-    assert "2.50 kB" in text.splitlines()[-1]
-
-
-def test_a_pipe_gets_one_line_a_point(make, tmp_path):
-    with (tmp_path / "lines").open("w+") as file:
-        console = Console(file=file, markup=False, highlight=False, width=200)
-        with display.Display(console) as watcher:
-            make("well", "fail", seeds=[1, 2]).run(fake_runs.run, HERE, watcher)
-        file.seek(0)
-        lines = file.read().splitlines()
-    assert len(lines) == 4
-    assert lines[0].endswith("do well, seed 1: done, score 0.100, – simulated")
-    assert "do fail, seed 1: failed: RuntimeError" in lines[2]
-
-
-def test_a_terminal_shows_running_points(make, tmp_path):
-    with (tmp_path / "screen").open("w+") as file:
-        console = Console(file=file, force_terminal=True, markup=False, width=160)
-        with display.Display(console) as watcher:
-            points = make(seeds=[1, 2]).points
-            watcher.begin(2, 0)
-            watcher.told(points[0], Progress(90.0, 0.5, 0.25, 7))
-            watcher._live.refresh()
-            watcher.ended(points[0], {"status": "done"}, "")
-        file.seek(0)
-        assert "90.00 s simulated, update 7, score 0.250" in file.read()
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_stalled_point_is_told_with_its_reason(make, tmp_path, terminal):
-    with (tmp_path / "screen").open("w+") as file:
-        console = Console(file=file, force_terminal=terminal, markup=False, highlight=False, width=200)
-        with display.Display(console) as watcher:
-            watcher.begin(1, 0)
-            watcher.ended(make("stall").points[0], {"status": "stalled", "sim_seconds": 0.15}, "")
-        file.seek(0)
-        assert "stalled after 0.15 s simulated: nothing more could happen" in file.read()
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (2e9, "2.00 GB"), (None, "–")],
-)
-def test_bytes_are_shown_in_a_fitting_unit(value, text):
-    assert display.size(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50 s"), (180, "3.0 min"), (7200, "2.0 h"), (None, "–")])
-def test_times_are_shown_in_a_fitting_unit(value, text):
-    assert display.duration(value) == text

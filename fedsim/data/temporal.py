@@ -42,7 +42,7 @@ class Featureless(DynamicDataset):
     graph has vertices.
     """
 
-    features: Literal["constant", "degree", "onehot"] = "constant"
+    features: Literal["constant", "degree", "onehot"] = "constant"  # of data that have none
     width: Count = 32  # of constant features, and the number of bins of degrees
 
     def load(self, root: Path, seed: int) -> Graph:

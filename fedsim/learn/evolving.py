@@ -27,7 +27,7 @@ class Evolving(Recurrent):
     """Glorot weights, gates drawn from ±1/√inputs, zero biases."""
 
     norm: Norm = "sym"  # of the sums over neighbours and oneself; mean: GraphSAGE's aggregator (FedSageDyn)
-    activation: Activation = "relu"
+    activation: Activation = "relu"  # after each layer
 
     @abstractmethod
     def summary(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:

@@ -1,7 +1,7 @@
 """Adam and SGD on stacked parameters: one update for a whole cohort, each client with its own state.
 
 State is {"steps": (K,) float32, "first": tree, "second": tree} for Adam and {"steps", "first"} for SGD with momentum;
-a client's part of it stays in its memory between rounds.  Weight decay is L2, added to the gradient (power.md 1.7).
+a client's part of it stays in its memory between rounds.  Weight decay is L2, added to the gradient.
 Gradients may be clipped by each client's own norm, and the learning rate may fall over a job's steps.  No AMSGrad.
 """
 

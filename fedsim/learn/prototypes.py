@@ -18,7 +18,7 @@ from fedsim.learn import layout, lbfgs
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)
-GOOD = 1e-2  # share of the gradients' square that a prototype worth keeping may miss (power.md 3.1)
+GOOD = 1e-2  # share of the gradients' square that a prototype worth keeping may miss
 CLOSE = 1e-6  # the share from which it is begun again: 1e-2 alone lets errors of a tenth pass
 Gradients = dict[str, Tensor]  # w1 (128, F), b1 (128,), …, w4 (C, 64), b4 (C,)
 

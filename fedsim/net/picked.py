@@ -22,7 +22,7 @@ class Picked(Codec):
     which that is no smaller (a short one, or a large share) goes whole.
     """
 
-    share: Fraction
+    share: Fraction  # of an array's entries, which travel
     feedback: bool = True  # add what was left out to the next upload
     downwards: ClassVar[bool] = False  # a model with zeros for most of its parameters is none
 

@@ -18,7 +18,7 @@ from fedsim.sampler import Numbers, Rows, Sampler, draw
 class Availability(Sampler):
     """Draws without replacement with a weight of share ** exponent (`often`) or 1 / share ** exponent (`seldom`)."""
 
-    prefer: Literal["often", "seldom"] = "seldom"
+    prefer: Literal["often", "seldom"] = "seldom"  # whose chance is the larger: who is often online, or seldom
     exponent: float = 1.0  # 0 makes all equally likely; the larger, the stricter
 
     def __post_init__(self) -> None:

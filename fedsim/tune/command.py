@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from fedsim.display import number
+from fedsim.amounts import number
 from fedsim.errors import ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document

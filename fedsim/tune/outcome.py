@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from fedsim import __version__, yaml_text
-from fedsim.display import NONE, number
+from fedsim.amounts import NONE, number
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
 from fedsim.scenario_file import Document
@@ -46,7 +46,8 @@ def table(trials: Sequence[Trial], entries: Sequence[Entry]) -> Table:
     """Return a row for each entry: how many trials, validation AM as written and at best, and what is chosen."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     for title, right in (("algorithm", 0), ("trials", 1), ("failed", 1), ("as written", 1), ("best", 1), ("chosen", 0)):
-        made.add_column(title, justify="right" if right else "left", no_wrap=True)
+        # texts are folded where there is no room, numbers are not
+        made.add_column(title, justify="right" if right else "left", no_wrap=bool(right), overflow="fold")
     for entry in entries:
         own = [trial for trial in trials if trial.entry is entry]
         found = best(trials, entry)

@@ -1,12 +1,15 @@
 """Two runs side by side, and what counts as the same."""
 
+import re
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from scenario_texts import TRAFFIC
 
 from analysis.__main__ import main as analyse
+from analysis.compare import MOST, SHOWN, Comparison, Pair, told
 from fedsim.__main__ import main
 
 
@@ -24,23 +27,27 @@ def runs(tmp_path_factory):
 def test_equal_runs_are_identical(runs, capsys):
     assert analyse(["--compare", str(runs / "one"), str(runs / "again")]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("4 pairs of points, 4 of them identical bit for bit\n")
-    assert out.count("none: identical") == 4
-    assert "->" not in out
+    assert "4 points in both" in out
+    assert "4 alike, bit for bit" in out.splitlines()
+    assert "->" not in out.splitlines()[-1]
 
 
-def test_runs_that_differ_are_paired_by_their_axes_and_told_apart(runs, capsys):
-    assert analyse(["--compare", str(runs / "one"), str(runs / "far")]) == 1
+def test_runs_that_differ_are_paired_by_their_axes_and_told_apart(runs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(runs)
+    assert analyse(["--compare", "one", "far"]) == 1
     out = capsys.readouterr().out.splitlines()
+    assert max(map(len, out)) <= 80
     for folder, seed in (("one", 1), ("far", 2)):
-        alone = [line for line in out if line.startswith(f"only in {runs / folder}: ")]
+        start = out.index(f"only in {folder}: 2 points")
+        alone = out[start + 1 : start + 3]
         assert [line.split(" (")[1] for line in alone] == [f"clients 2, seed {seed})", f"clients 3, seed {seed})"]
-    assert [line for line in out if " -> " in line and "clients" not in line] == ["network.latency: 30 ms -> 90 ms"]
-    assert "2 pairs of points, 0 of them identical bit for bit" in out
-    rows = [line for line in out if "clients 2, seed 0" in line]
-    assert len(rows) == 1
-    assert "transfers, updates, spans" in rows[0]
-    assert "(+" in rows[0]
+    assert "  network.latency: 30 ms -> 90 ms" in out
+    assert out.count("  network.latency: 30 ms -> 90 ms") == 1
+    assert "0 alike, bit for bit; 2 differ:" in out
+    where = out.index("  clients 2")  # the seed is the same in both pairs
+    assert out[where + 1] == "    tables: transfers, updates, spans"
+    assert re.fullmatch(r"    simulated seconds: \S+ -> \S+ \(\+\S+\)", out[where + 2])
 
 
 def test_a_single_value_makes_the_difference(runs, capsys, tmp_path):
@@ -51,9 +58,19 @@ def test_a_single_value_makes_the_difference(runs, capsys, tmp_path):
     spans.loc[0, "end"] += 1e-9
     spans.to_parquet(path)
     assert analyse(["--compare", str(runs / "one"), str(other)]) == 1
-    out = capsys.readouterr().out
-    assert "4 pairs of points, 3 of them identical bit for bit" in out
-    assert len([line for line in out.splitlines() if " spans " in line]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert "3 alike, bit for bit; 1 differ:" in out
+    assert [line for line in out if "spans" in line] == ["    tables: spans"]
+
+
+def test_of_many_that_differ_the_first_are_listed_and_all_on_request():
+    pairs = [Pair({"n": str(n)}, ("scores",), {}, dict.fromkeys(SHOWN, (0.5, 0.5 + n / 100))) for n in range(MOST + 5)]
+    found = Comparison(pairs, ([], []))
+    few, whole = ([*told(found, Path("a"), Path("b"), 80, every)] for every in (False, True))
+    assert few[-1] == "  ... and 5 more (--all lists them)"
+    assert sum(line.startswith("  n ") for line in few) == MOST
+    assert sum(line.startswith("  n ") for line in whole) == MOST + 5
+    assert "  score: +0.12 on average, from +0 to +0.24" in whole
 
 
 @pytest.mark.parametrize("words", [[], ["one", "--compare", "one", "far"], ["--compare", "one", "nowhere"]])

@@ -18,7 +18,7 @@ URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 class Amazon(Dataset):
     """One file under `<graph>/raw/`."""
 
-    graph: Literal["Computers", "Photo"]
+    graph: Literal["Computers", "Photo"]  # which graph of the collection
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

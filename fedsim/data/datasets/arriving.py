@@ -24,7 +24,7 @@ class Arriving(DynamicDataset):
     """Such as `{name: arriving, of: cora}`, or `of: {name: synthetic, vertices: 500}`."""
 
     of: Part  # the data set whose graph arrives
-    snapshots: Count = 10
+    snapshots: Count = 10  # how many
     growth: Fraction = 0.9  # share of the vertices that join after the first snapshot
 
     def load(self, root: Path, seed: int) -> Graph:

@@ -10,4 +10,4 @@ from fedsim.data.datasets.planetoid import Planetoid
 class Citeseer(Planetoid):
     """Citations among 3,327 papers of six fields.  Its files lie under `CiteSeer/raw/`."""
 
-    graph: Literal["CiteSeer"] = "CiteSeer"
+    graph: Literal["CiteSeer"] = "CiteSeer"  # which graph of the collection

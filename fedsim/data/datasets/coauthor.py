@@ -20,7 +20,7 @@ SHORT = {"CS": "cs", "Physics": "phy"}
 class Coauthor(Dataset):
     """One file under `<graph>/raw/`."""
 
-    graph: Literal["CS", "Physics"]
+    graph: Literal["CS", "Physics"]  # which graph of the collection
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

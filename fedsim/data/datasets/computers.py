@@ -10,4 +10,4 @@ from fedsim.data.datasets.amazon import Amazon
 class Computers(Amazon):
     """13,752 products of ten kinds, bought together.  Its file lies under `Computers/raw/`."""
 
-    graph: Literal["Computers"] = "Computers"
+    graph: Literal["Computers"] = "Computers"  # which graph of the collection

@@ -10,4 +10,4 @@ from fedsim.data.datasets.planetoid import Planetoid
 class Cora(Planetoid):
     """Citations among 2,708 papers of seven fields.  Its files lie under `Cora/raw/`."""
 
-    graph: Literal["Cora"] = "Cora"
+    graph: Literal["Cora"] = "Cora"  # which graph of the collection

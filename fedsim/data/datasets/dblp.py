@@ -22,7 +22,7 @@ YEAR = 365 * 86400.0
 class Dblp(Featureless):
     """One archive under `<graph>/raw/`: `src`, `dst`, `t` (E,), `num_nodes` and `num_snapshots`."""
 
-    graph: Literal["DBLP3", "DBLP5"]
+    graph: Literal["DBLP3", "DBLP5"]  # which graph of the collection
 
     def topology(self, root: Path) -> Graph:
         """Return the graph; an author is there from the first edge."""

@@ -10,4 +10,4 @@ from fedsim.data.datasets.dblp import Dblp
 class Dblp3(Dblp):
     """Co-authorship among 4,257 authors in ten years.  Its file lies under `DBLP3/raw/`."""
 
-    graph: Literal["DBLP3"] = "DBLP3"
+    graph: Literal["DBLP3"] = "DBLP3"  # which graph of the collection

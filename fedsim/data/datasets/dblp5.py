@@ -10,4 +10,4 @@ from fedsim.data.datasets.dblp import Dblp
 class Dblp5(Dblp):
     """Co-authorship among 6,606 authors in ten years.  Its file lies under `DBLP5/raw/`."""
 
-    graph: Literal["DBLP5"] = "DBLP5"
+    graph: Literal["DBLP5"] = "DBLP5"  # which graph of the collection

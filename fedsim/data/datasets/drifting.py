@@ -33,11 +33,11 @@ from fedsim.units import Count, Fraction
 class Drifting(DynamicDataset):
     """A graph of any size; `vertices` and `edges` (undirected) are those of the last snapshot."""
 
-    vertices: Count = 1000
-    edges: Count = 4000
-    classes: Count = 5
-    features: Count = 32
-    snapshots: Count = 10
+    vertices: Count = 1000  # of the last snapshot
+    edges: Count = 4000  # of the last snapshot, undirected
+    classes: Count = 5  # how many
+    features: Count = 32  # of a vertex
+    snapshots: Count = 10  # how many
     growth: Fraction = 0.5  # share of the vertices that join after the first snapshot
     removal: Fraction = 0.1  # share of the edges that go in each later snapshot
     renewal: Fraction = 0.1  # share of the vertices with new features in each later snapshot

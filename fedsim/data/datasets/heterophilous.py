@@ -18,7 +18,9 @@ URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 class Heterophilous(Dataset):
     """One file under `<graph>/raw/`, the graph's name in small letters with underscores."""
 
-    graph: Literal["Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions"]
+    graph: Literal[
+        "Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions"
+    ]  # which graph of the collection
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

@@ -10,4 +10,4 @@ from fedsim.data.datasets.coauthor import Coauthor
 class Physics(Coauthor):
     """34,493 authors of five fields who wrote together.  Its file lies under `Physics/raw/`."""
 
-    graph: Literal["Physics"] = "Physics"
+    graph: Literal["Physics"] = "Physics"  # which graph of the collection

@@ -19,7 +19,7 @@ URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 class Planetoid(Dataset):
     """Files under `<graph>/raw/`."""
 
-    graph: Literal["Cora", "CiteSeer", "PubMed"]
+    graph: Literal["Cora", "CiteSeer", "PubMed"]  # which graph of the collection
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

@@ -10,4 +10,4 @@ from fedsim.data.datasets.planetoid import Planetoid
 class Pubmed(Planetoid):
     """Citations among 19,717 papers on three kinds of diabetes.  Its files lie under `PubMed/raw/`."""
 
-    graph: Literal["PubMed"] = "PubMed"
+    graph: Literal["PubMed"] = "PubMed"  # which graph of the collection

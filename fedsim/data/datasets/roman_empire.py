@@ -10,4 +10,4 @@ from fedsim.data.datasets.heterophilous import Heterophilous
 class RomanEmpire(Heterophilous):
     """22,662 words of one article, by order and syntax, in 18 roles.  Its file lies under `roman_empire/raw/`."""
 
-    graph: Literal["Roman-empire"] = "Roman-empire"
+    graph: Literal["Roman-empire"] = "Roman-empire"  # which graph of the collection

@@ -10,4 +10,4 @@ from fedsim.data.datasets.wikipedia import Wikipedia
 class Squirrel(Wikipedia):
     """5,201 pages with links among them, in five classes by traffic.  Its files lie under `squirrel/geom_gcn/raw/`."""
 
-    graph: Literal["squirrel"] = "squirrel"
+    graph: Literal["squirrel"] = "squirrel"  # which graph of the collection

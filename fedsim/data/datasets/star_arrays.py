@@ -22,7 +22,7 @@ from fedsim.table import File
 class StarArrays(DynamicDataset):
     """An archive of `adjs` (T, N, N), `attmats` (N, T, F) and one-hot `labels` (N, C), where zeros mean unlabelled."""
 
-    file: File
+    file: File  # the archive (.npz)
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; neither argument matters."""

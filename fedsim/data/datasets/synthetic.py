@@ -26,9 +26,9 @@ TRIES = 60  # times that what is missing is drawn again
 class Synthetic(Dataset):
     """A graph of any size, drawn from the run's seed."""
 
-    vertices: Count = 1000
+    vertices: Count = 1000  # how many
     classes: Count = 6  # equally large, but for one vertex
-    features: Count = 64
+    features: Count = 64  # of a vertex
     degree: float = 8.0  # mean number of neighbours
     homophily: Fraction = 0.8  # share of edges within a class
     exponent: float = 2.5  # of the degrees' power law; infinite: all propensities equal

@@ -23,7 +23,7 @@ COLUMNS = ["source", "destination", "timestamp"]
 class Tgb(Featureless):
     """The table `file`."""
 
-    file: File
+    file: File  # the table of events
 
     def topology(self, root: Path) -> Graph:
         """Return the graph; vertices are in the order of their numbers or names."""

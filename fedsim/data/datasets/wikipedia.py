@@ -20,7 +20,7 @@ URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/f1fc0d14b3b0
 class Wikipedia(Dataset):
     """Files under `<graph>/geom_gcn/raw/`."""
 
-    graph: Literal["chameleon", "squirrel"]
+    graph: Literal["chameleon", "squirrel"]  # which graph of the collection
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

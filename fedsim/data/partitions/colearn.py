@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class CoLearn(Partition):
     """Defaults are the paper's and, where it is silent, its code's."""
 
-    stages: Name = "mincut_first"
+    stages: Name = "mincut_first"  # which steps improve the parts, in which order
     alpha: Fraction = 0.5  # weight of the first of the two secondary scores
     tau: float = 0.4  # a vertex moves for more than that gain
     most_cut: float = float("inf")  # cut edges that one move may add

@@ -22,7 +22,7 @@ from fedsim.units import Count
 class Dirichlet(Partition):
     """A small `alpha` gives clients of few classes, a large one the same mix everywhere."""
 
-    alpha: float = 0.5
+    alpha: float = 0.5  # above 0; the smaller, the more uneven
     least: Count = 10  # vertices of every client
     capped: bool = False  # no further class goes to a client that holds N / K vertices or more
     tries: Count | None = None  # draws until all have `least`; none: one, and what is missing comes from the largest

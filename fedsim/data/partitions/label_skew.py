@@ -32,7 +32,7 @@ class LabelSkew(Anew):
 
     majors: Count = 2  # labels; the published code and DG-CoLearn take 3
     share: Fraction = 0.8  # of a client's vertices, from its major labels
-    by: Literal["class", "edge"] = "class"
+    by: Literal["class", "edge"] = "class"  # what counts as a label: the class, or whether a vertex has an edge
     linked: bool = False  # leave out vertices without an edge to another of the same client
     held: Fraction = 0.0  # set aside, of all vertices; the published code takes 0.3
 

@@ -25,7 +25,7 @@ class Louvain(Anew):
     """Clients of whole communities where they fit."""
 
     resolution: float = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
-    deal: Literal["fewest", "round_robin"] = "fewest"
+    deal: Literal["fewest", "round_robin"] = "fewest"  # the next piece goes to the emptiest client, or round
 
     def __post_init__(self) -> None:
         """Refuse a resolution that has no meaning."""

@@ -27,9 +27,9 @@ class OpenfglLouvain(Partition):
     the original's loop does, which re-reads the pointer that it moves.
     """
 
-    resolution: float = 1.0
+    resolution: float = 1.0  # above 1: more and smaller communities
     delta: int = 20  # vertices that a client's share may deviate by
-    scan: Literal["argmin", "official"] = "argmin"
+    scan: Literal["argmin", "official"] = "argmin"  # who gets a group that fits nowhere, see above
 
     def __post_init__(self) -> None:
         """Refuse options that have no meaning, and to be where there is no scikit-network."""

@@ -36,7 +36,8 @@ class ClassIncremental(Clocked):
     """
 
     classes: Count = 2  # classes a period
-    edges: Literal["removed", "kept"] = "removed"
+    edges: Literal["removed", "kept"] = "removed"  # between two groups of classes
+    # in which a client meets the groups of classes
     order: Literal["random", "numpy", "same"] | tuple[tuple[int, ...], ...] = "random"
     shuffle_classes: bool = False  # which classes form a group is drawn for each client
 

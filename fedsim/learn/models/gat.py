@@ -1,4 +1,4 @@
-"""Graph attention network (Veličković et al., ICLR 2018), one head a layer, as POWER uses it (power.md 1.6)."""
+"""Graph attention network (Veličković et al., ICLR 2018), one head a layer, as POWER (KDD 2025) uses it."""
 
 from dataclasses import dataclass
 

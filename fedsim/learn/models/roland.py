@@ -30,10 +30,10 @@ class Roland(Recurrent):
 
     convolution: Literal["gcn", "gat"] = "gcn"  # the message passing; gat takes no corrections
     norm: Norm = "sym"  # of the sums over neighbours and oneself, in gcn
-    update: Literal["gru", "moving_average", "mlp"] = "gru"
+    update: Literal["gru", "moving_average", "mlp"] = "gru"  # how a vertex's state is updated
     keep: Fraction | None = None  # what a moving average keeps of the past; none: by the degrees, as in the original
-    activation: Activation = "selu"
-    normalise: Literal["batch", "none"] = "batch"
+    activation: Activation = "selu"  # after each layer
+    normalise: Literal["batch", "none"] = "batch"  # after each convolution
     unit: bool = True  # give embeddings the length 1; states keep theirs
 
     def layer_init(self, inputs, outputs, generator):

@@ -24,7 +24,7 @@ def classes_only(task: Task, told: str, key: str = "algorithm") -> None:
 
 @dataclass(frozen=True)
 class NodeClassification(Task):
-    """Softmax over all C classes at all times: the head does not grow, and no class is masked (power.md 1.6)."""
+    """Softmax over all C classes at all times: the head does not grow, and no class is masked."""
 
     metrics: ClassVar[Sequence[str]] = ("accuracy", "macro_f1", "micro_f1")
 

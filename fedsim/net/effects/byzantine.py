@@ -29,7 +29,7 @@ class Byzantine(Effect):
     calm: ClassVar[bool] = True
     on_messages: ClassVar[bool] = True
 
-    attack: Literal["sign_flip", "scaled", "noise", "nan"]
+    attack: Literal["sign_flip", "scaled", "noise", "nan"]  # what those clients do to their values
     share: Fraction | None = None  # of the clients, rounded
     clients: tuple[int, ...] | None = None  # or these
     factor: float | None = None  # 1 for sign_flip and noise, 10 for scaled

@@ -33,8 +33,8 @@ class Diurnal(Effect):
     trough: Fraction  # share online half a day from it
     peak_at: Seconds = 0.0  # local time of the peak, after midnight
     every: Seconds = 3600.0  # mean time after which a client's reluctance is drawn again
-    zones: Count = 1
-    day: Seconds = DAY
+    zones: Count = 1  # time zones, evenly spread over a day
+    day: Seconds = DAY  # length of a day
 
     def __post_init__(self) -> None:
         """Raise ValueError for shares outside of [0, 1] or the wrong way round, and for times that make no sense."""

@@ -27,7 +27,7 @@ class Outage(Effect):
     every: Seconds  # mean time between outages
     length: Seconds  # mean length of an outage
     share: Fraction = 1.0  # of the clients, rounded, but never none
-    cut: bool = False
+    cut: bool = False  # clients go offline, which cuts their transfers; otherwise bytes wait
     link: str | None = None  # "ingress", "egress", ...: this shared link, not clients
     times: Literal["exponential", "fixed"] = "exponential"  # fixed: every outage as long, and as long after the last
 

@@ -25,7 +25,7 @@ class Straggler(Effect):
     share: Fraction = 0.0  # of the clients, rounded: slow for good
     every: Seconds | None = None  # mean time between spells
     length: Seconds | None = None  # mean length of a spell
-    links: bool = False
+    links: bool = False  # a slow client's rates are divided by factor too
 
     def __post_init__(self) -> None:
         """Raise ValueError for a factor below 1, times that are not above 0, or if nobody would ever be slow."""

@@ -1,0 +1,120 @@
+"""Text for terminals and logs: how wide it may be, tables that fit, and signs for encodings that lack a character.
+
+A table never loses a column or a digit: labels are folded, and where even that is too wide each row becomes a block.
+What it does not model: characters of double width.
+"""
+
+import codecs
+import io
+import os
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from rich.console import Console
+
+WIDTH = 80  # where no terminal says otherwise
+GAP = 2  # spaces between two columns
+LABEL = 14  # a label is folded to so many characters at the least
+SIGNS = {
+    "±": "+-", "–": "-", "—": "-", "−": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "·": "*", "≤": "<=", "≥": ">=",
+    "≈": "~", "━": "#", "─": ".", "‘": "'", "’": "'", "“": '"', "”": '"', "µ": "u", "μ": "mu", "α": "alpha",
+    "β": "beta", "γ": "gamma", "Γ": "Gamma", "δ": "delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "τ": "tau",
+    "φ": "phi", "Σ": "sum", "ß": "ss", "ø": "o", "ł": "l", "₂": "2", "²": "2",
+}  # fmt: skip
+HANDLER = "fedsim.signs"
+
+
+def prepare() -> None:
+    """Have the standard streams write signs in place of characters that their encoding lacks."""
+    codecs.register_error(HANDLER, _sign)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=HANDLER)
+
+
+def console() -> Console:
+    """Return a console on the standard output: as wide as a terminal; elsewhere $COLUMNS or 80 columns."""
+    prepare()
+    return Console(width=None if sys.stdout.isatty() else width(), markup=False, highlight=False)
+
+
+def width() -> int:
+    """Return how wide the lines may be: $COLUMNS, or else the terminal's width, or 80 where there is none."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
+
+
+def writable(text: str, encoding: str | None) -> str:
+    """Return the text with signs in place of characters that the encoding lacks, so that it can be measured."""
+    codecs.register_error(HANDLER, _sign)
+    return text.encode(encoding or "utf-8", HANDLER).decode(encoding or "utf-8")
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text, or as much of it as fits, followed by three dots."""
+    return text if len(text) <= most else f"{text[: max(0, most - 3)].rstrip(' ,(=')}..."
+
+
+def wrapped(text: str, width: int, indent: str = "", hanging: str | None = None) -> list[str]:
+    """Return the text in lines of at most this width; what is longer than a line is broken, nothing is left out."""
+    hang = indent if hanging is None else hanging
+    wide = max(width, len(hang) + 8, len(indent) + 8)
+    return textwrap.wrap(text, wide, initial_indent=indent, subsequent_indent=hang, break_on_hyphens=False) or [""]
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a table; see `layout`."""
+    yield from chain.from_iterable(layout(heads, rows, width, indent))
+
+
+def layout(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, indent: str = "") -> list[list[str]]:
+    """Return the lines of the heads and of each row: labels at the left, folded where they must be, and numbers."""
+    sizes = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    label = min(sizes[0], width - len(indent) - sum(size + GAP for size in sizes[1:]))
+    if label < min(sizes[0], LABEL):
+        return [[], *([*_block(heads, row, width, indent)] for row in rows)]
+    return [[*_line(row, label, sizes[1:], indent)] for row in (heads, *rows)]
+
+
+def columns_that_fit(sizes: Sequence[int], label: int, width: int) -> int:
+    """Return how many columns of these sizes, the first ones, fit beside a label that may be folded; at least one."""
+    left, found = width - min(label, max(LABEL, width // 3)), 0
+    for size in sizes:
+        left -= size + GAP
+        if left < 0:
+            break
+        found += 1
+    return max(1, found)
+
+
+def _line(row: Sequence[str], label: int, sizes: Sequence[int], indent: str) -> Iterator[str]:
+    first, *more = wrapped(row[0], label) if len(row[0]) > label else [row[0]]
+    cells = "".join(f"{cell:>{size + GAP}}" for cell, size in zip(row[1:], sizes, strict=True))
+    yield f"{indent}{first:<{label}}{cells}".rstrip()
+    yield from (f"{indent}{line}" for line in more)
+
+
+def _block(heads: Sequence[str], row: Sequence[str], width: int, indent: str) -> Iterator[str]:
+    yield from wrapped(row[0], width, indent)
+    for head, cell in zip(heads[1:], row[1:], strict=True):
+        if cell:
+            yield from wrapped(f"{head}: {cell}", width, f"{indent}  ", f"{indent}    ")
+
+
+def _sign(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
+
+
+def _ascii(character: str) -> str:
+    bare = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    return SIGNS.get(character) or bare or "?"

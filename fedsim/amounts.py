@@ -1,0 +1,61 @@
+"""Amounts as people read them: scores, lengths of simulated time, sizes, and the clock's time of a run."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+NONE = "–"
+DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"))
+SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def number(value: float | None, like: float | None = None) -> str:
+    """Return a score with three decimals."""
+    return NONE if value is None else f"{value:.3f}"
+
+
+def duration(seconds: float | None, like: float | None = None) -> str:
+    """Return a length of time in its fitting unit, or in that of a length that it stands beside."""
+    if seconds is None:
+        return NONE
+    for size, unit in DURATIONS:
+        if (seconds if like is None else like) >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.2f} s"
+
+
+def size(nbytes: float | None, like: float | None = None) -> str:
+    """Return a number of bytes in its fitting decimal unit, or in that of a number that it stands beside."""
+    if nbytes is None:
+        return NONE
+    for power, unit in SIZES:
+        if (nbytes if like is None else like) >= power:
+            return f"{nbytes / power:.2f} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def watch(seconds: float) -> str:
+    """Return the time that a run takes on this computer, as a stopwatch shows it: "3:05", "1:02:03"."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def spread(rows: Sequence[Mapping[str, Any]], key: str, form: Callable[..., str]) -> str:
+    """Return the mean and, of several values, the standard deviation; a dash for none, and how many where some lack."""
+    values = given(rows, key)
+    if not values:
+        return NONE
+    mean = statistics.fmean(values)
+    text, space, unit = form(mean).partition(" ")
+    if len(values) > 1:
+        text = f"{text} ± {form(statistics.stdev(values), mean).partition(' ')[0]}"
+    return text + space + unit + ("" if len(values) == len(rows) else f" ({len(values)} of {len(rows)})")
+
+
+def given(rows: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    """Return the values of a column that there are."""
+    values = [row.get(key) for row in rows]
+    return [float(value) for value in values if value is not None and not math.isnan(value)]

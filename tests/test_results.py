@@ -1,0 +1,176 @@
+"""The answer at the end of a sweep: nothing is lost, nothing is cut, whatever the width."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim import results
+from fedsim.sweep import RESULTS
+
+AXES = ["network.latency", "protocol.participation", "algorithm", "seed"]
+WORDS = st.text("abc 0123,=()", min_size=1, max_size=90)
+NAMES = {"fedavg": "FedAvg", "fed_ergnn": "Fed-ERGNN", "power": "POWER"}
+
+
+def row(**values):
+    return {"point": "0123456789ab", "status": "done", **dict.fromkeys(RESULTS), **values}
+
+
+def sweep(latencies=("10 ms", "1 s"), participations=(0.1, 1.0), algorithms=tuple(NAMES), seeds=(0, 1)):
+    """Rows of a sweep with a target, each with numbers of its own."""
+    found = []
+    for number, (latency, participation, algorithm, seed) in enumerate(
+        itertools.product(latencies, participations, algorithms, seeds)
+    ):
+        found.append(row(
+            **{"network.latency": latency, "protocol.participation": participation, "algorithm": algorithm},
+            seed=seed, method=NAMES[algorithm], metric="accuracy", score=0.3 + number / 100, am=0.3 + number / 100,
+            fm=number / 50, sim_seconds=10.0 * number, bytes_up=1e6 * number, bytes_down=2e6 + number, target=0.7,
+            seconds_to_target=5.0 + number if participation == 1.0 else None,
+            bytes_to_target=3e6 + number if participation == 1.0 else None,
+        ))  # fmt: skip
+    return found
+
+
+def shown(rows, axes=AXES, width=80, encoding="utf-8"):
+    return [line.plain for line in results.answer(rows, axes, width, encoding)]
+
+
+def test_at_80_columns_there_is_a_block_a_condition_with_scores_and_costs_of_the_target():
+    lines = shown(sweep())
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "24 points; mean ± standard deviation of 2 runs with different seeds"
+    (head,) = [line for line in lines if "time to 0.7" in line]
+    assert head.split() == ["method", "accuracy", "time", "to", "0.7", "bytes", "to", "0.7", "FM"]
+    for latency, participation in itertools.product(("10 ms", "1 s"), ("0.1", "1.0")):
+        start = lines.index(f"latency {latency}, participation {participation}")
+        assert [line.split()[0] for line in lines[start + 1 : start + 4]] == [*NAMES.values()]
+    assert "  FedAvg     0.305 ± 0.007               –               –  0.010 ± 0.014" in lines
+    assert lines[-1] == "Not shown here: simulated, up."
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from([*NAMES]), min_size=1, max_size=3, unique=True),
+    st.lists(
+        st.text("abc 0123,=()", min_size=1, max_size=90),
+        min_size=1,
+        max_size=5,
+        unique_by=lambda text: tuple(text.split()),
+    ),
+    st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True),
+    st.integers(24, 220),
+)
+def test_every_axis_is_there_and_no_number_is_cut_at_any_width(algorithms, latencies, seeds, width):
+    rows = sweep(latencies, (1.0,), algorithms, seeds)
+    lines = shown(rows, width=width)
+    assert max(map(len, lines)) <= max(width, 40)
+    flat = " ".join(" ".join(lines).split())
+    for group in results.grouped(rows, AXES):
+        assert results.spread(group.rows, "score", results.number) in flat
+    solid = flat.replace(" ", "")
+    assert all("".join(latency.split()) in solid for latency in latencies)
+    assert all(NAMES[name] in flat for name in algorithms)
+    assert "..." not in flat
+
+
+def test_wider_terminals_get_more_columns_and_the_file_gets_all():
+    lines = shown(sweep(), width=200)
+    assert not any(line.startswith("Not shown") for line in lines)
+    whole = results.full(sweep(), AXES)
+    for text in (" ".join(lines), whole):
+        for title in ("accuracy", "time to 0.7", "FM", "simulated", "up", "down"):
+            assert re.search(rf"\b{title}\b", text)
+    assert len(whole.splitlines()) == 2 + 1 + 12
+    assert "AM" in whole.splitlines()[2]
+    assert all(latency in whole for latency in ("10 ms", "1 s"))
+
+
+def test_what_does_not_vary_is_said_once():
+    rows = [{**each, "bytes_down": 2e6} for each in sweep(latencies=("1 s",), algorithms=("power",), seeds=(0,))]
+    lines = shown(rows)
+    assert lines[0] == "2 points"
+    assert lines[1] == "The same everywhere: latency 1 s, method POWER, down 2.00 MB"
+    assert lines[3].split()[0] == "participation"
+    assert [line.split()[0] for line in lines[4:6]] == ["0.1", "1.0"]
+    assert sum("2.00 MB" in line for line in lines) == 1
+
+
+def test_of_many_conditions_only_the_leaders_are_shown():
+    rows = sweep([f"{n} ms" for n in range(1, 31)], (0.1, 1.0))
+    lines = shown(rows)
+    assert "60 conditions; the leaders of each:" in lines
+    assert max(map(len, lines)) <= 80
+    (first,) = [line for line in lines if line.startswith("latency 1 ms, participation 0.1")]
+    assert first.split()[-4:] == ["POWER", "0.345", "–", "–"]  # a line each: they are not folded
+    (second,) = [line for line in lines if line.startswith("latency 1 ms, participation 1.0")]
+    assert "FedAvg 11.50 s" in second
+    assert lines[-1] == f"... and {60 - results.MOST_LEADERS} conditions more, which the full table has"
+
+
+def test_a_leader_is_nobody_who_reaches_the_target_with_some_seeds_only():
+    rows = sweep([f"{n} ms" for n in range(40)], (1.0,))
+    for each in rows:
+        if each["algorithm"] == "fedavg" and each["seed"] == 0:
+            each["seconds_to_target"] = None
+    assert not any("FedAvg" in line for line in shown(rows)[4:] if "MB" not in line)
+    assert any("Fed-ERGNN 7.50 s" in line for line in shown(rows))
+
+
+def test_methods_of_one_name_are_told_apart_by_what_the_scenario_says():
+    rows = [
+        row(algorithm=name, method="Fed-ERGNN", seed=0, score=0.5)
+        for name in ("fed_ergnn(beta=0.1)", "fed_ergnn(beta=0.5)")
+    ]
+    text = "\n".join(shown(rows, ["algorithm", "seed"]))
+    assert "fed_ergnn(beta=0.1)" in text
+    assert "fed_ergnn(beta=0.5)" in text
+
+
+def test_axes_that_end_alike_are_shown_with_their_whole_keys():
+    pairs = itertools.product(("1 s", "2 s"), ("3 s", "4 s"), ("x", "y"))
+    rows = [
+        row(**{"network.latency": a, "network.topology.latency": b, "algorithm": c}, score=0.5) for a, b, c in pairs
+    ]
+    lines = shown(rows, ["network.latency", "network.topology.latency", "algorithm"])
+    assert "network.latency 1 s, network.topology.latency 4 s" in lines
+
+
+def test_means_over_seeds_share_a_unit_and_what_is_missing_is_a_dash():
+    rows = [
+        row(latency="1 s", seed=0, score=0.5, bytes_up=1000, seconds_to_target=1.0),
+        row(latency="1 s", seed=1, score=0.7, bytes_up=3000),
+        row(latency="2 s", seed=0),
+        row(latency="2 s", seed=1),
+    ]
+    text = "\n".join(shown(rows, ["latency", "seed"], 200))
+    assert "0.600 ± 0.141" in text
+    assert "2.00 ± 1.41 kB" in text
+    assert "1.00 s (1 of 2)" in text
+    assert "AM" not in text
+    assert "peers" not in text
+    assert "between peers" in "\n".join(shown([*rows, row(latency="3 s", seed=0, bytes_peer=2500)], ["latency"], 200))
+
+
+def test_a_single_point_is_shown_by_its_id():
+    lines = shown([row(score=0.25, seed=0)], [])
+    assert lines[0] == "1 point"
+    assert [line.split()[:2] for line in lines[2:4]] == [["point", "score"], ["0123456789ab", "0.250"]]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_ascii_has_signs_for_what_it_lacks_within_the_width(width):
+    lines = shown(sweep(), width=width, encoding="ascii")
+    assert sum("+-" in line for line in lines) == 2 + 12
+    assert max(map(len, lines)) <= width
+    assert all(line.isascii() for line in lines)
+
+
+def test_failed_points_are_told_with_their_logs():
+    rows = [row(), {**row(), "status": "failed"}, {**row(), "status": "failed"}]
+    assert results.failures(rows[:1], "runs/x") is None
+    assert results.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")
+    assert results.failures(rows, "runs/x").startswith("failed: 2 of 3 points, see runs/x/*.log;")
