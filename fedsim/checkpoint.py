@@ -85,7 +85,7 @@ class Keeper:
     folder: Path
     every: float
     log: Path
-    stamp: Stamp | None = None  # of what is run: a checkpoint of anything else is left aside
+    stamp: Stamp | None = None  # of what is run: a checkpoint of anything else is left aside, and all without one
     tape: Tape = field(default_factory=Tape)
     steps: int = 0
     _saved: dict[str, Any] | None = None
@@ -144,7 +144,7 @@ class Keeper:
             return
         tape = self.tape
         whole = {
-            "stamp": self.stamp.text() if self.stamp else None, "steps": self.steps,
+            "stamp": self.stamp.text() if self.stamp else "", "steps": self.steps,
             "now": self.world.env.now, "version": self.world.server.version,
             "log": self.log.read_bytes(), "scores": self.recorder.kept(Score), "values": values,
             "streams": json.dumps(self.world.rng.states()),
@@ -210,14 +210,11 @@ class Keeper:
 
 
 def _read(path: Path, own: Stamp | None) -> dict[str, Any] | None:
-    """Return a checkpoint, or None where there is none that fits."""
-    if not path.is_file():
+    """Return a checkpoint, or None where there is none of what is run now."""
+    if own is None or not path.is_file():
         return None
     try:
         saved: Any = msgpack.unpackb(path.read_bytes())
     except (ValueError, msgpack.UnpackException):  # the machine has stopped before it was on the disk
         return None
-    fits = isinstance(saved, dict) and (
-        saved.get("stamp") is None if own is None else own.continues(saved.get("stamp"))
-    )
-    return saved if fits else None
+    return saved if isinstance(saved, dict) and own.continues(saved.get("stamp")) else None

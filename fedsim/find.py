@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -87,22 +87,23 @@ def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, A
     A part inside a part is one of the same kind, and spelled out as well.  Nothing is imported, so that a default that
     the source does not tell is left out (see `defaults`), and all of them where the part cannot be found or read.
     """
-    known, inner = _defaults(kind, name)
-    found = {key: options.get(key, default) for key, default in known.items()}
+    told = _told(kind, name)
+    known = [key for key in told.names if key in options or key in told.values]
+    found = {key: options[key] if key in options else told.values[key] for key in known}
     found |= {key: value for key, value in options.items() if key not in found}
-    return {key: _part_spelled_out(kind, value) if key in inner else value for key, value in found.items()}
+    return {key: _part_spelled_out(kind, value) if key in told.parts else value for key, value in found.items()}
 
 
 def inner_parts(kind: str, part: Named) -> dict[str, Any]:
     """Return the options of a part that are parts themselves, of the same kind."""
-    _, inner = _defaults(kind, part.name)
+    inner = _told(kind, part.name).parts if part.options else ()
     return {key: part.options[key] for key in inner if part.options.get(key) is not None}
 
 
 def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part's options without those that say what the class would do by itself."""
-    known, _ = _defaults(kind, name)
-    left_out = {key for key, value in known.items() if key in options and _alike(options[key], value)}
+    told = _told(kind, name).values.items()
+    left_out = {key for key, value in told if key in options and _alike(options[key], value)}
     return {key: value for key, value in options.items() if key not in left_out}
 
 
@@ -163,14 +164,25 @@ def module_of(kind: str, name: str) -> str | None:
     return name if "." in name else f"{KINDS[kind].package}.{name}"
 
 
-def _defaults(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the defaults of a part as far as its source tells them, and which of its options hold parts."""
+@dataclass(frozen=True)
+class _Told:
+    """What a part's source tells of its options: their names, the defaults, and which hold parts."""
+
+    names: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+
+
+def _told(kind: str, name: str) -> _Told:
     module = module_of(kind, name)
     try:
         cls = _pick([*source.outlines(module, KINDS[kind].contract)], name) if module else None
-        return (defaults.of(module, cls), defaults.holds_part(module, cls)) if module and cls else ({}, [])
+        if module is None or cls is None:
+            return _Told()
+        names = tuple(source.fields(module, cls))
+        return _Told(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
     except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
-        return {}, []
+        return _Told()
 
 
 def _part_spelled_out(kind: str, value: Any) -> Any:

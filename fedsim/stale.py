@@ -4,7 +4,7 @@ A point's results stay where they are until those of the new run are complete.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,15 +45,9 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
     missing = {point.written: point.id for point in points if point.id not in done and point.written}
     for made in _stamps(others) if missing else ():
         if made.written in missing and (reason := _reason(made, disk)):
-            reasons.setdefault(missing[made.written], reason)
+            reasons[missing.pop(made.written)] = reason
     again = frozenset(done & reasons.keys())
     return Review(again, (*_told(reasons, len(points)), *_versions(kept)))
-
-
-def sound(out: Path, point: Point) -> bool:
-    """Return whether what a finished point was made from is what there is now."""
-    made = stamp.read(out / point.id / FILE)
-    return made is not None and not _reason(made, Disk())
 
 
 def outdated(folder: Path) -> str:
@@ -84,8 +78,12 @@ def _reason(made: Stamp, disk: Disk) -> str:
     return because(disk.changed(made), made.fedsim)
 
 
-def _stamps(folders: Iterable[Path]) -> Iterable[Stamp]:
-    return (made for folder in folders if (made := stamp.read(folder / FILE)) is not None)
+def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:
+    """Yield the stamps in these folders, the latest first."""
+    files = [file for folder in folders if (file := folder / FILE).is_file()]
+    for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
+        if (made := stamp.read(file)) is not None:
+            yield made
 
 
 def _told(reasons: Mapping[str, str], points: int) -> list[str]:

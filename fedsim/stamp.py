@@ -33,7 +33,7 @@ from fedsim.imports import Print
 from fedsim.scenario import Part, Point, Scenario
 
 ROOT = "fedsim.run"
-LEARNS = "fedsim.learning"  # what `run` imports only where something is learned
+LEARNS = ("fedsim.learning", "fedsim.learn.untrained")  # what `run` imports only where something is learned
 WITHOUT_NUMBERS = ("fedsim.stamp", "fedsim.provenance", "fedsim.logbook")  # used by a run, and decide nothing
 INSTALLED_AS = {"torch_geometric": "torch-geometric", "sklearn": "scikit-learn", "community": "python-louvain",
                 "ot": "POT", "sknetwork": "scikit-network", "yaml": "PyYAML"}  # fmt: skip
@@ -80,7 +80,7 @@ def needs(scenario: Scenario) -> imports.Needed:
     if scenario.algorithm is None:
         parts.append(("algorithm", Part(name="traffic")))
     modules = [module for kind, part in parts for module in _modules_of(kind, part)]
-    left_out = WITHOUT_NUMBERS if scenario.data is not None else (*WITHOUT_NUMBERS, LEARNS)
+    left_out = WITHOUT_NUMBERS if scenario.data is not None else (*WITHOUT_NUMBERS, *LEARNS)
     return imports.needed([ROOT, *modules], left_out)
 
 
