@@ -19,7 +19,7 @@ EXAMPLES = """examples:
   python -m fedsim --schema > scenarios/schema.json
 
 The same command again continues: finished points are skipped, and those that were ended in the middle go on from their
-last checkpoint.
+last checkpoint.  Where a file that decides results has changed since, points run again, and a line says which.
 Exit codes: 0 done, 1 a point failed (the others still finish), 2 a mistake in what was given, or results that cannot be
 written (finished points are kept), 130 Ctrl-C.
 """

@@ -94,10 +94,10 @@ def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, A
     return {key: _part_spelled_out(kind, value) if key in told.parts else value for key, value in found.items()}
 
 
-def inner_parts(kind: str, part: Named) -> dict[str, Any]:
-    """Return the options of a part that are parts themselves, of the same kind."""
-    inner = _told(kind, part.name).parts if part.options else ()
-    return {key: part.options[key] for key in inner if part.options.get(key) is not None}
+@lru_cache(maxsize=1024)
+def holding_parts(kind: str, name: str) -> tuple[str, ...]:
+    """Return the options of a part that hold parts themselves, of the same kind; looked up once in a process."""
+    return _told(kind, name).parts
 
 
 def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:

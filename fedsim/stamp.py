@@ -180,7 +180,8 @@ def version_of(name: str) -> str:
 def _modules_of(kind: str, part: Part) -> list[str]:
     """Return the module of a part, and those of parts that are among its options."""
     module = find.module_of(kind, part.name)
-    inner = [Part.model_validate(value) for value in find.inner_parts(kind, part).values()]
+    options = [part.options.get(option) for option in find.holding_parts(kind, part.name)]
+    inner = [Part.model_validate(value) for value in options if value is not None]
     return [*([module] if module else []), *(name for one in inner for name in _modules_of(kind, one))]
 
 
