@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from fedsim import source
 
@@ -179,7 +180,7 @@ def _words(value: object) -> Iterator[str]:
     if isinstance(value, ast.AST):
         yield type(value).__name__
         for name in value._fields:
-            inner = getattr(value, name, None)
+            inner: Any = getattr(value, name, None)
             if name in PLAIN or (inner is None and not isinstance(value, ast.Constant)):
                 continue
             if name == "body" and isinstance(value, DOCUMENTED) and _has_docstring(inner):
