@@ -34,7 +34,8 @@ EXAMPLES = """examples:
       for editors that check YAML
 
 The same command again continues: finished points are skipped, and a point that
-was interrupted goes on from its last checkpoint.
+was interrupted goes on from its last checkpoint. If a file that decides results
+has changed, the points that used it run again, and a message names the file.
 
 exit codes:
   0    done

@@ -9,28 +9,26 @@ then are those of a run that was never interrupted, byte for byte.
 When a checkpoint is taken is up to this host's clock; what comes of the point never is.  One is taken between any two
 events, under every protocol, with noise, masks and forgers too.  None is taken of a point whose algorithm keeps values
 that `learn/preserve.py` does not know, which run.log tells, nor of one that learns nothing: to replay its clock is to
-run it.  These start anew.  A checkpoint is left aside where fedsim, an algorithm or torch has changed meanwhile, but
-not where the machine has.
+run it.  These start anew.  A checkpoint is left aside where its stamp (`stamp.py`) is not that of what is run now, or a
+library has another version, but not where the machine is another.
 
 Each checkpoint is written whole: where views are kept, it has all that they hold.
 """
 
-import hashlib
 import json
 import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgpack
 
-from fedsim import __version__
 from fedsim.record import Recorder, Score
+from fedsim.stamp import Stamp, parsed
 from fedsim.tape import Astray, Tape, TapedAround, Unfit
 from fedsim.taped import TapedGuard
 from fedsim.world import World
@@ -45,6 +43,20 @@ EVERY = 60.0  # seconds of real time
 SHARE = 20  # a checkpoint's own time at least lies between it and the next so many times
 
 log = logging.getLogger(__name__)
+
+
+def stamp_in(folder: Path) -> Stamp | str | None:
+    """Return the stamp of the checkpoint of a point that runs in this folder, or what stands in its place.
+
+    None where there is no checkpoint, or half of one.  Of its file, which may be large, only the beginning is read.
+    """
+    try:
+        with path_in(folder).open("rb") as file:
+            saved = msgpack.Unpacker(file)
+            told = saved.unpack() if saved.read_map_header() and saved.unpack() == "stamp" else None
+    except (OSError, ValueError, TypeError, msgpack.UnpackException):
+        return None
+    return (parsed(told) or told) if isinstance(told, str) else ""
 
 
 def path_in(folder: Path) -> Path:
@@ -73,6 +85,7 @@ class Keeper:
     folder: Path
     every: float
     log: Path
+    stamp: Stamp | None = None  # of what is run: a checkpoint of anything else is left aside, and all without one
     tape: Tape = field(default_factory=Tape)
     steps: int = 0
     _saved: dict[str, Any] | None = None
@@ -81,7 +94,7 @@ class Keeper:
 
     def __post_init__(self) -> None:
         """Read what an earlier run has left."""
-        self._saved = _read(path_in(self.folder))
+        self._saved = _read(path_in(self.folder), self.stamp)
         if self._saved is not None:
             self.tape = Tape(*msgpack.unpackb(self._saved["tape"]))
         self._next = time.monotonic() + self.every
@@ -131,7 +144,8 @@ class Keeper:
             return
         tape = self.tape
         whole = {
-            "stamp": _stamp(), "steps": self.steps, "now": self.world.env.now, "version": self.world.server.version,
+            "stamp": self.stamp.text() if self.stamp else "", "steps": self.steps,
+            "now": self.world.env.now, "version": self.world.server.version,
             "log": self.log.read_bytes(), "scores": self.recorder.kept(Score), "values": values,
             "streams": json.dumps(self.world.rng.states()),
             "tape": msgpack.packb([tape.calls, tape.sizes, tape.uploads]),
@@ -195,29 +209,12 @@ class Keeper:
         self.log.write_bytes(saved["log"])
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return a checkpoint, or None where there is none that fits."""
-    if not path.is_file():
+def _read(path: Path, own: Stamp | None) -> dict[str, Any] | None:
+    """Return a checkpoint, or None where there is none of what is run now."""
+    if own is None or not path.is_file():
         return None
     try:
         saved: Any = msgpack.unpackb(path.read_bytes())
     except (ValueError, msgpack.UnpackException):  # the machine has stopped before it was on the disk
         return None
-    return saved if isinstance(saved, dict) and saved.get("stamp") == _stamp() else None
-
-
-@lru_cache(maxsize=1)
-def _stamp() -> list[str]:
-    """Return what decides how a point computes: half a run of one program and half of another are no run."""
-    from importlib.metadata import version
-
-    digest = hashlib.blake2b(digest_size=16)
-    for file in _sources():
-        digest.update(file.read_bytes())
-    return [__version__, digest.hexdigest(), version("torch"), version("simpy"), version("numpy")]
-
-
-def _sources() -> Iterator[Path]:
-    root = Path(__file__).resolve().parents[1]
-    for package in ("fedsim", "algorithms"):
-        yield from sorted((root / package).rglob("*.py"))
+    return saved if isinstance(saved, dict) and own.continues(saved.get("stamp")) else None

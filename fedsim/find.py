@@ -1,20 +1,20 @@
 """From a name in a scenario to a file, to the one class in it, to that class built with its options.
 
 A name is the name of a file: `algorithm: power` is `algorithms/power.py`.  A dotted name (`mylab.power2`) is a module
-outside the project.  `check` looks at sources only; `build` imports.  There is no registry.
+outside the project.  `check` and `spelled_out` look at sources only; `build` imports.  There is no registry.
 """
 
 import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim import source, wording
+from fedsim import defaults, source, units, wording
 from fedsim.errors import Problem, ScenarioError, UserError
 
 
@@ -81,6 +81,32 @@ def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
     return _option_problems(part, outlines[name].options, source.shown(path), where)
 
 
+def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part's options with the defaults of those that are left out, in the order of its class.
+
+    A part inside a part is one of the same kind, and spelled out as well.  Nothing is imported, so that a default that
+    the source does not tell is left out (see `defaults`), and all of them where the part cannot be found or read.
+    """
+    told = _told(kind, name)
+    known = [key for key in told.names if key in options or key in told.values]
+    found = {key: options[key] if key in options else told.values[key] for key in known}
+    found |= {key: value for key, value in options.items() if key not in found}
+    return {key: _part_spelled_out(kind, value) if key in told.parts else value for key, value in found.items()}
+
+
+@lru_cache(maxsize=1024)
+def holding_parts(kind: str, name: str) -> tuple[str, ...]:
+    """Return the options of a part that hold parts themselves, of the same kind; looked up once in a process."""
+    return _told(kind, name).parts
+
+
+def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part's options without those that say what the class would do by itself."""
+    told = _told(kind, name).values.items()
+    left_out = {key for key, value in told if key in options and _alike(options[key], value)}
+    return {key: value for key, value in options.items() if key not in left_out}
+
+
 def build(kind: str, part: Named, where: str | None = None, **context: Any) -> Any:
     """Import the part's file and return its class built with the part's options and the given context.
 
@@ -96,7 +122,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     if wrong := _option_problems(part, options, path, where):
         raise ScenarioError(wrong)
     try:
-        return _adapter(cls).validate_python(given) if fields else cls()  # type: ignore[arg-type]
+        return _adapter(cls).validate_python(_but_defaults(cls, given)) if fields else cls()  # type: ignore[arg-type]
     except ValidationError as error:
         found = wording.problems(error.errors(include_url=False), (where,))
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
@@ -136,6 +162,45 @@ def module_of(kind: str, name: str) -> str | None:
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
     return name if "." in name else f"{KINDS[kind].package}.{name}"
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a part's source tells of its options: their names, the defaults, and which hold parts."""
+
+    names: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+
+
+def _told(kind: str, name: str) -> _Told:
+    module = module_of(kind, name)
+    try:
+        cls = _pick([*source.outlines(module, KINDS[kind].contract)], name) if module else None
+        if module is None or cls is None:
+            return _Told()
+        names = tuple(source.fields(module, cls))
+        return _Told(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
+    except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
+        return _Told()
+
+
+def _part_spelled_out(kind: str, value: Any) -> Any:
+    inner = {"name": value} if isinstance(value, str) else value
+    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+        return value
+    options = spelled_out(kind, inner["name"], {key: one for key, one in inner.items() if key != "name"})
+    return {"name": inner["name"], **options} if options else inner["name"]
+
+
+def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    # What a class says itself may lie outside of its own types, as 0 for a count, and is not held against them.
+    own = {field.name: defaults.plain(_default(field)) for field in dataclasses.fields(cls)}
+    return {key: value for key, value in given.items() if not defaults.same(value, own[key])}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return defaults.same(units.canonical(one), units.canonical(other))
 
 
 def _unknown(kind: str, name: str) -> str:
@@ -181,6 +246,10 @@ def _option_problems(part: Named, options: Mapping[str, bool], path: str, where:
 
 def _required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 @lru_cache(maxsize=256)

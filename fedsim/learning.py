@@ -171,6 +171,12 @@ def choose_device(name: str) -> str:
     return name
 
 
+def device_name(name: str) -> str:
+    """Return the torch device that a name stands for, with the model where it is a GPU."""
+    device = choose_device(name)
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.startswith("cuda") else device
+
+
 class Prepared(NamedTuple):
     """What there is to learn from; features and classes, what a server overlooks, what is tested apart."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.logger import Finished, LogError, Logger
 from analysis.stored import NotARunError
+from fedsim import stale
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 from fedsim.sweep import Row, Watcher, finished
@@ -28,8 +29,12 @@ class Observed:
     def begin(self, points: int, finished_before: int) -> None:
         """Log what was finished before and is not logged yet."""
         self.watcher.begin(points, finished_before)
-        for point in self.points if finished_before and self.loggers else ():
-            if finished(self.out / point.id) is not None:
+        if not (finished_before and self.loggers):
+            return
+        done = {point.id for point in self.points if finished(self.out / point.id) is not None}
+        again = stale.review(self.out, self.points, done, []).again
+        for point in self.points:
+            if point.id in done - again:
                 self._log(point)
 
     def told(self, point: Point, progress: Progress) -> None:

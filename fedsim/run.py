@@ -19,7 +19,7 @@ import numpy.typing as npt
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__, budget, check, find, fleet, logbook, private, rehearsal, seeds
+from fedsim import __version__, budget, check, find, fleet, logbook, private, rehearsal, seeds, stamp
 from fedsim.algorithm import Algorithm
 from fedsim.checkpoint import EVERY, Keeper
 from fedsim.clients import Backend, Clients
@@ -63,7 +63,7 @@ def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: floa
 def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float) -> dict[str, Any]:
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
-    keeper = Keeper(folder, every, folder / "run.log")
+    keeper = Keeper(folder, every, folder / "run.log", stamp.of(scenario))
     world, evaluator, done = build(scenario, data_root, recorder, keeper)
     views = observe(world, keeper) if scenario.measure.views else None
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
@@ -90,7 +90,14 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
     keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
-    return {**row, **own, "real_seconds": time.perf_counter() - began}
+    device = {"device": _device(scenario) if evaluator else None, "threads": scenario.threads}
+    return {**row, **own, "real_seconds": time.perf_counter() - began, "provenance": device}
+
+
+def _device(scenario: Scenario) -> str:
+    from fedsim import learning
+
+    return learning.device_name(scenario.device)
 
 
 def observe(world: World, keeper: Keeper) -> Views:

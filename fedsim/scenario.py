@@ -1,7 +1,8 @@
 """What a scenario file may say: pydantic models of the YAML, and the points that its grid unrolls to.
 
 Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back exactly.
-A part's options stay as written: their types belong to the part's own file.  Nothing here imports torch.
+A part's options stay as written, and a point's have every default beside them: their types belong to the part's own
+file.  Nothing here imports torch.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from pydantic import AfterValidator as After
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 from pydantic import BeforeValidator as Before
 
-from fedsim import combinations, grid, paths, units, wording
+from fedsim import combinations, find, grid, paths, units, wording
 from fedsim.errors import Problem
 from fedsim.table import File
 from fedsim.units import Bytes, Count, Every, Flops, FlopsDraw, Fraction, Rate, RateDraw, Seconds, SecondsDraw, Updates
@@ -70,6 +71,9 @@ class Part(BaseModel):
         """Describe both ways of writing a part."""
         named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         return {"anyOf": [{"type": "string"}, named], "description": cls.__doc__}
+
+
+Known = dict[str, Part]  # parts with their defaults written out, by what they were given as
 
 
 def _folder_name(value: Any) -> Any:
@@ -435,8 +439,46 @@ class Scenario(Section):
         """Return the scenario as a file would say it, every default spelled out, quantities with their units."""
         return self.model_dump(mode="json", exclude={key for key in combinations.UNROLLED if not getattr(self, key)})
 
+    def spelled_out(self, known: "Known | None" = None) -> Self:
+        """Return the same scenario with every default of every part written out, as far as sources tell them.
+
+        `known` keeps parts that have been spelled out, for whoever asks for many scenarios.
+        """
+        known = {} if known is None else known
+        data, network, codec = self.data, self.network, self.network.codec
+
+        def part(kind: str, given: Part | None) -> Part | None:
+            if given is None:
+                return None
+            told = json.dumps([kind, given.name, given.options], default=repr)
+            if told not in known:
+                known[told] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
+            return known[told]
+
+        parts = {kind: part(kind, getattr(self, kind)) for kind in ("model", "task", "protocol", "algorithm")}
+        kinds = ("dataset", "partition", "stream")
+        links = {
+            "topology": part("topology", network.topology),
+            "effects": [part("effect", effect) for effect in network.effects],
+            "codec": codec.model_copy(update={"up": part("codec", codec.up), "down": part("codec", codec.down)}),
+        }
+        cohort = {"sampler": part("sampler", self.clients.sampler)}
+        sections = {
+            "data": data and data.model_copy(update={kind: part(kind, getattr(data, kind)) for kind in kinds}),
+            "clients": self.clients.model_copy(update=cohort),
+            "network": network.model_copy(update=links),
+        }
+        return self.model_copy(update={**parts, **sections})
+
     def id(self) -> str:
-        """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings."""
+        """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings.
+
+        It is the same whether a default is written out or left out, and another where a default has changed.
+        """
+        return self.spelled_out().digest()
+
+    def digest(self) -> str:
+        """Return 12 hexadecimal digits of what it says, as it stands."""
         own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED}) | {"cohort": self.cohort.mode}
         told = units.canonical(paths.by_contents(own))
         text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -448,7 +490,12 @@ class Scenario(Section):
         Raises ScenarioError, before the first, where a value does not fit its key or two points are the same.
         """
         found = combinations.resolve(self.plain(), type(self))
-        points = [Point(one.scenario.id(), one.scenario, one.axes, one.places) for one in found]
+        known: Known = {}
+        whole = [one.scenario.spelled_out(known) for one in found]
+        points = [
+            Point(scenario.digest(), scenario, one.axes, one.places, one.scenario.digest())
+            for scenario, one in zip(whole, found, strict=True)
+        ]
         grid.refuse_twins([(point.id, point.axes) for point in points])
         yield from points
 
@@ -457,10 +504,13 @@ class Scenario(Section):
 class Point:
     """One combination of a scenario's axes: its id, its scenario without axes, and what each axis has chosen.
 
-    `axes` holds the values as written, parts as compact texts; `places` the keys of the file that have set its keys.
+    The scenario has every default of its parts written out.  `axes` holds the values as written, parts as compact
+    texts; `places` the keys of the file that have set its keys; `written` is the digest of the scenario before defaults
+    were written out, by which a point is known again when one of them has changed.
     """
 
     id: str
     scenario: Scenario
     axes: dict[str, Any]
     places: dict[str, str] = field(default_factory=dict)
+    written: str = ""

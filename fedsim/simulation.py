@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from fedsim import check, find, notebook, objects, scenario_file, yaml_text
+from fedsim import check, find, notebook, objects, scenario_file, stamp, yaml_text
 from fedsim.display import Display
 from fedsim.engines.local import Local
 from fedsim.errors import ScenarioError, UserError
@@ -52,7 +52,8 @@ def simulate(
     `data`: that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that
     wants more must begin under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
 
-    Raises UserError for a mistake in what was given, before anything is written.  Points that fail are warned of;
+    Raises UserError for a mistake in what was given, before anything is written, and where a file that decides results
+    was edited after this Python has imported it.  Points that fail are warned of;
     their status is "failed", and a log of each is in the folder.
     """
     if jobs < 1:
@@ -74,6 +75,8 @@ def simulate(
     whole = scenario_file.validated(document)
     with objects.written(folder, files):
         points = check.planned(whole, document)
+        if edited := stamp.edited(points):
+            raise UserError(_edited(edited))
         check.hold(points, document, whole=True)
         if graph is not None:
             _hold_graph(points, str(folder.resolve() / objects.FOLDER))
@@ -110,6 +113,12 @@ def as_given(document: Document) -> str:
 def data_folder(given: Path | None) -> Path:
     """Return the folder of data sets: the given one, or $FEDSIM_DATA, or a cache of the user's."""
     return given or Path(os.environ.get("FEDSIM_DATA") or Path.home() / ".cache" / "fedsim")
+
+
+def _edited(files: list[str]) -> str:
+    told = f"{', '.join(files)} {'has' if len(files) == 1 else 'have'} changed since this Python process imported"
+    what = "it, and would run as it was" if len(files) == 1 else "them, and would run as they were"
+    return f"{told} {what}: restart Python (in a notebook, restart its kernel)"
 
 
 def _document(scenario: Path | str | Mapping[str, Any] | Scenario, files: objects.Files) -> Document:

@@ -1,7 +1,7 @@
-"""What a file's class takes, read from its source: names of options without importing it, so without torch.
+"""What a file's class takes, read from its source: its options without importing it, so without torch.
 
-It follows base classes through imports as far as their sources can be found.  It knows names only, not types: whether
-a value fits is known when the class is built.  Classes made at run time are not seen.
+It follows base classes through imports as far as their sources can be found.  Types it only quotes: whether a value
+fits is known when the class is built.  Classes made at run time are not seen.
 """
 
 import ast
@@ -19,6 +19,15 @@ class Outline:
     options: dict[str, bool] = field(default_factory=dict)
     is_kind: bool = False
     certain: bool = True  # False where a base class could not be found
+
+
+@dataclass(frozen=True)
+class Line:
+    """An option as its class declares it: the module that does, and the type and the default (None: required) there."""
+
+    module: str
+    annotation: ast.expr
+    value: ast.expr | None
 
 
 def spec(module: str) -> ModuleSpec | None:
@@ -64,6 +73,45 @@ def outlines(module: str, contract: tuple[str, str]) -> dict[str, Outline]:
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)] if tree else []
     found = {name: _outline(module, name, contract, frozenset()) for name in names if not name.startswith("_")}
     return {name: outline for name, outline in found.items() if outline.is_kind or not outline.certain}
+
+
+def fields(module: str, name: str) -> dict[str, Line]:
+    """Return the options of a class, those of its base classes first, as far as their sources can be found.
+
+    Raises SyntaxError or OSError where a source cannot be read.
+    """
+    found: dict[str, Line] = {}
+    for owner, node in reversed(_lineage(module, name, frozenset())):
+        if any(_is_dataclass(decorator) for decorator in node.decorator_list):
+            own = _fields(node)
+            for line in node.body:
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id in own:
+                    found[line.target.id] = Line(owner, line.annotation, line.value)
+    return found
+
+
+def origin(module: str, node: ast.expr) -> tuple[str, str] | None:
+    """Return the module and the name there that a name, or a dotted one, of this module stands for."""
+    path = file_of(module)
+    if path is None or path.suffix != ".py" or not isinstance(node, ast.Name | ast.Attribute):
+        return None
+    return _target(node, module, _imports(_parse(path), module))
+
+
+def constant(module: str, name: str) -> ast.expr | None:
+    """Return the expression that a module sets a name to, None where it does not, or not once at its top."""
+    path = file_of(module)
+    if path is None or path.suffix != ".py":
+        return None
+    tree = _parse(path)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+    found = [node for node in names if not isinstance(node.ctx, ast.Load)]
+    for node in tree.body if len(found) == 1 else ():
+        if (isinstance(node, ast.Assign) and node.targets == found) or (
+            isinstance(node, ast.AnnAssign) and node.target is found[0]
+        ):
+            return node.value
+    return None
 
 
 def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str]:
@@ -126,6 +174,21 @@ def _outline(module: str, name: str, contract: tuple[str, str], seen: frozenset[
     if any(_is_dataclass(decorator) for decorator in node.decorator_list):
         result.options |= _fields(node)
     return result
+
+
+def _lineage(module: str, name: str, seen: frozenset[tuple[str, str]]) -> list[tuple[str, ast.ClassDef]]:
+    """Return a class and those it descends from, nearest first; those whose source cannot be found are left out."""
+    path = file_of(module)
+    if path is None or path.suffix != ".py" or (module, name) in seen:
+        return []
+    tree = _parse(path)
+    names, seen = _imports(tree, module), seen | {(module, name)}
+    node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
+    if node is None:  # the name is passed on from elsewhere
+        return _lineage(*names[name], seen) if name in names else []
+    targets = [_target(base, module, names) for base in node.bases]
+    above = [_lineage(*target, seen) for target in targets if target is not None and target not in HARMLESS]
+    return [(module, node), *(one for lineage in above for one in lineage)]
 
 
 HARMLESS = {("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol"), ("builtins", "object")}

@@ -3,8 +3,8 @@
 A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is written
 anew from those rows after each point.  So a finished point is a folder named by its id that holds all its files, and
 whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has left,
-if there is one (`checkpoint.py`).  Points that are already there are never checked for having been made by the same
-version of the program.
+if there is one (`checkpoint.py`).  A point that was made from other sources than there are now runs again (`stale.py`),
+and its old results give way when the new ones are complete.
 """
 
 import csv
@@ -16,6 +16,7 @@ import platform
 import re
 import shutil
 import traceback
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
-from fedsim import checkpoint
+from fedsim import checkpoint, provenance, stale, stamp
 from fedsim.errors import UserError
 from fedsim.progress import Progress
 from fedsim.scenario import Point
@@ -41,6 +42,7 @@ RESULTS = [
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
 LOCK, HOLDER = ".lock", ".holder"  # nobody else may read a file that is locked on Windows: its holder is beside it
+PARTIAL, OLD = ".partial-", ".old-"  # a point that runs, and results that give way to new ones
 ID = re.compile(r"[0-9a-f]{12}")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 BARRED = (errno.EACCES, errno.EPERM)
@@ -102,10 +104,13 @@ class Sweep:
         has finished; then what this call has written is gone again.
         """
         with locked(self.out) as remove:
+            settle(self.out)
             if fresh:
                 clear(self.out)
-            rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
+            rows, review = self._standing()
             clear_partial(self.out, {point.id for point in self.points} - {*rows})
+            for note in (*review.notes, *self._discard_checkpoints()):
+                watcher.note(note)
             self._mention_others(watcher)
             before = (self.out / "scenario.yaml").is_file()
             try:
@@ -121,18 +126,39 @@ class Sweep:
                 raise
             finally:
                 clear_partial(self.out, {point.id for point in self.points} - {*rows})
+                settle(self.out)
         return self._ordered(rows)
 
     def unfinished(self, fresh: bool = False) -> list[Point]:
         """Return the points that a run would run."""
-        return [point for point in self.points if fresh or finished(self.out / point.id) is None]
+        rows = {} if fresh else self._standing()[0]
+        return [point for point in self.points if point.id not in rows]
+
+    def _standing(self) -> tuple[dict[str, Row], stale.Review]:
+        """Return the rows of finished points that are up to date, and what is to be done again."""
+        rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
+        mine = {point.id for point in self.points}
+        others = [path for path in folders(self.out) if path.name not in mine] if os.path.isdir(self.out) else []
+        review = stale.review(self.out, self.points, rows, others)
+        return {id: row for id, row in rows.items() if id not in review.again}, review
+
+    def _discard_checkpoints(self) -> Iterator[str]:
+        """Remove the checkpoints that were taken by other sources, and yield a line for each reason."""
+        begun = {point.id: folder for point in self.points if (folder := self.out / f"{PARTIAL}{point.id}").is_dir()}
+        reasons = {id: reason for id, folder in begun.items() if (reason := stale.outdated(folder))}
+        for id in reasons:
+            shutil.rmtree(begun[id], ignore_errors=True)
+        for reason, count in Counter(reasons.values()).items():
+            which = "1 interrupted point begins" if count == 1 else f"{count} interrupted points begin"
+            yield f"{which} anew: {reason}"
 
     def _run_rest(self, rows: dict[str, Row], run: Run, engine: Engine, watcher: Watcher) -> None:
         rest = [point for point in self.points if point.id not in rows]
         good = len(rows)
         watcher.begin(len(self.points), good)
         self._write_summary(rows)
-        job = partial(attempt, run, self.out.absolute(), self.data.absolute())  # workers may be elsewhere
+        git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
+        job = partial(attempt, run, self.out.absolute(), self.data.absolute(), git)  # workers may be elsewhere
         with closing(engine.work(rest, job, watcher.told)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
@@ -169,23 +195,30 @@ class Sweep:
         if others:
             were = "point of another version of this scenario is" if others == 1 else "points of other versions are"
             watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
-        if begun := len([*self.out.glob(".partial-*")]):
+        if begun := len([*self.out.glob(f"{PARTIAL}*")]):
             watcher.note(f"{begun} point{' goes' if begun == 1 else 's go'} on from where an earlier call was ended")
 
 
-def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progress], None]) -> Outcome:
-    """Run one point beside its place and move it there when it is done; a failure is returned, not raised."""
-    folder = out / f".partial-{point.id}"
+def attempt(
+    run: Run, out: Path, data: Path, git: Row | None, point: Point, told: Callable[[Progress], None]
+) -> Outcome:
+    """Run one point beside its place and move it there when it is done; a failure is returned, not raised.
+
+    `git` is the commit of what is run, for its provenance.
+    """
+    folder = out / f"{PARTIAL}{point.id}"
     try:
         if not (out / LOCK).is_file():  # whoever runs the sweep holds it
             lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
             raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
         strip(folder)  # of a worker that has died
         folder.mkdir(exist_ok=True)
+        began, made = provenance.now(), stamp.of(point.scenario, point.written)
         row = run(point, folder, data, told)
+        row = {**row, "provenance": {**provenance.here(began), **row.get("provenance", {}), "git": git}}
+        (folder / stale.FILE).write_text(made.text(), encoding="utf-8")
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
-        shutil.rmtree(out / point.id, ignore_errors=True)  # what is there lacks a file, or it would have been skipped
-        folder.rename(out / point.id)
+        put(folder, out / point.id)
     except Exception as error:
         if mistake := unwritable(out, error):
             return Outcome(message=str(mistake), mistake=mistake)  # its checkpoint is as good as before
@@ -198,6 +231,25 @@ def attempt(run: Run, out: Path, data: Path, point: Point, told: Callable[[Progr
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:
         strip(folder)
+
+
+def put(folder: Path, place: Path) -> None:
+    """Move a finished point to its place; what is there gives way, and is there again if the move fails."""
+    aside = place.with_name(f"{OLD}{place.name}")
+    if place.exists():
+        place.rename(aside)
+    folder.rename(place)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def settle(out: Path) -> None:
+    """Put results back that were to give way when a move failed or the program ended, and remove those that did."""
+    for aside in out.glob(f"{OLD}*"):
+        place = aside.with_name(aside.name.removeprefix(OLD))
+        if ID.fullmatch(place.name) and not place.exists():
+            aside.rename(place)
+        elif ID.fullmatch(place.name):
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def unwritable(out: Path, error: Exception) -> Unwritable | None:
@@ -243,8 +295,8 @@ def clear(out: Path) -> None:
 
 def clear_partial(out: Path, unfinished: Set[str]) -> None:
     """Remove what points that were interrupted have left, but for the checkpoints of those unfinished."""
-    for path in out.glob(".partial-*"):
-        own = path.name.removeprefix(".partial-")
+    for path in out.glob(f"{PARTIAL}*"):
+        own = path.name.removeprefix(PARTIAL)
         if own in unfinished:
             strip(path)
         elif ID.fullmatch(own):

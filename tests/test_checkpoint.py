@@ -2,13 +2,13 @@
 
 import math
 import random
-from functools import cache
+from dataclasses import replace
 
 import pytest
 import small_points
 from small_points import EFFECTS, SYNC
 
-from fedsim import checkpoint, logbook
+from fedsim import __version__, checkpoint, logbook, stale, stamp
 from fedsim.checkpoint import Keeper, path_in
 from fedsim.hosts import ServerHost
 from fedsim.learn.training import Trainer
@@ -113,7 +113,7 @@ def stop(folder, after, until=lambda: True, **changes):
     """Run so many events, and more until something has come to pass, take a checkpoint and leave."""
     folder.mkdir(parents=True, exist_ok=True)
     with logbook.keep(folder / "run.log"):
-        keeper = Keeper(folder, math.inf, folder / "run.log")
+        keeper = Keeper(folder, math.inf, folder / "run.log", stamp.of(small_points.scenario(**changes)))
         world = begun(keeper, folder, **changes)
         while keeper.steps < after or not until():
             world.env.step()
@@ -150,7 +150,7 @@ def test_checkpoints_change_nothing_and_one_goes_on_from_another(tmp_path, monke
     assert whole(tmp_path / "often", every=0.0, **changes) == first
     folder, count = tmp_path / "twice", events[0]
     stop(folder, count // 3, **changes)
-    again = Keeper(folder, math.inf, folder / "run.log")
+    again = Keeper(folder, math.inf, folder / "run.log", stamp.of(small_points.scenario(**changes)))
     with logbook.keep(folder / "run.log"):
         world = begun(again, folder, **changes)
         while again.steps < 2 * count // 3:
@@ -179,18 +179,36 @@ def stopped(folder):
 
 
 def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
-    folder = stopped(tmp_path / "stopped")
-    assert Keeper(folder, math.inf, folder / "run.log").tape.replaying
-    monkeypatch.setattr(checkpoint, "_stamp", cache(lambda: ["another"]))
-    assert not Keeper(folder, math.inf, folder / "run.log").tape.replaying
+    folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
+    assert Keeper(folder, math.inf, folder / "run.log", made).tape.replaying
+    assert stale.outdated(folder) == ""
+    modules = {**made.modules, "algorithms.fedavg": ["another", "another"]}
+    libraries = {**made.libraries, "torch": "0.1"}
+    for other in (replace(made, modules=modules), replace(made, libraries=libraries), None):
+        assert not Keeper(folder, math.inf, folder / "run.log", other).tape.replaying
+    monkeypatch.setattr(stamp, "of", lambda scenario: replace(made, modules=modules))
     assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)
+
+
+def test_of_a_checkpoint_of_other_sources_it_is_told_which(tmp_path, monkeypatch):
+    folder, made = tmp_path / "point", stamp.of(small_points.scenario(protocol=SYNC))
+    modules = {**made.modules, "algorithms.fedavg": ["another", "another"]}
+    for other, told in [
+        (replace(made, modules=modules), "algorithms/fedavg.py has changed since"),
+        (replace(made, modules=modules, fedsim="0.0.1"), f"fedsim 0.0.1 -> {__version__}"),
+        (replace(made, libraries={"simpy": "0.1"}), "simpy 0.1 -> "),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr(stamp, "of", lambda scenario, other=other: other)
+            stop(folder, 20, protocol=SYNC)
+        assert stale.outdated(folder).startswith(told)
 
 
 @pytest.mark.parametrize("left", [0, 1, 1000])
 def test_half_a_checkpoint_is_left_aside(tmp_path, left):
-    folder = stopped(tmp_path / "stopped")
+    folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
     path_in(folder).write_bytes(path_in(folder).read_bytes()[:left])
-    assert not Keeper(folder, math.inf, folder / "run.log").tape.replaying
+    assert not Keeper(folder, math.inf, folder / "run.log", made).tape.replaying
 
 
 def test_a_replay_that_goes_another_way_is_told(tmp_path):

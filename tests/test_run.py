@@ -26,7 +26,8 @@ def by_version(scores, **where):
 
 def test_the_row_has_every_column_and_agrees_with_the_tables(tmp_path):
     row = small_points.run_in(tmp_path / "run", network__effects=EFFECTS, measure__target=0.01)
-    assert {"status", "seed", *RESULTS} == set(row)
+    assert {"status", "seed", "provenance", *RESULTS} == set(row)
+    assert row["provenance"] == {"device": "cpu", "threads": 1}
     assert (row["status"], row["seed"], row["metric"]) == ("done", 3, "accuracy")
     tables = {name: small_points.table(tmp_path / "run", name) for name in small_points.TABLES}
     delivered = [r for r in tables["transfers"] if r["fate"] == "delivered"]

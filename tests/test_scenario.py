@@ -29,8 +29,8 @@ def test_a_scenario_without_a_grid_is_one_point(load):
     assert point.axes == {}
     assert point.scenario.training.lr == 0.005
     assert point.scenario.network.latency.values == (0.05,)
-    assert point.scenario.network.effects == [Part(name="loss", options={"rate": "1 %"})]
-    assert point.scenario.data.stream == Part(name="static")
+    assert point.scenario.network.effects == [Part(name="loss", options={"rate": "1 %", "up": None, "down": None})]
+    assert point.scenario.data.stream == Part(name="static", options={"numbered": False})
 
 
 def test_the_grid_is_a_product_in_the_order_of_the_file(load):
@@ -372,13 +372,13 @@ def test_a_folder_is_no_file(tmp_path):
     [
         (["clients.count=5"], lambda s: s.clients.count, 5),
         (["network.latency=1 s"], lambda s: s.network.latency.values[0], 1.0),
-        (["algorithm={name: fedprox, mu: 2}"], lambda s: s.algorithm.options, {"mu": 2}),
-        (["algorithm=fedprox", "algorithm.mu=3"], lambda s: s.algorithm.options, {"mu": 3}),
+        (["algorithm={name: fedprox, mu: 2}"], lambda s: s.algorithm.options["mu"], 2),
+        (["algorithm=fedprox", "algorithm.mu=3"], lambda s: s.algorithm.options["mu"], 3),
         (["data.stream=static"], lambda s: s.data.stream.name, "static"),
         (["measure.target=80 %"], lambda s: s.measure.target, 0.8),
         (["network.server.ingress=1 Gbit/s"], lambda s: s.network.server.ingress, 1e9),
         (["network.effects=[]"], lambda s: s.network.effects, []),
-        (["network.effects.0.rate=0.5"], lambda s: s.network.effects[0].options, {"rate": 0.5}),
+        (["network.effects.0.rate=0.5"], lambda s: s.network.effects[0].options["rate"], 0.5),
         (["description=a = b"], lambda s: s.description, "a = b"),
         (["training.weight_decay=5e-4"], lambda s: s.training.weight_decay, 5e-4),
         (["training.clip=1"], lambda s: s.training.clip, 1.0),
@@ -434,8 +434,8 @@ def test_anchors_and_merge_keys_work(load):
         SMALL + "grid:\n  protocol:\n    - &first {name: sync, rounds: 1, clients: 1}\n    - {<<: *first, rounds: 2}\n"
     )
     assert [p.scenario.protocol.options for p in load(text)] == [
-        {"rounds": 1, "clients": 1},
-        {"rounds": 2, "clients": 1},
+        {"participation": None, "rounds": 1, "clients": 1},
+        {"participation": None, "rounds": 2, "clients": 1},
     ]
 
 

@@ -131,7 +131,7 @@ def test_the_tuned_scenario_has_the_best_options_and_runs(tuned):
         best = max(inside, key=lambda row: float(row["val_am"]))
         if best["trial"] != "1":
             assert chosen[name].items() >= json.loads(best["options"]).items()
-    assert chosen["fedavg"] == {}
+    assert find.bare("algorithm", "fedavg", chosen["fedavg"]) == {}
     assert chosen["fed_ergnn"]["select"] == "mean"
     assert command_line.main([str(path), "--jobs", "1", "--no-report", "--out", str(out / "again")]) == 0
 
@@ -185,7 +185,7 @@ def test_what_is_proposed_twice_is_run_once(tmp_path):
     text = SMALL.replace("algorithm: fedavg", "algorithm: {name: fedgta}")
     rows = trials_in(tune(tmp_path, 25, text)[2])  # twenty values of the threshold
     assert len(rows) == 25
-    assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == len({row["options"] for row in rows[1:]}) + 1
+    assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == len({row["options"] for row in rows})
 
 
 def test_a_trial_that_failed_is_told_and_not_chosen(tmp_path):

@@ -2,8 +2,9 @@
 
 Every curve is there twice: under NAME.by_time a step is a simulated millisecond, under NAME.by_bytes a byte moved; the
 timestamp is simulated milliseconds in both.  Without `to`, a tracking URI, runs go to mlflow.db beside the points:
-`mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db` shows them.  A point is found again by its tag.  MLflow's
-own reports of its use are switched off, unless MLFLOW_DISABLE_TELEMETRY says otherwise.
+`mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db` shows them.  A point is found again by its tags, its id
+and when it ended: one that was run again is logged again, as a run of its own.  MLflow's own reports of its use are
+switched off, unless MLFLOW_DISABLE_TELEMETRY says otherwise.
 
 What it does not model: artifacts; the tables stay where they are.
 """
@@ -20,7 +21,7 @@ from analysis.course import course, milliseconds
 from analysis.logger import Finished, LogError, Logger
 from analysis.stored import tables
 
-TAG = "fedsim.point"
+TAG, ENDED = "fedsim.point", "fedsim.ended"
 BATCH = {"metrics": 1000, "params": 100}  # the most that MLflow takes at once
 LONGEST = 6000  # characters of a parameter
 
@@ -38,11 +39,12 @@ class Mlflow(Logger):
             logging.getLogger(name).setLevel(logging.WARNING)
 
     def logged(self, point: Finished) -> bool:
-        """Return whether a finished run has the point's tag.  Raises LogError where MLflow cannot be asked."""
+        """Return whether a finished run has the point's tags.  Raises LogError where MLflow cannot be asked."""
         with _told():
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
-            which = f"tags.`{TAG}` = '{point.point}' and attributes.status = 'FINISHED'"
+            tags = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in _tags(point).items())
+            which = f"{tags} and attributes.status = 'FINISHED'"
             return experiment is not None and bool(client.search_runs([experiment.experiment_id], which))
 
     def log(self, point: Finished) -> None:
@@ -56,7 +58,7 @@ class Mlflow(Logger):
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
             number = experiment.experiment_id if experiment else client.create_experiment(point.run)
-            run = client.create_run(number, start_time=0, tags={TAG: point.point}, run_name=title).info.run_id
+            run = client.create_run(number, start_time=0, tags=_tags(point), run_name=title).info.run_id
             status = "FAILED"
             try:
                 for some in _batches(metrics, BATCH["metrics"]):
@@ -84,6 +86,17 @@ def _told() -> Iterator[None]:
         raise LogError(f"MLflow: {error}") from error
 
 
+def _tags(point: Finished) -> dict[str, str]:
+    """Return what a point's run is found by; results from before runs told when they ended have an id alone."""
+    ended = (_row(point).get("provenance") or {}).get("ended")
+    return {TAG: point.point, **({ENDED: str(ended)} if ended else {})}
+
+
+def _row(point: Finished) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads((point.folder / "row.json").read_text("utf-8"))
+    return row
+
+
 def _metrics(point: Finished) -> Iterator[Any]:
     from mlflow.entities import Metric
 
@@ -94,8 +107,7 @@ def _metrics(point: Finished) -> Iterator[Any]:
             last = max(last, milliseconds(time))
             yield Metric(f"{key}.by_time", float(value), milliseconds(time), milliseconds(time))
             yield Metric(f"{key}.by_bytes", float(value), milliseconds(time), int(moved))
-    row = json.loads((point.folder / "row.json").read_text("utf-8"))
-    for key, value in row.items():
+    for key, value in _row(point).items():
         if isinstance(value, int | float) and value == value:
             yield Metric(key, float(value), last, 0)
 

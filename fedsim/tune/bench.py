@@ -29,6 +29,7 @@ class Bench:
     display: Display
     fresh: bool = False
     rows: dict[str, Row] = field(default_factory=dict)
+    _reasons: list[str] = field(default_factory=list)  # why trials run again, as told
     _points: dict[str, Point] = field(default_factory=dict)  # those that have not failed
 
     def run(self, points: Sequence[Point]) -> dict[str, Row]:
@@ -60,4 +61,8 @@ class Bench:
         self.display.ended(point, row, message)
 
     def note(self, text: str) -> None:
-        """Keep to oneself that there are other points: they are the trials to come of an earlier search."""
+        """Pass on why points run again, once for each reason; others are the trials to come of an earlier search."""
+        _, again, reason = text.partition(" again: ")
+        if again and reason not in self._reasons:
+            self._reasons.append(reason)
+            self.display.note(f"trials run again: {reason}")

@@ -72,8 +72,8 @@ def entries(points: Sequence[Point]) -> list[Entry]:
 
 
 def key(part: Part) -> str:
-    """Return a text that two parts share where they say the same."""
-    return json.dumps([part.name, part.options], sort_keys=True, default=str)
+    """Return a text that two algorithms share where they say the same, whichever defaults they write out."""
+    return json.dumps([part.name, find.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
 
 
 def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
@@ -85,8 +85,9 @@ def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
 
 
 def _part(point: Point) -> Part:
-    assert point.scenario.algorithm is not None
-    return point.scenario.algorithm
+    part = point.scenario.algorithm
+    assert part is not None
+    return Part(name=part.name, options=find.bare("algorithm", part.name, part.options))
 
 
 def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
@@ -113,5 +114,6 @@ def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:
     measure = point.scenario.measure
     only = {"splits": ["val"], "models": measure.models[:1], "metrics": measure.metrics[:1]}
     changed = {"algorithm": part, "measure": measure.model_copy(update=only)}
-    scenario = point.scenario.model_copy(update=changed)
-    return Point(scenario.id(), scenario, {**point.axes, **axes})
+    given = point.scenario.model_copy(update=changed)
+    scenario = given.spelled_out()
+    return Point(scenario.digest(), scenario, {**point.axes, **axes}, written=given.digest())

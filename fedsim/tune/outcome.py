@@ -101,6 +101,12 @@ def tuned(data: Mapping[str, Any], parts: Mapping[str, Part]) -> dict[str, Any]:
     return made
 
 
+def _listed(data: Mapping[str, Any]) -> set[str]:
+    """Return the keys of the algorithms that a scenario lists whole."""
+    raws = [data.get("algorithm"), *(raw for axes in _axes(data) for raw in axes.get("algorithm") or [])]
+    return {key(Part.model_validate(raw)) for raw in raws if raw is not None}
+
+
 def _axes(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for section in ("grid", "vary"):
         several = data.get(section)
@@ -122,7 +128,7 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
         raise ScenarioError([Problem("name", f"{data['name']!r} cannot be written: {error}")]) from None
     parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
     due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
-    if made != due:
+    if made != due or not lowest.keys() <= _listed(document.data):
         told = (
             "its options are set by another axis, or by what goes with a value; to tune them, list each version whole"
         )

@@ -31,7 +31,7 @@ class CoLearn(Partition):
     stages: Name = "mincut_first"  # which steps improve the parts, in which order
     alpha: Fraction = 0.5  # weight of the first of the two secondary scores
     tau: float = 0.4  # a vertex moves for more than that gain
-    most_cut: float = float("inf")  # cut edges that one move may add
+    most_cut: float | None = None  # cut edges that one move may add; none: any number
     raw: bool = False  # secondary scores as the published code counts them
     per_client: Count = 510  # directed entries of a snapshot that make one more part; not read on a static graph
     isolated: Way = "round_robin"  # vertices without an edge
@@ -40,7 +40,7 @@ class CoLearn(Partition):
 
     def __post_init__(self) -> None:
         """Refuse thresholds that have no meaning."""
-        if np.isnan(self.tau) or not self.most_cut >= 0:
+        if np.isnan(self.tau) or not (self.most_cut is None or self.most_cut >= 0):
             raise ValueError("tau must be a number and most_cut 0 or more")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -75,7 +75,8 @@ class CoLearn(Partition):
         return follow(shots, clients, self._rule())
 
     def _rule(self) -> Rule:
-        config = Config(self.stages, self.alpha, self.tau, self.most_cut, self.raw)
+        most_cut = float("inf") if self.most_cut is None else self.most_cut
+        config = Config(self.stages, self.alpha, self.tau, most_cut, self.raw)
         return Rule(config, self.per_client, self.isolated, self.exact_seeds, self.repartition)
 
 

@@ -1,0 +1,110 @@
+"""Which finished points were made from other sources than there are now, and so run again; and why, in a line.
+
+A point's results stay where they are until those of the new run are complete.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsim import __version__, checkpoint, stamp
+from fedsim.imports import OURS
+from fedsim.scenario import Point
+from fedsim.stamp import Disk, Stamp
+
+FILE = "stamp.json"  # in the folder of a finished point
+MOST = 3  # files named in a line, and lines
+UNKNOWN = "nothing tells what they were made from"
+
+
+@dataclass(frozen=True)
+class Review:
+    """What is to be done again: the ids of points whose results are out of date, and what is told of all points."""
+
+    again: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: Iterable[Path]) -> Review:
+    """Look at the finished points of a folder, given by id, and at the folders of points that are not asked for.
+
+    A point that is not there yet runs again too where one of `others` was made from the same scenario as written: a
+    default has changed since.
+    """
+    disk, reasons, kept = Disk(), dict[str, str](), list[Stamp]()
+    done = {*finished}
+    for point in points:
+        if point.id in done:
+            made = stamp.read(out / point.id / FILE)
+            reason = UNKNOWN if made is None else _reason(made, disk)
+            if reason:
+                reasons[point.id] = reason
+            elif made is not None:
+                kept.append(made)
+    missing = {point.written: point.id for point in points if point.id not in done and point.written}
+    for made in _stamps(others) if missing else ():
+        if made.written in missing and (reason := _reason(made, disk)):
+            reasons[missing.pop(made.written)] = reason
+    again = frozenset(done & reasons.keys())
+    return Review(again, (*_told(reasons, len(points)), *_versions(kept)))
+
+
+def outdated(folder: Path) -> str:
+    """Return why the checkpoint of a point that runs in this folder cannot go on, "" where it can or there is none."""
+    made = checkpoint.stamp_in(folder)
+    if made is None:
+        return ""
+    if isinstance(made, str):
+        return UNKNOWN
+    files, here = Disk().changed(made), stamp.versions_of(made.libraries)
+    others = [f"{name} {made.libraries[name]} -> {here[name]}" for name in here if here[name] != made.libraries[name]]
+    return ", ".join([*([because(files, made.fedsim)] if files else []), *others])
+
+
+def because(files: Sequence[str], made_by: str = __version__) -> str:
+    """Return in a few words what has changed; files of another version of fedsim stand for that version."""
+    own = [file for file in files if file.partition("/")[0] in OURS] if made_by != __version__ else []
+    rest = [file for file in files if file not in own]
+    told = [f"fedsim {made_by} -> {__version__}"] if own else []
+    if rest:
+        more = len(rest) - MOST
+        names = ", ".join(rest[:MOST]) + (f" and {more} more {'file' if more == 1 else 'files'}" if more > 0 else "")
+        told.append(f"{names} {'has' if len(rest) == 1 else 'have'} changed since")
+    return ", ".join(told)
+
+
+def _reason(made: Stamp, disk: Disk) -> str:
+    return because(disk.changed(made), made.fedsim)
+
+
+def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:
+    """Yield the stamps in these folders, the latest first."""
+    files = [file for folder in folders if (file := folder / FILE).is_file()]
+    for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
+        if (made := stamp.read(file)) is not None:
+            yield made
+
+
+def _told(reasons: Mapping[str, str], points: int) -> list[str]:
+    counts = Counter(reasons.values()).most_common()
+    told = [f"{count} of {_points(points)} run{'s' * (count == 1)} again: {reason}" for reason, count in counts[:MOST]]
+    more = sum(count for _, count in counts[MOST:])
+    return [*told, *([f"{more} more run again, for other changes"] if more else [])]
+
+
+def _versions(kept: Sequence[Stamp]) -> list[str]:
+    """Return a line where kept results were made with other versions of libraries than are installed."""
+    here = stamp.versions_of({name for made in kept for name in made.libraries})
+    others = [{(n, v) for n, v in made.libraries.items() if here[n] != v} for made in kept]
+    pairs = sorted({pair for other in others for pair in other})
+    if not pairs:
+        return []
+    told = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
+    count = sum(map(bool, others))
+    which = f"{_points(count)} {'was' if count == 1 else 'were'} made with {told}"
+    return [f"{which} and {'is' if count == 1 else 'are'} kept: last digits may differ (--fresh runs all again)"]
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
