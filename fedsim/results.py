@@ -71,7 +71,9 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     for line in wrapped(writable(_summary(rows, groups), encoding), width):
         yield Text(line)
     everywhere = [f"{short(axis)} {value}" for axis, value in groups[0].values.items() if axis not in varying]
-    everywhere += [f"{_title(column, rows)} {_cell(groups[0], column)}" for column in same]
+    everywhere += [f"{_title(column, rows)} {text}" for column in same if (text := _cell(groups[0], column)) != NONE]
+    if any(column.key == "seconds_to_target" and _cell(groups[0], column) == NONE for column in same):
+        everywhere.append(f"{_target(rows)} not reached")
     if everywhere:
         same_text = writable(f"The same everywhere: {', '.join(everywhere)}", encoding)
         for line in wrapped(same_text, width, hanging="  "):

@@ -62,7 +62,7 @@ def test_dry_run_prints_the_points_and_the_first_scenario(call, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
 
 
-@pytest.mark.parametrize("arguments", [["scenario.yaml", "--dry-run"], ["--help"], ["--schema"]])
+@pytest.mark.parametrize("arguments", [["--list"], ["--help"], ["--schema"]])
 def test_what_needs_no_torch_does_not_import_it(tmp_path, arguments):
     (tmp_path / "scenario.yaml").write_text(QUICK)
     code = (
