@@ -87,7 +87,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     row["metric"] = row["metric"] if evaluator else None
     row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
     keeper.end()  # only now: the disk may be full
-    own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
+    own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(scenario)}
     return {**row, **own, "real_seconds": time.perf_counter() - began}
 
 
@@ -227,6 +227,14 @@ def _run_clock(
             share = protocol.share(world) if until is None else max(protocol.share(world), env.now / until)
             progress(Progress(env.now, share, evaluator.latest if evaluator else None, world.server.version))
     return "done"
+
+
+def _title(scenario: Scenario) -> str | None:
+    """Return the published name of the scenario's algorithm, or None where the protocol asks nobody to run one."""
+    if scenario.algorithm is None or not find.build("protocol", scenario.protocol).asks:
+        return None
+    title: str = find.find("algorithm", scenario.algorithm, "algorithm").title
+    return title
 
 
 def _close(world: World) -> None:
