@@ -7,8 +7,10 @@ Points are read in batches, for to sum up fifty small tables together takes no l
 Not modelled: means over replicates, which are in `tables` and beside the figures they are of.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -16,8 +18,9 @@ from analysis import compute_time, held_out, waiting
 from analysis.arrivals import foreseen, updates_had
 from analysis.axes import replicates
 from analysis.communication import booked, by_client, durations, durations_told
+from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
-from analysis.frontier import scored, with_bytes
+from analysis.frontier import over_all_periods, scored, with_bytes
 from analysis.load import Runs
 from analysis.stored import TABLES, Tables
 
@@ -29,14 +32,16 @@ Head = tuple[str, str, str]  # a headline's model, metric and split
 
 @dataclass(frozen=True)
 class Digest:
-    """What is kept. The first six frames begin with the condition, the replicates and `point`.
+    """What is kept. The first seven frames begin with the condition, the replicates and `point`.
 
-    `booked` and `clients` are those of `communication`, `curves` of `frontier`. `periods` has period (from 1), updates
-    and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions` the rows
-    of that table. `waits`, `held_out` and `computing` have a row a point, under the points' index: waiting.mean_wait,
-    held_out.held_out_scores and compute_time.compute_seconds. `times` has a row a condition and direction: transfers
-    (count), median, p95, largest (s) of all delivered messages of its replicates together, so that a quantile is one
-    of messages.
+    `booked` and `clients` are those of `communication`, `curves` of `frontier` with a column `whole` beside the score:
+    that over all periods, met or not, NaN where the split all_periods was not scored. `periods` has period (from 1),
+    updates and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions`
+    the rows of that table, `targets` period (from 1), seconds, bytes and periods (see each_period) of the points whose
+    target is on each period. `waits`, `held_out` and `computing` have a row a point, under the points' index:
+    waiting.mean_wait, held_out.held_out_scores and compute_time.compute_seconds. `times` has a row a condition and
+    direction: transfers (count), median, p95, largest (s) of all delivered messages of its replicates together, so
+    that a quantile is one of messages.
     """
 
     booked: pd.DataFrame
@@ -45,6 +50,7 @@ class Digest:
     periods: pd.DataFrame
     forgetting: pd.DataFrame
     partitions: pd.DataFrame
+    targets: pd.DataFrame
     waits: pd.DataFrame
     held_out: pd.DataFrame
     computing: pd.DataFrame
@@ -66,6 +72,8 @@ def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
         whole = {table: _together({place: tables[table] for place, tables in batch.items()}) for table in TABLES}
         for name, rows in _rows(batch, whole, heads).items():
             kept.setdefault(name, []).append(rows)
+        for place, tables in batch.items():
+            kept.setdefault("targets", []).append(_targets(tables, points.iloc[place]).assign(place=place))
         lasted = durations(whole["transfers"])
         lasted["condition"] = whole["transfers"]["place"].map(condition)
         took = pd.concat([took, lasted]) if len(took) else lasted
@@ -104,19 +112,15 @@ def _together(frames: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict[str, pd.DataFrame]:
     """Return what is kept of a batch, each frame with a column `place`."""
-    scores = pd.concat(
-        [
-            headline(
-                whole["scores"][whole["scores"]["place"].isin([place for place in batch if heads[place] == head])],
-                *head,
-            )
-            for head in dict.fromkeys(heads[place] for place in batch)
-        ]
-    )
+    of_head = {
+        head: whole["scores"][whole["scores"]["place"].isin([place for place in batch if heads[place] == head])]
+        for head in dict.fromkeys(heads[place] for place in batch)
+    }
+    scores = pd.concat([headline(rows, *head) for head, rows in of_head.items()])
     known = met(scores)
-    curves = [
-        with_bytes(rows, batch[rows["place"].iloc[0]]["transfers"]) for _, rows in scored(known, PLACE).groupby("place")
-    ]
+    over = pd.concat([over_all_periods(rows, *head[:2], PLACE) for head, rows in of_head.items()])
+    points = scored(known, PLACE).merge(over, on=[*PLACE, "time", "version"], how="left")
+    curves = [with_bytes(rows, batch[rows["place"].iloc[0]]["transfers"]) for _, rows in points.groupby("place")]
     had = _together({place: updates_had(tables["arrivals"], tables["updates"]) for place, tables in batch.items()})
     given = had.groupby(["place", "period"], as_index=False)[["updates"]].mean()
     given = given.merge(foreseen(scores, PLACE), on=["place", "period"], how="left")
@@ -124,13 +128,22 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
     return {
         "booked": booked(whole["transfers"], PLACE),
         "clients": by_client(whole["transfers"], PLACE),
-        "curves": pd.concat(curves) if curves else with_bytes(scored(known, PLACE), whole["transfers"]),
+        "curves": pd.concat(curves) if curves else with_bytes(points, whole["transfers"]),
         "periods": given.rename(columns={"value": "prequential"}).assign(period=given["period"] + 1),
         "forgetting": pd.DataFrame({
             "place": cells["place"], "learned": cells["seen"], "tested": cells["period"] + 1, "value": cells["value"],
         }),
         "partitions": whole["partitions"],
     }  # fmt: skip
+
+
+def _targets(tables: Tables, point: "pd.Series[Any]") -> pd.DataFrame:
+    """Return what the target took on each period (from 1), no rows where it is not on each period."""
+    target = point["target"] if point["target_on"] == "each_period" else math.inf
+    head = point["scored_model"], point["metric"], point["scored_split"]
+    rows = tables["scores"] if math.isfinite(target) else tables["scores"].iloc[:0]
+    found = each_period(rows, tables["arrivals"], tables["transfers"], target, *head)
+    return found.assign(period=found["period"] + 1)
 
 
 def _figures(tables: Tables, metric: str) -> dict[str, Mapping[str, float | None]]:

@@ -7,6 +7,7 @@ import pandas as pd
 from analysis.arrivals import prequential, staleness, updates_per_period
 from analysis.communication import totals
 from analysis.compute_time import compute_seconds
+from analysis.each_period import each_period, mean_reached
 from analysis.forgetting import average_accuracy, forgetting, just_learned, matrix
 from analysis.frontier import curve, reach
 
@@ -21,23 +22,34 @@ def summarise(
     split: str = "test",
     arrivals: Any = None,
     spans: Any = None,
+    target_on: str = "all_periods",
 ) -> dict[str, Any]:
-    """Return metric, score, am, la, fm, prequential, bytes_up, ..., updates, updates_per_period, staleness, asked, ...
+    """Return metric, score, periods, am, la, fm, prequential, bytes_up, ..., updates, updates_per_period, ...
 
     The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
     headline's (global or local): where it was never scored, score, am, la, fm and the way to the target are None; no
-    other model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve.
+    other model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve,
+    and `periods` the mean number of periods that clients had met by then.
     `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
     come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, so are asked, folded, lost, late and refused;
     without the table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds,
     which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
     has one.
+
+    `target_on` says what a target counts on: "all_periods" from when all periods have arrived (see frontier), or
+    "each_period" on each period alone, from its arrival on, means over periods (see each_period), which needs the table
+    of `arrivals`. `periods_at_target` is the mean number of periods that clients had met then. Where the target was not
+    reached, the way to it is None.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
     A = matrix(scored, model, metric, split)
     reached = reach(points, target)
+    if target_on == "each_period" and target is not None:
+        known = None if arrivals is None else _frame(arrivals)
+        cost = each_period(scored, known, moved, target, model, metric, split) if known is not None else None
+        reached = None if cost is None else mean_reached(cost)
     sent = totals(moved)
     computed = {} if spans is None else compute_seconds(_frame(spans), folding)
     counts = {name: int(folding[name].sum()) if len(folding) else None for name in ("asked", "folded", "lost", "late")}
@@ -45,6 +57,7 @@ def summarise(
     return {
         "metric": metric,
         "score": float(points["score"].iloc[-1]) if len(points) else None,
+        "periods": float(points["periods"].iloc[-1]) if len(points) else None,
         "am": average_accuracy(A),
         "la": just_learned(A) if len(A) > 1 else None,
         "fm": forgetting(A),
@@ -57,8 +70,10 @@ def summarise(
         **{name: computed.get(name) for name in ("client_seconds", "server_seconds")},
         "epsilon": _last(folding),
         "target": target,
-        "seconds_to_target": reached[0] if reached else None,
-        "bytes_to_target": reached[1] if reached else None,
+        "target_on": None if target is None else target_on,
+        "seconds_to_target": reached.seconds if reached else None,
+        "bytes_to_target": reached.moved if reached else None,
+        "periods_at_target": reached.periods if reached else None,
     }
 
 

@@ -13,9 +13,20 @@ from analysis.frontier import pareto
 from analysis.load import COUNTS, Runs
 from analysis.spread import over_replicates
 
-FIGURES = ["score", "am", "la", "fm", "prequential", "sim_seconds", *COUNTS, "updates_per_period", "staleness"]
+FIGURES = [
+    "score",
+    "periods",
+    "am",
+    "la",
+    "fm",
+    "prequential",
+    "sim_seconds",
+    *COUNTS,
+    "updates_per_period",
+    "staleness",
+]
 FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
-REACHED = ["target", "seconds_to_target", "bytes_to_target"]
+REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target"]
 
 
 def finished(runs: Runs) -> pd.DataFrame:

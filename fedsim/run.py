@@ -82,6 +82,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
         target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
+        target_on=measure.target_on,
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if evaluator else None

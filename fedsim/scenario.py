@@ -295,6 +295,12 @@ SPLITS = (
 )
 
 
+TARGET_ON = (
+    "What a target counts on: 'all_periods': the score over all periods, once every period of the run has arrived; "
+    "'each_period': the score of each period alone, from its arrival on, means over periods."
+)
+
+
 class Measure(Section):
     """What is scored, how often, and when the run ends."""
 
@@ -304,6 +310,7 @@ class Measure(Section):
     every: Every = Updates(1)
     until: Annotated[Seconds | None, Before(_positive)] = Field(default=None, description="Simulated end of the run.")
     target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
+    target_on: Literal["all_periods", "each_period"] = Field(default="all_periods", description=TARGET_ON)
     views: bool = Field(default=False, description="Keep all that every client receives, array by array: views/.")
 
 

@@ -17,6 +17,7 @@ FRAMES = (
     "periods",
     "forgetting",
     "partitions",
+    "targets",
     "waits",
     "held_out",
     "computing",

@@ -39,19 +39,20 @@ def test_curve_and_summary_by_hand():
         [4.0, 2, 180, 240, 420],
     ]
     assert (reach(points, 0.5), reach(points, 0.6), reach(points, 0.71), reach(points, None)) == (
-        (2.0, 210),
-        (4.0, 420),
+        (4.0, 420, 2.0),  # before, client 0 had met only one of its two periods
+        (4.0, 420, 2.0),
         None,
         None,
     )
+    assert points[["periods", "complete"]].to_numpy().tolist() == [[1.0, False], [2.0, True]]
     expected = {
-        "metric": "accuracy", "score": pytest.approx(0.7), "am": pytest.approx(0.7), "la": pytest.approx(0.65),
-        "fm": pytest.approx(-0.1),
+        "metric": "accuracy", "score": pytest.approx(0.7), "periods": 2.0, "am": pytest.approx(0.7),
+        "la": pytest.approx(0.65), "fm": pytest.approx(-0.1),
         "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None,
         "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
         "late": 0, "refused": 0, "client_seconds": 0.375, "server_seconds": None, "epsilon": None, "target": 0.6,
-            "seconds_to_target": 4.0, "bytes_to_target": 420,
+        "target_on": "all_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
     }  # fmt: skip
     for form in (found, frames):
         row = summarise(
