@@ -48,6 +48,8 @@ class Words:
 TIME = Words(SECONDS, "leads", "gets there")
 BYTE = Words(BYTES, "needs the fewest", "gets there")
 SCORE = Words(PERCENT, "is best")
+TOOK = Words(SECONDS, "is fastest")
+MOVED = Words(BYTES, "moves the fewest bytes")
 
 
 def compared(points: pd.DataFrame, axes: Sequence[str]) -> str:
@@ -56,25 +58,48 @@ def compared(points: pd.DataFrame, axes: Sequence[str]) -> str:
     return varied[0] if varied and (varied[0] == "algorithm" or varied[0] in axes) else "algorithm"
 
 
-def findings(points: pd.DataFrame, axes: Sequence[str], metric: str) -> list[Finding]:
-    """Return what was found, the target first; nothing where nothing was scored. `points` are finished ones."""
-    if points["score"].isna().all():
-        return []
+def conditions(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Return the axes that vary, but for the one that is compared."""
     who = compared(points, axes)
-    others = [axis for axis in axes if axis != who and points[axis].nunique() > 1]
-    found = []
+    return [axis for axis in axes if axis != who and points[axis].nunique() > 1]
+
+
+@dataclass(frozen=True)
+class Races:
+    """Who is first in each condition: in time and bytes to the target, and by the final score."""
+
+    times: list[Outcome]
+    moved: list[Outcome]
+    best: list[Outcome]
+
+
+def races(points: pd.DataFrame, axes: Sequence[str]) -> Races:
+    """Return the outcomes of every condition, in the order of the points, which are finished ones."""
+    who, others = compared(points, axes), conditions(points, axes)
+    times, moved = (contest(points, others, who, f"{cost}_to_target", least=True) for cost in ("seconds", "bytes"))
+    return Races(times, moved, contest(points, others, who, headline(points), least=False))
+
+
+def findings(points: pd.DataFrame, axes: Sequence[str], metric: str) -> list[Finding]:
+    """Return what was found, the target first; of points without scores how long they took, and how much moved.
+
+    `points` are finished ones, with bytes_moved.
+    """
+    who, others = compared(points, axes), conditions(points, axes)
+    runs = replicates_of(points, [*others, who])
+    if points["score"].isna().all():
+        took, moved = (contest(points, others, who, cost, least=True) for cost in ("sim_seconds", "bytes_moved"))
+        found = [Finding(f"Simulated time ({runs})", sentence(took, TOOK))]
+        return [*found, Finding("Bytes moved on the wire", sentence(moved, MOVED))]
+    found, known = [], races(points, axes)
     goals = points["target"].dropna().unique()
     if len(goals):
-        goal = f"{_percent(goals[0])} {metric}" if len(goals) == 1 else "the target"
-        runs = replicates_of(points, [*others, who])
-        times, moved = (contest(points, others, who, f"{cost}_to_target", least=True) for cost in ("seconds", "bytes"))
-        found.append(Finding(f"Time to {goal}{on_periods(points)} ({runs})", sentence(times, TIME)))
-        if any(one.kind not in ("some", "none") for one in times):
-            found.append(Finding("Bytes to it", sentence(moved, BYTE)))
-    measure = headline(points)
-    best = contest(points, others, who, measure, least=False)
-    found.append(Finding(_final(points, measure, metric), sentence(best, SCORE)))
-    return found
+        goal = f"{goals[0] * 100:g} % {metric}" if len(goals) == 1 else "the target"
+        found.append(Finding(f"Time to {goal}{on_periods(points)} ({runs})", sentence(known.times, TIME)))
+        if any(one.kind not in ("some", "none") for one in known.times):
+            found.append(Finding("Bytes to it", sentence(known.moved, BYTE)))
+    final = f"Final {metric}{_final_on(points)}" + ("" if len(goals) else f" ({runs})")
+    return [*found, Finding(final, sentence(known.best, SCORE))]
 
 
 def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
@@ -93,28 +118,26 @@ def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
 
 
 def caution(points: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Return what the words above stand on: a test, or too few replicates for one; "" where nothing is compared."""
+    """Return what a lead stands on: a test, or too few replicates for one; "" where nothing is compared."""
     who = compared(points, axes)
-    others = [axis for axis in axes if axis != who and points[axis].nunique() > 1]
     if points[who].nunique() < 2:
         return ""
-    fewest = int(points.groupby([*others, who], sort=False).size().min())
-    if fewest < FEWEST:
-        runs = replicates_of(points, [*others, who])
+    by = [*conditions(points, axes), who]
+    if int(points.groupby(by, sort=False).size().min()) < FEWEST:
         return (
-            f"With {runs} no lead can be tested for significance, which takes {FEWEST}: “leads” and “is best” "
-            "mean ahead in every one of them unless said otherwise."
+            f"With {replicates_of(points, by)} no lead can be tested for significance, which takes {FEWEST}: a method "
+            "is named first where it was ahead in every run, unless said otherwise."
         )
     return (
-        "“Leads” and “is best” mean that the paired differences over replicates exclude zero (95 %); nothing is "
+        "A method is named first where paired differences from each of the others exclude zero (95 %); nothing is "
         "corrected for the number of comparisons."
     )
 
 
 def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
-    """Return how many runs a mean is over, and which: "2 seeds", "3 to 5 runs"."""
-    sizes = points.groupby(list(by), sort=False).size()
-    seeds = points.groupby(list(by), sort=False)["seed"].nunique()
+    """Return how many runs a mean is over: "2 seeds", "3 to 5 runs"."""
+    groups = points.groupby(list(by), sort=False)
+    sizes, seeds = groups.size(), groups["seed"].nunique()
     least, most = int(sizes.min()), int(sizes.max())
     if least != most:
         return f"{least} to {most} runs"
@@ -123,12 +146,24 @@ def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
 
 
 def on_periods(points: pd.DataFrame) -> str:
-    """Return " on all 5 periods" where the runs say that a target counts on all of them, else on those met by then."""
-    return ""
+    """Return what a target counts on: " on all 5 periods", " on each period", or those that had arrived by then."""
+    rules = set(points.loc[points["target"].notna(), "target_on"])
+    if rules == {"each_period"}:
+        return " on each period, from its arrival on"
+    if "" in rules:  # of runs from before targets waited for all periods
+        return " on the periods that had arrived by then" if points["fm"].notna().any() else ""
+    return _all_periods(points)
 
 
-def _final(points: pd.DataFrame, measure: str, metric: str) -> str:
-    return f"Final {metric}" if measure == "score" else f"Final {metric}, mean over all periods"
+def _final_on(points: pd.DataFrame) -> str:
+    return _all_periods(points) if headline(points) == "am" or points["periods"].max() > 1 else ""
+
+
+def _all_periods(points: pd.DataFrame) -> str:
+    known = points["periods"].dropna().round(6).unique()
+    if len(known) == 1 and known[0] > 1:
+        return f" on all {known[0]:g} periods"
+    return " on all periods" if len(known) > 1 or points["fm"].notna().any() else ""
 
 
 def _place(one: Outcome) -> dict[str, str]:
@@ -194,14 +229,12 @@ def _counted(outcomes: Sequence[Outcome], words: Words) -> str:
         told = [f"from {parts[0]} to {parts[1]}"]
     else:
         wins = Counter(one.names[0] for one in known if one.kind == "lead")
-        told = [f"of {len(outcomes)} conditions, {joined([f'{name} {words.leads} in {n}' for name, n in wins.items()])}"]
+        told = [
+            f"of {len(outcomes)} conditions, {joined([f'{name} {words.leads} in {n}' for name, n in wins.items()])}"
+        ]
     if level := sum(one.kind == "level" for one in known):
         told.append(f"in {level} no lead is significant")
     if rest := len(outcomes) - len(known):
         told.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
     whole = "; ".join(told)
     return f"{whole[0].upper()}{whole[1:]}. All conditions are listed below."
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:g} %"

@@ -1,4 +1,4 @@
-"""The report's section on equal budgets: a bar of leaders a condition, for seconds and for bytes, and the table."""
+"""The report on equal budgets: a bar of leaders for each condition, for seconds and for bytes, and the table."""
 
 from typing import Any
 
@@ -10,23 +10,24 @@ from analysis.axes import number, ordered, short
 from analysis.budgets import COLUMNS, leads
 from analysis.cells import LAST, key, placed
 from analysis.charts import COSTS
-from analysis.page import Cell, paragraph, section, table, text
+from analysis.page import Cell, text
 from analysis.panels import PALETTE, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, is_wide, show, unit_for
 from analysis.robustness_section import Files
+from analysis.sheet import part, sheet
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
 UNITS = {"time": SECONDS, "moved": BYTES}
 NOTE = (
-    "Which method has the best mean score once so much has been spent: that of the model in force by then, not the "
-    "best so far. A row is a stretch of budgets under one leader; where the next row of the same condition begins, "
-    "another takes over. A lead may be chance: the ranking tells the spread. All of it: tables/budgets.csv."
+    "The method with the best mean score once a budget has been spent: the score of the model in force by then, not "
+    "the best one so far. Each row is a range of budgets with one leader; where the next row of the same condition "
+    "begins, another method takes over. A lead may be chance: the ranking shows the spread."
 )
 
 
 def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
-    """Return the section, having written its figures and table; "" where nowhere two methods can be compared."""
+    """Return the part of the page, having written its figures and table; "" where no two methods can be compared."""
     found = {cost: leads(curves, axes, cost) for cost in COSTS}
     if found["time"].empty:
         return ""
@@ -34,7 +35,7 @@ def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
     files.save("budgets", frame)
     methods = list(dict.fromkeys(frame["method"]))
     parts = [files.drawn(f"leaders_{cost}", leaders(rows, methods)) for cost, rows in found.items()]
-    return section("budgets", "Equal budgets", *parts, _table(frame), paragraph(NOTE, "note"))
+    return part("budgets", "Equal budgets", *parts, _table(frame))
 
 
 def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def _table(frame: pd.DataFrame) -> str:
     rows = []
     for _, row in frame.iterrows():
         units = UNITS[row["cost"]]
-        end = Cell("on", LAST) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
+        end = Cell("no end", LAST) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
         rows.append(
             [
                 *placed(row, axes),
@@ -95,4 +96,4 @@ def _table(frame: pd.DataFrame) -> str:
             ]
         )  # fmt: skip
     heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]
-    return table(heads, rows)
+    return sheet(heads, rows, "budgets", len(axes), NOTE)

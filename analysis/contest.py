@@ -62,7 +62,9 @@ def _outcome(place: dict[str, str], runs: pd.DataFrame, who: str, value: str, le
     if not whole:
         some = sorted((name for name in methods if known[name]), key=lambda name: -known[name] / len(methods[name]))
         share = tuple(f"{known[name]} of {len(methods[name])}" for name in some)
-        return Outcome(place, "some" if some else "none", tuple(some), share=share, missing=missing, compared=len(methods))
+        return Outcome(
+            place, "some" if some else "none", tuple(some), share=share, missing=missing, compared=len(methods)
+        )
     count = len(methods)
     sign = 1 if least else -1
     first, *rest = sorted(whole, key=lambda name: sign * whole[name])

@@ -26,15 +26,12 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
     conditions = list(dict.fromkeys(labels))
     rows = known.assign(column=labels, row="")
     rows = rows[rows["column"].isin(conditions[:MOST_PANELS])]
-    known_ends = rows["low"].notna()
     rows = rows.assign(
         low=rows["low"].clip(lower=0.0),
         high=rows["high"].clip(upper=1.0),
         least=rows["low"].fillna(rows["lowest"]),
         most=rows["high"].fillna(rows["highest"]),
-        units=[[] if whole or len(units) < 2 else list(units)
-               for units, whole in zip(rows["units"], known_ends, strict=True)],
-    )  # fmt: skip
+    )
     down = alt.Y("algorithm:N", title=None, sort=alt.EncodingSortField("rank", op="min"))
     few = bool((rows["units"].str.len() > 0).any())
     across: dict[str, Any] = {"title": measure}

@@ -90,4 +90,4 @@ def everywhere(group: Group[T], place: Callable[[T], Mapping[str, str]]) -> str:
 
 def _measured(values: Sequence[str]) -> bool:
     """Return whether values are numbers or draws of them, such as "10 ms" or "lognormal(50 ms, 0.5)"."""
-    return all(number(value) is not None or "(" in value and value[-2:-1].isdigit() for value in values)
+    return all(number(value) is not None or ("(" in value and value[-2:-1].isdigit()) for value in values)

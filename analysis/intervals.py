@@ -36,6 +36,11 @@ class Interval:
     units: tuple[float, ...] = ()
 
     @property
+    def few(self) -> list[float]:
+        """The units that are to be shown one by one, for want of an interval; none for a single one."""
+        return list(self.units) if math.isnan(self.low) and len(self.units) > 1 else []
+
+    @property
     def excludes_zero(self) -> bool | None:
         """Whether zero lies outside; None without an interval."""
         return None if math.isnan(self.low) else self.low > 0 or self.high < 0

@@ -48,7 +48,7 @@ def _given(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], own: se
         known = [one for one in options[rows.index] if one]
         shared = {key: text for key, text in known[0].items() if all(one.get(key) == text for one in known)}
         title = next((name for name in rows["method"] if name), "")
-        yield Given(run, value, title, {key: text for key, text in shared.items() if key not in own})
+        yield Given(str(run), str(value), title, {key: text for key, text in shared.items() if key not in own})
 
 
 def _apart(alike: Sequence[Given]) -> dict[tuple[str, str], str]:
@@ -71,9 +71,7 @@ def _mixed(alike: Sequence[Given], names: Mapping[tuple[str, str], str]) -> bool
 
 
 def _label(one: Given, differing: Sequence[str]) -> str:
-    told = [
-        one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options
-    ]
+    told = [one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options]
     return f"{one.title} ({', '.join(told)})" if told else one.title
 
 
@@ -84,7 +82,9 @@ def _options(scenario: Mapping[str, Any]) -> dict[str, str]:
         return {NAME: part}
     if not isinstance(part, dict):
         return {}
-    return {str(key): _text(value) for key, value in {**part, **(part.get("options") or {})}.items() if key != "options"}
+    return {
+        str(key): _text(value) for key, value in {**part, **(part.get("options") or {})}.items() if key != "options"
+    }
 
 
 def _text(value: Any) -> str:

@@ -18,8 +18,8 @@ from analysis.quantity import SECONDS, unit_for
 STRETCHES = {"download": "#56B4E9", "train": "#0072B2", "upload": "#E69F00", "waiting": "#DDDDDD", "offline": "#555555"}
 MOST_CLIENTS = 40
 NOTE = (
-    "Of one run, the update of median length: what each client did from the update before to this one, whoever was "
-    "through last on top. Grey is waiting for the others. The numbers: tables/timeline.csv."
+    "The update of median length in one run: what each client did since the update before, the last to finish on top. "
+    "Grey is waiting for the others. Full table: tables/timeline.csv."
 )
 
 

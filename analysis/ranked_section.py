@@ -31,7 +31,11 @@ def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> 
     frame, axes, same = settled(frame, axes, ["mean", "fm", "difference"])
     spread = _spread_name(frame["low"])
     heads = [*map(short, axes), "rank", "algorithm", measure, spread, "FM", f"FM, {spread}", "n", "mean rank"]
-    heads += ["difference from the best", f"difference, {_spread_name(frame.loc[frame['rank'] > 1, 'difference_low'])}", "significant"]
+    heads += [
+        "difference from the best",
+        f"difference, {_spread_name(frame.loc[frame['rank'] > 1, 'difference_low'])}",
+        "significant",
+    ]
     rows = []
     for _, row in frame.iterrows():
         cells = placed(row, axes)

@@ -16,8 +16,8 @@ from analysis.intervals import Interval, counted, interval
 
 COLUMNS = [
     "rank", "algorithm", "measure", "mean", "low", "high", "lowest", "highest", "fm", "fm_low", "fm_high", "fm_lowest",
-    "fm_highest", "n", "replicates", "mean_rank", "pairs", "difference", "difference_low", "difference_high", "difference_lowest",
-    "difference_highest", "excludes_zero", "units",
+    "fm_highest", "n", "replicates", "mean_rank", "pairs", "difference", "difference_low", "difference_high",
+    "difference_lowest", "difference_highest", "excludes_zero", "units",
 ]  # fmt: skip
 
 
@@ -31,9 +31,9 @@ def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 
     Fractions throughout. `n` counts runs that have the headline, `replicates` says what they are. `mean_rank` is over
     the replicates in which every ranked method has the headline. A method without any has neither rank nor mean and
-    stands last. `low` and `high` are the interval's ends, `lowest` and `highest` those of the `units` that it is over, a
-    tuple of the headline's values. `difference` is the method's headline less that of the best, over their `pairs`
-    common replicates, and `excludes_zero` is None without an interval.
+    stands last. `low` and `high` are the interval's ends, `lowest` and `highest` those of what it is over, and `units`
+    a list of these where they are too few for an interval. `difference` is the method's headline less that of the
+    best, over their `pairs` common replicates, and `excludes_zero` is None without an interval.
     """
     measure = headline(points)
     used = points[[*axes, "algorithm", *replicates(points.columns), measure, "fm"]]
@@ -64,7 +64,7 @@ def _ranked(runs: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
                 **_ends("", means[name]), **_ends("fm", interval(methods[name], "fm")),
                 "n": len(known), "replicates": counted(known) if len(known) else "", "mean_rank": ranks.get(name),
                 "pairs": len(pairs), **_ends("difference", apart), "excludes_zero": apart.excludes_zero,
-                "units": means[name].units,
+                "units": means[name].few,
             }
         )  # fmt: skip
     return rows

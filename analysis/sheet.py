@@ -16,7 +16,9 @@ MOST_CONSTANTS = 8  # said below a table; of more, the first
 
 def part(name: str, title: str, *parts: str) -> str:
     """Return a part of a section under a heading of its own; `name` is its anchor."""
-    return f'<div class="part" id="{escape(name)}"><h3>{escape(title)}</h3>\n' + "\n".join(filter(None, parts)) + "</div>"
+    return (
+        f'<div class="part" id="{escape(name)}"><h3>{escape(title)}</h3>\n' + "\n".join(filter(None, parts)) + "</div>"
+    )
 
 
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first: int, note: str = "") -> str:
@@ -45,7 +47,9 @@ def _varied(
     kept = [at for at in range(len(heads)) if not (alike[at] or empty[at])]
     if not rows or not kept:
         return "", list(heads), [list(row) for row in rows]
-    said = [f"{heads[at]} {rows[0][at].shown}" for at in range(len(heads)) if alike[at] and rows[0][at].shown != MISSING]
+    said = [
+        f"{heads[at]} {rows[0][at].shown}" for at in range(len(heads)) if alike[at] and rows[0][at].shown != MISSING
+    ]
     more = f" and {len(said) - MOST_CONSTANTS} more" if len(said) > MOST_CONSTANTS else ""
     told = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
     return told, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
