@@ -103,9 +103,15 @@ def findings(points: pd.DataFrame, axes: Sequence[str], metric: str) -> list[Fin
 
 
 def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
-    """Return the outcomes of all conditions in one sentence, those of one answer together."""
-    groups = grouped(outcomes, _place, partial(_answer, words))
-    if len(groups) > MOST:
+    """Return the outcomes of all conditions in one sentence, those of one answer together.
+
+    Where that makes too many parts, how sure a lead is is not told; where it still does, they are counted.
+    """
+    for answer in (partial(_answer, words), _leader):
+        groups = grouped(outcomes, _place, answer)
+        if len(groups) <= MOST:
+            break
+    else:
         return _counted(outcomes, words)
     values = {axis: ordered(one.place[axis] for one in outcomes) for axis in outcomes[0].place}
     parts = []
@@ -172,36 +178,45 @@ def _place(one: Outcome) -> dict[str, str]:
 
 def _answer(words: Words, one: Outcome) -> Hashable:
     """Return what makes two conditions' answers the same."""
-    if one.kind == "level":
-        return one.kind, frozenset(one.names)
-    return one.kind, one.names if one.kind == "lead" else show(one.value, words.units)
+    if one.kind == "alone":
+        return show(one.value, words.units)
+    sure = one.only, one.tested, one.always or one.tested
+    return (*_leader(one), *sure) if one.kind == "lead" else (*_leader(one), one.tested)
+
+
+def _leader(one: Outcome) -> tuple[Hashable, ...]:
+    """Return who is first, or that nobody is."""
+    return one.kind, frozenset(one.names) if one.kind in ("lead", "level") else None
 
 
 def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
     """Return what happens in conditions of one answer; `every` says where these are."""
     first = members[0]
     if first.kind in ("some", "none"):
-        return _not_there(members, words, every)
+        return _not_there(members, words, every.replace("at every", "at any"))
     figures = _figures(members, words.units)
     if first.kind == "alone":
         return f"{figures} {every}".strip()
     following = f"; next {first.rival}, {show(first.behind, words.units)}" if first.rival and len(members) == 1 else ""
-    return " ".join(filter(None, [_leading(members, words), every, f"({figures}{following})"]))
+    lead, doubt = _leading(members, words)
+    told = " ".join(filter(None, [lead, every]))
+    return f"{told}{f', {doubt}' if doubt else ''} ({figures}{following})"
 
 
-def _leading(members: Sequence[Outcome], words: Words) -> str:
+def _leading(members: Sequence[Outcome], words: Words) -> tuple[str, str]:
+    """Return who is first, and what makes that doubtful, "" if nothing does."""
     first = members[0]
     best = first.names[0]
     if first.kind == "level":
         if not all(one.tested for one in members):
-            return f"{joined(first.names)} are level"
-        if len(first.names) > 1 and not first.missing and len(first.names) == first.compared:
-            return f"no difference is significant, {best} ahead on average"
-        return f"{joined(first.names)} are ahead, without a significant difference between them"
+            return f"{joined(first.names)} are level", ""
+        if not first.missing and len(first.names) == first.compared:
+            return "no difference is significant", f"{best} ahead on average"
+        return f"{joined(first.names)} are ahead", "without a significant difference between them"
     if words.reaches and all(one.only for one in members):
-        return f"only {best} {words.reaches} in every run"
+        return f"only {best} {words.reaches} in every run", ""
     sure = all(one.tested or one.always for one in members)
-    return f"{best} {words.leads}" if sure else f"{best} {words.leads} on average but not in every run"
+    return f"{best} {words.leads}", "" if sure else "on average but not in every run"
 
 
 def _not_there(members: Sequence[Outcome], words: Words, every: str) -> str:

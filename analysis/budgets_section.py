@@ -13,6 +13,7 @@ from analysis.charts import COSTS
 from analysis.page import Cell, text
 from analysis.panels import PALETTE, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, is_wide, show, unit_for
+from analysis.repeats import settled
 from analysis.robustness_section import Files
 from analysis.sheet import part, sheet
 from analysis.verdict import condition_of
@@ -34,8 +35,16 @@ def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
     frame = pd.concat(found.values(), ignore_index=True)
     files.save("budgets", frame)
     methods = list(dict.fromkeys(frame["method"]))
-    parts = [files.drawn(f"leaders_{cost}", leaders(rows, methods)) for cost, rows in found.items()]
-    return part("budgets", "Equal budgets", *parts, _table(frame))
+    parts, shown, repeats = [], [], []
+    for cost, rows in found.items():
+        places = [axis for axis in rows.columns if axis not in COLUMNS]
+        once, left, same = settled(rows, places, ["from", "score"], ["method"])
+        once = once.drop(columns=[axis for axis in places if axis not in left])
+        parts.append(files.drawn(f"leaders_{cost}", leaders(once, methods)))
+        shown.append(once)
+        repeats += [f"{COSTS[cost][0].capitalize()}: {same[0].lower()}{same[1:]}"] if same else []
+    table = _table(pd.concat(shown, ignore_index=True), " ".join([NOTE, *repeats]))
+    return part("budgets", "Equal budgets", *parts, table)
 
 
 def leaders(frame: pd.DataFrame, methods: list[str]) -> dict[str, Any]:
@@ -81,8 +90,9 @@ def _by_value(conditions: list[str]) -> list[str]:
     return conditions
 
 
-def _table(frame: pd.DataFrame) -> str:
+def _table(frame: pd.DataFrame, note: str) -> str:
     axes = [axis for axis in frame.columns if axis not in COLUMNS]
+    frame = frame.assign(**{axis: frame[axis].fillna("") for axis in axes})  # of a cost that is the same at every value
     rows = []
     for _, row in frame.iterrows():
         units = UNITS[row["cost"]]
@@ -96,4 +106,4 @@ def _table(frame: pd.DataFrame) -> str:
             ]
         )  # fmt: skip
     heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]
-    return sheet(heads, rows, "budgets", len(axes), NOTE)
+    return sheet(heads, rows, "budgets", len(axes), note)

@@ -15,7 +15,8 @@ DASH = "--"
 
 
 def tabular(frame: pd.DataFrame) -> str:
-    """Return the frame as a table: texts left, numbers right, its columns' names as heads."""
+    """Return the frame as a table: texts left, numbers right, its columns' names as heads; no empty columns."""
+    frame = frame.dropna(axis="columns", how="all") if len(frame) else frame
     numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame]
     columns = "".join("r" if number else "l" for number in numeric)
     heads = " & ".join(escaped(str(name)) for name in frame.columns)

@@ -55,9 +55,8 @@ def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd
     for key, runs in known.groupby(by, sort=False):
         found, place = interval(runs, value), dict(zip(by, key, strict=True))
         ends = {"mean": found.mean, "low": found.low, "high": found.high}
-        ends |= {"lowest": min(found.units), "highest": max(found.units), "units": found.few}
-        x = _number(axis, str(place[axis]))
-        rows.append({**place, "x": x, **ends, "n": len(runs), "replicates": counted(runs)})
+        ends |= {"lowest": min(found.units), "highest": max(found.units), "x": _number(axis, str(place[axis]))}
+        rows.append({**place, **ends, "n": len(runs), "replicates": counted(runs), "units": found.few})
     figures = ["x", "mean", "low", "high", "lowest", "highest", "n", "replicates", "units"]
     return pd.DataFrame(rows, columns=[*by, *figures])
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from analysis.axes import short
@@ -64,18 +65,23 @@ def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], be
 
 def summary(means: pd.DataFrame, axes: list[str]) -> str:
     """Return the table with one row for each condition and algorithm, means over replicates."""
-    heads = [*map(short, axes), "algorithm", "n", "score", "AM", "LA", "FM", "prequential", "reached"]
+    shares = {"AM": "am", "LA": "la", "FM": "fm"}
+    same = bool(np.allclose(means["am"], means["score"], rtol=0, atol=1e-9))
+    if same:
+        del shares["AM"]
+    heads = [*map(short, axes), "algorithm", "n", "score", *shares, "prequential", "reached"]
     heads += [head for head, _, _ in COLUMNS]
     rows = []
     for _, row in means.iterrows():
         n, reached = int(row["n"]), int(row["reached"])
         untargeted = math.isnan(row["target"])
         cells = [*placed(row, [*axes, "algorithm"]), Cell(str(n), n), figure(row, "score", PERCENT)]
-        cells += [points(row, name) for name in ("am", "la", "fm")]
+        cells += [points(row, name) for name in shares.values()]
         cells.append(figure(row, "prequential", PERCENT))
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
-    note = f"Means over n replicates{spread_in_words(means)}. AM, LA and FM are in percentage points."
+    note = f"Means over n replicates{spread_in_words(means)}. {', '.join(shares)} are in percentage points."
+    note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))
 
 
