@@ -88,11 +88,11 @@ class Lesson:
         Started in this order they wake in this order: scores are taken before the next period arrives.
         """
         measure = scenario.measure
-        asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart)
+        asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods)
         evaluator = Evaluator(
             world, self.task, recorder,
             metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
-            apart=self.apart, algorithm=self.algorithm,
+            apart=self.apart, algorithm=self.algorithm, periods=self.periods,
         )  # fmt: skip
         world.env.process(evaluator.watch())
         world.env.process(evaluator.run())

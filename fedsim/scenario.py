@@ -288,13 +288,12 @@ class Server(Section):
     cores: Count = 1
 
 
-Scored = Literal["train", "val", "test", "held_out", "pooled", "across"]
+Scored = Literal["train", "val", "test", "all_periods", "held_out", "pooled", "across"]
 SPLITS = (
-    "What is scored; 'held_out': the vertices that no client owns; 'pooled': all clients' test vertices as one graph; "
-    "'across': links between clients, where links are predicted on snapshots."
+    "What is scored, of the periods that clients have met; 'all_periods': the test vertices of all periods of the "
+    "stream, met or not, the same test at every moment; 'held_out': the vertices that no client owns; 'pooled': all "
+    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots."
 )
-
-
 TARGET_ON = (
     "What a target counts on: 'all_periods': the score over all periods, once every period of the run has arrived; "
     "'each_period': the score of each period alone, from its arrival on, means over periods."

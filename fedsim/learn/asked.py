@@ -3,22 +3,28 @@
 from collections.abc import Mapping, Sequence
 
 from fedsim.algorithm import Algorithm
-from fedsim.data.graph import Graph
+from fedsim.data.graph import Graph, Period
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import crossing, metrics, setaside
+from fedsim.learn import all_periods, crossing, metrics, setaside
 from fedsim.learn.task import Task
 
 
 def check(
-    names: Sequence[str], splits: Sequence[str], task: Task, algorithm: Algorithm, apart: Mapping[str, Sequence[Graph]]
+    names: Sequence[str],
+    splits: Sequence[str],
+    task: Task,
+    algorithm: Algorithm,
+    apart: Mapping[str, Sequence[Graph]],
+    periods: Sequence[Sequence[Period]] = (),
 ) -> None:
     """Raise ScenarioError, with the mend, unless these metrics and splits can be scored.
 
-    `apart` are the graphs of those splits that ask a graph of their own.
+    `apart` are the graphs of those splits that ask a graph of their own, `periods` each client's whole stream.
     """
     _known_metrics(task, names)
     _has_across(task, algorithm, splits)
     _has_apart(task, apart, splits)
+    _has_all_periods(algorithm, periods, splits)
 
 
 def _known_metrics(task: Task, names: Sequence[str]) -> None:
@@ -51,9 +57,20 @@ def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequenc
         told = None
         if split not in apart or type(task).rows is not Task.rows:
             told = f"it asks vertices, with task: node_classification under the {streams[split]}"
-        elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT}:
+        elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT, all_periods.SPLIT}:
             told = "it stands beside a split of the clients' own; add 'test' or 'val'"
         elif not any(bool(graph["test"].any()) for graph in apart[split]):
             told = none[split]
         if told:
             raise ScenarioError([Problem("measure.splits", f"{split!r} asks {asks[split]}: {told}")])
+
+
+def _has_all_periods(algorithm: Algorithm, periods: Sequence[Sequence[Period]], splits: Sequence[str]) -> None:
+    """Hold that a score over all periods, met or not, has a meaning, and stands beside one over those met."""
+    if all_periods.SPLIT not in splits:
+        return
+    told = all_periods.refusal(periods, algorithm)
+    if told is None and (splits[0] == all_periods.SPLIT or not {"train", "val", "test"} & {*splits}):
+        told = "it stands beside a score of what was met, which the summary reports; put 'test' or 'val' before it"
+    if told:
+        raise ScenarioError([Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {told}")])

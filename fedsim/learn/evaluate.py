@@ -12,42 +12,24 @@ are scored in one computation: with one set of parameters where all clients shar
 """
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import simpy
 import torch
 from torch import Tensor
 
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import crossing, layout, setaside, tree
+from fedsim.learn import all_periods, crossing, setaside, tree
+from fedsim.learn.all_periods import AllPeriods
 from fedsim.learn.metrics import LINKS
+from fedsim.learn.plans import Column, Plan, Plans
 from fedsim.learn.task import Task
 from fedsim.record import SERVER, Recorder, Score
 from fedsim.units import Updates
 from fedsim.world import World
-
-PLANS_KEPT = 4  # joined graphs remembered between scorings
-
-Pair = tuple[int, Period, int]  # client, period, periods seen
-Base = tuple[int, int]  # which edges and which asked pairs a graph has: other masks make no other graph
-Column = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is scored together: the joined graph, and for each split the rows, whose they are, and of which pair."""
-
-    graph: Graph
-    clients: list[int]  # whose parts the union is made of, in its order
-    pairs: dict[str, Column]  # client, period and seen of each pair, as the table of scores has them
-    rows: dict[str, tuple[Tensor, Tensor]]  # split → (rows of the union, number of the pair each belongs to)
 
 
 class Evaluator:
@@ -65,21 +47,25 @@ class Evaluator:
         every: Updates | float,
         apart: Mapping[str, Sequence[Graph]] | None = None,
         algorithm: Algorithm | None = None,
+        periods: Sequence[Sequence[Period]] = (),
     ) -> None:
         """Watch this world; `every` is a number of updates or of simulated seconds.
 
         `apart` are each period's graphs of those splits that ask a graph of their own (see `setaside`); `algorithm`
-        says what clients predict with, where the world's is only what the clock sees of it.
+        says what clients predict with, where the world's is only what the clock sees of it; `periods` are each
+        client's whole stream, for the split `all_periods`.
         """
         self._world, self._task, self._recorder = world, task, recorder
         self._metrics, self._models, self._every = metrics, models, every
-        self._splits = [split for split in splits if split not in (crossing.SPLIT, *setaside.SPLITS)]
+        others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS)
+        self._splits = [split for split in splits if split not in others]
         self._across = crossing.SPLIT in splits
         self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._algorithm = world.algorithm if algorithm is None else algorithm
-        self._views = type(self._algorithm).sees is not Algorithm.sees
+        self._plans = Plans(world.clients, task, self._algorithm, self._splits)
+        self._whole: AllPeriods | None = None
+        if all_periods.SPLIT in splits:
+            self._whole = AllPeriods(Plans(world.clients, task, self._algorithm, [all_periods.ASKED]), periods)
         self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods seen by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
         self.resting = False  # it wakes and scores nothing: what there is to score is in a checkpoint
@@ -126,8 +112,10 @@ class Evaluator:
         if self._scored_at[0] == version and (self._scored_at[1] == total or self._scored_at[2] == now):
             return
         self._scored_at = version, total, now
-        headline = self._score_all(seen, lambda shared: self._plan_of_seen(shared, seen))
+        headline = self._score_all(seen, lambda shared: self._plans.of_seen(shared, seen))
         self.latest = self.latest if headline is None else headline
+        if self._whole is not None:
+            self._score_whole(self._whole)
 
     def _score_unmet(self, arrived: Sequence[tuple[int, Period]]) -> None:
         """Score the models of now on what has just arrived; what holds nothing to be scored on is passed over."""
@@ -140,35 +128,56 @@ class Evaluator:
         ]
         if pairs:
             clients = dict.fromkeys(client for client, _, _ in pairs)
-            self._score_all(clients, lambda shared: self._make_plan(shared, pairs))
+            self._score_all(clients, lambda shared: self._plans.of(shared, pairs))
 
     def _score_all(self, clients: Iterable[int], plan: Callable[[bool], Plan]) -> float | None:
-        """Score every model of these clients by a plan (which is told whether they share it); return the headline."""
-        world, headline = self._world, None
-        for model in self._models:
-            choose = self._algorithm.predictor if model == "global" else self._algorithm.personal
-            params = {c: choose(world.state_of(c), c, world.clients[c].memory) for c in clients}
-            shared = len({id(tree_) for tree_ in params.values()}) == 1
+        """Score every model of these clients by a plan (made for whether they share it); return the headline."""
+        headline = None
+        for model, params, shared in self._predicting(clients):
             value = self._score(model, params, plan(shared), shared)
             headline = value if model == self._models[0] else headline
         return headline
 
+    def _predicting(self, clients: Iterable[int]) -> Iterator[tuple[str, dict[int, tree.Tree], bool]]:
+        """Yield every model's name, what each of these clients predicts with, and whether that is one for all."""
+        world, clients = self._world, [*clients]
+        for model in self._models:
+            choose = self._algorithm.predictor if model == "global" else self._algorithm.personal
+            params = {c: choose(world.state_of(c), c, world.clients[c].memory) for c in clients}
+            yield model, params, len({id(tree_) for tree_ in params.values()}) == 1
+
+    def _score_whole(self, whole: AllPeriods) -> None:
+        """Score every model of all clients on all periods of the stream."""
+        for model, params, shared in self._predicting(whole.clients):
+            plan = whole.plan(shared)
+            output = self._output(params, plan, shared)
+            pairs = {**plan.pairs, "seen": whole.seen(plan, self._world.clients)}
+            self._score_rows(model, output, plan, pairs, all_periods.ASKED, all_periods.SPLIT)
+
+    @torch.no_grad()
+    def _output(self, params: dict[int, tree.Tree], plan: Plan, shared: bool) -> Tensor:
+        stacked = tree.stack([next(iter(params.values()))] if shared else [params[c] for c in plan.clients])
+        return self._task.forward(stacked, plan.graph)
+
+    @torch.no_grad()
+    def _score_rows(
+        self, model: str, output: Tensor, plan: Plan, pairs: dict[str, Column], asked: str, split: str
+    ) -> float | None:
+        """Score the rows of a plan that are asked, write them as this split, and return their mean first metric."""
+        rows, owner = plan.rows[asked]
+        scores = self._task.scores(output, plan.graph, rows, owner, len(pairs["client"]), self._metrics)
+        weights = scores["weight"].cpu().numpy()
+        there = weights > 0
+        columns = {name: column[there] for name, column in pairs.items()} | {"weight": weights[there]}
+        for metric in self._metrics:
+            self._write(columns, model=model, split=split, metric=metric, value=scores[metric].cpu().numpy()[there])
+        first = scores[self._metrics[0]].cpu().numpy()[there]
+        return float(np.average(first, weights=columns["weight"])) if len(first) else None
+
     @torch.no_grad()
     def _score(self, model: str, params: dict[int, tree.Tree], plan: Plan, shared: bool) -> float | None:
-        stacked = tree.stack([next(iter(params.values()))] if shared else [params[c] for c in plan.clients])
-        output = self._task.forward(stacked, plan.graph)
-        headline: float | None = None
-        for split, (rows, owner) in plan.rows.items():
-            owners = len(plan.pairs["client"])
-            scores = self._task.scores(output, plan.graph, rows, owner, owners, self._metrics)
-            weights = scores["weight"].cpu().numpy()
-            there = weights > 0
-            columns = {name: column[there] for name, column in plan.pairs.items()} | {"weight": weights[there]}
-            for metric in self._metrics:
-                values = scores[metric].cpu().numpy()[there]
-                self._write(columns, model=model, split=split, metric=metric, value=values)
-                if (split, metric) == (self._splits[0], self._metrics[0]) and len(values):
-                    headline = float(np.average(values, weights=columns["weight"]))
+        output = self._output(params, plan, shared)
+        means = [self._score_rows(model, output, plan, plan.pairs, split, split) for split in plan.rows]
         if self._across:
             self._score_across(model, output, plan)
         for split, graphs in self._apart.items():
@@ -176,7 +185,7 @@ class Evaluator:
             self._score_apart(
                 model, setaside.common(self._world, params) if one_for_all else params, plan, split, graphs
             )
-        return headline
+        return means[0]
 
     def _score_apart(
         self, model: str, params: dict[int, tree.Tree], plan: Plan, split: str, graphs: Sequence[Graph]
@@ -203,80 +212,3 @@ class Evaluator:
     def _write(self, columns: dict[str, Column], **others: Any) -> None:
         moment = {"time": self._world.env.now, "version": self._world.server.version}
         self._recorder.extend(Score, {**moment, **columns, **others})
-
-    def _plan_of_seen(self, shared: bool, seen: dict[int, int]) -> Plan:
-        if self._views:  # what a client knows of its vertices is of now, and changes with every job
-            latest = [
-                (host.number, host.seen[-1], len(host.seen)) for host in map(self._world.clients.__getitem__, seen)
-            ]
-            return self._make_plan(shared, latest)
-        key = (shared, *seen.items())
-        if key not in self._plans:
-            hosts = [self._world.clients[client] for client in seen]
-            pairs = [(host.number, period, len(host.seen)) for host in hosts for period in host.seen]
-            self._plans[key] = self._make_plan(shared, pairs)
-            if len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
-        self._plans.move_to_end(key)
-        return self._plans[key]
-
-    def _make_plan(self, shared: bool, pairs: list[Pair]) -> Plan:
-        """Join each client's distinct graphs once; periods that differ in their masks only share one."""
-        own: dict[int, dict[Base, Graph]] = {}
-        numbers: dict[tuple[int, Base], int] = {}  # the period that a graph was met in first
-        for client, period, _ in pairs:
-            for graph in (graph for split in self._splits for graph in period.scored(split)):
-                own.setdefault(client, {}).setdefault(_base(graph), graph)
-                numbers.setdefault((client, _base(graph)), period.number)
-        shown = {client: self._shown(client, met) for client, met in own.items()}
-        parts = [part for client, met in shown.items() for part in self._parts(client, met, shared)]
-        first = {(client, base): graph for client, met in shown.items() for base, graph in met.items()}
-        lengths = [self._task.rows(graph) for graph in first.values()]
-        starts = dict(zip(first, accumulate(lengths, initial=0), strict=False))  # one more: the end
-        rows = {split: self._rows(split, pairs, starts) for split in self._splits}
-        table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
-        columns = dict(zip(("client", "period", "seen"), table.T.copy(), strict=True))
-        joined = layout.union(parts, shared=shared)
-        vertices = torch.tensor([len(graph["y"]) for graph in first.values()])
-        of_graph = torch.tensor([numbers[key] for key in first]).repeat_interleave(vertices)
-        joined["period"] = of_graph.to(joined["y"].device)
-        return Plan(joined, [*own], columns, rows)
-
-    def _rows(self, split: str, pairs: list[Pair], starts: dict[tuple[int, Base], int]) -> tuple[Tensor, Tensor]:
-        """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
-        parts = [
-            [self._task.targets(graph, split) + starts[client, _base(graph)] for graph in period.scored(split)]
-            for client, period, _ in pairs
-        ]
-        rows = torch.cat([part for one in parts for part in one])
-        counts = torch.tensor([sum(map(len, one)) for one in parts], device=rows.device)
-        owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
-        return rows, owner
-
-    def _parts(self, client: int, graphs: dict[Base, Graph], shared: bool) -> list[Graph]:
-        """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
-
-        Most plans differ from the last one in few clients; but where all have got more, joining twice would cost more.
-        """
-        met, union = self._own.get(client, ([], None))
-        if self._views:
-            viewed = [*graphs.values()]
-            return viewed if len(viewed) == 1 or shared else [layout.union(viewed, shared=True)]
-        if len(graphs) == 1 or (shared and met != [*graphs]):
-            self._own[client] = [*graphs], None
-            return [*graphs.values()]
-        if union is None or met != [*graphs]:
-            union = layout.union([*graphs.values()], shared=True)
-            self._own[client] = [*graphs], union
-        return [union]
-
-    def _shown(self, client: int, graphs: dict[Base, Graph]) -> dict[Base, Graph]:
-        """Return the graphs as the client sees them: what it adds to one's vertices stands behind them."""
-        if not self._views:
-            return graphs
-        memory = self._world.clients[client].memory
-        return {base: self._algorithm.sees(memory, graph) for base, graph in graphs.items()}
-
-
-def _base(graph: Graph) -> Base:
-    return id(graph["edges"]), id(graph.get("pairs"))

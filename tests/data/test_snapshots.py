@@ -14,6 +14,7 @@ from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.local import Local
 from fedsim import __main__ as command_line
 from fedsim import find, learning
 from fedsim.data.datasets.drifting import Drifting
@@ -287,17 +288,15 @@ def test_a_scenario_in_yaml_runs_from_the_command_line(tmp_path: Path, monkeypat
 
 
 def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
-    from fedsim.learn import evaluate
+    from fedsim.learn.plans import Plans
 
     period = described(2).periods[0][1]
     assert period.scored("train") == (period.graph,)
     assert period.scored("val") == period.scored("test") == period.ahead
     plain = Period(0, period.graph)
     assert plain.scored("test") == (period.graph,)
-    maker = object.__new__(evaluate.Evaluator)
-    maker._views = False
-    maker._task, maker._splits, maker._own = NodeClassification(), ["train", "val", "test"], {}
-    plan = maker._make_plan(True, [(0, period, 1), (1, plain, 1)])
+    plans = Plans({}, NodeClassification(), Local(), ["train", "val", "test"])
+    plan = plans.of(True, [(0, period, 1), (1, plain, 1)])
     sizes = [len(graph["y"]) for graph in (period.graph, *period.ahead)]
     rows, owner = plan.rows["test"]
     assert owner.unique().tolist() == [0]
