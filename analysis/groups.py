@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from analysis.axes import number, ordered, short
 
 T = TypeVar("T")
+MOST = 5  # values that are listed one by one
 Way = tuple[tuple[str, tuple[str, ...]], ...]  # axes and the values of them that are meant
 
 
@@ -54,9 +55,14 @@ def _merged(axis: str, values: Sequence[str], found: Mapping[str, Sequence[Group
 
 def where(way: Way, all_values: Mapping[str, Sequence[str]]) -> str:
     """Return "at participation 0.3 and latency 10 ms", or "" for no way at all."""
-    parts = [f"{'at' if _measured(values) else 'with'} {short(axis)} {listed(values, all_values[axis])}"
-             for axis, values in way]  # fmt: skip
-    return ", ".join(parts)
+    return ", ".join(_place(axis, values, all_values[axis]) for axis, values in way)
+
+
+def _place(axis: str, values: Sequence[str], of: Sequence[str]) -> str:
+    told = listed(values, of)
+    if told.count(",") >= MOST - 1:
+        return f"at {len(values)} of {len({*of})} values of {short(axis)}"
+    return f"{'at' if _measured(values) else 'with'} {short(axis)} {told}"
 
 
 def listed(values: Sequence[str], of: Sequence[str]) -> str:

@@ -46,7 +46,9 @@ def _given(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], own: se
     options = pd.Series([_options(scenario) for scenario in scenarios], index=points.index, dtype="object")
     for (run, value), rows in points.groupby(["run", "algorithm"], sort=False):
         known = [one for one in options[rows.index] if one]
-        shared = {key: text for key, text in known[0].items() if all(one.get(key) == text for one in known)}
+        shared = {
+            key: text for key, text in (known[0] if known else {}).items() if all(one.get(key) == text for one in known)
+        }
         title = next((name for name in rows["method"] if name), "")
         yield Given(str(run), str(value), title, {key: text for key, text in shared.items() if key not in own})
 

@@ -47,8 +47,8 @@ def told(frame, axes=(LATENCY, PART)):
 def test_an_axis_that_changes_nothing_is_said_once():
     found = told(points(SWEEP))
     assert found["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (
-        "At participation 0.1 nobody gets there at any latency; at participation 0.3 A leads at every latency (10.0 s); "
-        "at participation 1.0 B leads at every latency (8.00 s)."
+        "At participation 0.1 nobody gets there at any latency; at participation 0.3 A leads at every latency "
+        "(10.0 s); at participation 1.0 B leads at every latency (8.00 s)."
     )
     assert found["Bytes to it"].endswith("at participation 1.0 B needs the fewest at every latency (8.00 MB).")
     assert found["Final accuracy on all 5 periods"] == (
@@ -137,11 +137,14 @@ def test_targets_of_older_runs_are_said_to_be_on_the_periods_of_the_moment():
 
 
 def test_too_many_answers_are_counted():
-    rows = [(f"{place} ms", "1.0", name, 10.0 + (place % 2) * (name == "A") - (place % 3) * (name == "B"), 0.5)
-            for place in range(1, 30) for name in "AB"]  # fmt: skip
+    names = "ABCDEFG"
+    rows = [(f"{place} ms", "1.0", name, 10.0 - (name == names[place % 7]), 0.5) for place in range(1, 30)
+            for name in names]  # fmt: skip
     found = told(points(rows))["Time to 70 % accuracy on all 5 periods (2 seeds)"]
-    assert found.startswith("Of 29 conditions, ")
+    assert found.startswith("Of 29 conditions, B leads in 5, ")
     assert found.endswith("All conditions are listed below.")
+    two = told(points([row for row in rows if row[2] in "AB"]))["Time to 70 % accuracy on all 5 periods (2 seeds)"]
+    assert "at 20 of 29 values of latency A and B are level (10.0 s)" in two
     assert len(found) < 300
 
 

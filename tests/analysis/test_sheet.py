@@ -47,7 +47,8 @@ def frame(n, low, high):
 @pytest.mark.parametrize(
     ("row", "units", "shown"),
     [
-        (frame(2, 5.3, 10.1), SECONDS, "7.70 s (5.30 to 10.1 s)"), (frame(2, 0.5, 90.0), SECONDS, "45.2 s (500 ms to 1.50 min)"),
+        (frame(2, 5.3, 10.1), SECONDS, "7.70 s (5.30 to 10.1 s)"),
+        (frame(2, 0.5, 90.0), SECONDS, "45.2 s (500 ms to 1.50 min)"),
         (frame(5, 5.3, 10.1), SECONDS, "7.70 ± 1.00 s"), (frame(1, 4.0, 4.0), BYTES, "4.00 B"),
         (frame(3, 0.2, 0.2), PERCENT, "20.0 %"),
     ],
