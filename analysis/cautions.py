@@ -15,20 +15,22 @@ def cautions(points: pd.DataFrame, listed: pd.DataFrame, axes: list[str]) -> lis
 
 
 def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:
-    """Return where updates asked fewer clients than the protocol wanted, and how many."""
-    asked = points["asked"] / points["updates"].where(points["updates"] > 0)
-    short = points[asked < SHORT * points["wanted"]]
+    """Return where fewer clients were asked than the protocol wanted, and how many of them."""
+    share = points["asked"] / points["wanted"].where(points["wanted"] > 0)
+    short = points[share < SHORT]
     if short.empty:
         return ""
-    got, wanted = (asked[short.index] / short["wanted"]).mean(), short["wanted"].mean()
+    updates = short["updates"].where(short["updates"] > 0)
+    asked, wanted = ((short[name] / updates).mean() for name in ("asked", "wanted"))
+    each = f" ({asked:.1f} of {wanted:.1f} per update)" if wanted == wanted else ""
     varied = [axis for axis in axes if points[axis].nunique() > 1]
     places = list(dict.fromkeys(condition_of({axis: row[axis] for axis in varied}) for _, row in short.iterrows()))
     where = "; ".join(places[:MOST]) + (f" and {len(places) - MOST} more" if len(places) > MOST else "")
     everywhere = "in every point" if len(short) == len(points) else f"in {len(short)} of {len(points)} points"
     return (
-        f"Rounds ran short {everywhere}: an update asked {got * wanted:.1f} of the {wanted:.1f} clients that the "
-        "protocol wanted, on average, because no more were online" + (f" ({where})." if any(places) else ".")
-    )
+        f"Rounds ran short {everywhere}: on average {share[short.index].mean():.0%} of the clients that the protocol wanted "
+        f"were asked{each}, because no more were online" + (f" ({where})." if any(places) else ".")
+    ).replace("%", " %")
 
 
 def _odd(listed: pd.DataFrame) -> str:

@@ -62,7 +62,9 @@ def spread_in_words(frame: pd.DataFrame) -> str:
 
 
 def _spread(row: "pd.Series[Any]", name: str, units: Units) -> str:
-    """Return a mean ± its deviation; of fewer than FEWEST runs the mean and the range of their values."""
+    """Return a mean ± its deviation, of fewer than FEWEST runs with their range, alone where all are the same."""
+    if f"{name}_min" in row and row[f"{name}_min"] == row[f"{name}_max"]:
+        return show(row[name], units)
     if row["n"] >= FEWEST or f"{name}_min" not in row:
         return show(row[name], units, row[f"{name}_sd"])
     mean, ends = show(row[name], units), ranged(row[f"{name}_min"], row[f"{name}_max"], units)

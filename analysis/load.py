@@ -21,12 +21,12 @@ from analysis.methods import labels
 from analysis.settings import flat
 from analysis.stored import NotARunError, Stored, check, line
 
-COUNTS = ["updates", "asked", "folded", "lost", "late", "refused"]
+COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
 LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", "periods_at_target", "method", "wanted"]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
-NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "wanted", "target"]
+NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
 NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
 TEXTS = ["method", "metric", "target_on"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis import best_parts, network_parts, score_parts
+from analysis.answer import compared
 from analysis.glossary import words
 from analysis.load import load
 from analysis.material import Material
@@ -43,10 +44,17 @@ def _count(number: int, what: str) -> str:
 def _sections(m: Material) -> dict[str, str]:
     """Return the page's sections by their headings, each a question; "" for one with nothing to say."""
     first = best_parts.answer(m)  # before all others: what it draws they leave out
+    several = m.points[compared(m.points, m.axes)].nunique() > 1
     scored: dict[str, tuple[str, list[str]]] = (
         {
-            "Who reaches the target first?": ("target", [best_parts.first(m)] if m.goal else []),
-            "Who is best at the end?": ("best", [best_parts.ranking_part(m)]),
+            f"{'Who reaches the target first' if several else 'What does the target cost'}?": (
+                "target",
+                [best_parts.first(m)] if m.goal else [],
+            ),
+            f"{'Who is best' if several else 'What is reached'} at the end?": (
+                "best",
+                [best_parts.ranking_part(m)] if len(m.means) > 1 else [],
+            ),
             "What does it cost?": ("cost", [score_parts.cost(m), network_parts.privacy_part(m)]),
             f"How does {m.score} develop?": ("develop", score_parts.developing(m)),
             "What is forgotten?": ("forgotten", [score_parts.forgetting(m), score_parts.held_out_part(m)]),

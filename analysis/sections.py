@@ -8,6 +8,7 @@ import pandas as pd
 from analysis.axes import short
 from analysis.cells import figure, key, placed, points, spread_in_words
 from analysis.contest import Outcome
+from analysis.groups import joined
 from analysis.page import Cell, paragraph, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.repeats import settled
@@ -67,8 +68,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
     """Return the table with one row for each condition and algorithm, means over replicates."""
     shares = {"AM": "am", "LA": "la", "FM": "fm"}
     same = bool(np.allclose(means["am"], means["score"], rtol=0, atol=1e-9))
-    if same:
-        del shares["AM"]
+    shares = {head: name for head, name in shares.items() if means[name].notna().any() and not (same and head == "AM")}
     heads = [*map(short, axes), "algorithm", "n", "score", *shares, "prequential", "reached"]
     heads += [head for head, _, _ in COLUMNS]
     rows = []
@@ -80,7 +80,8 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         cells.append(figure(row, "prequential", PERCENT))
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
-    note = f"Means over n replicates{spread_in_words(means)}. {', '.join(shares)} are in percentage points."
+    note = f"Means over n replicates{spread_in_words(means)}."
+    note += f" In percentage points: {joined([*shares])}." if shares else ""
     note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))
 
@@ -112,6 +113,7 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
 def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
     """Return a table of wasted bytes by cause (see tables.wasted_bytes)."""
     causes = {"overhead": "overhead", "late": "late", "discarded": "discarded", "aborted": "broken", "all": "wasted"}
+    causes = {head: column for head, column in causes.items() if head == "all" or (frame[column] > 0).any()}
     frame, axes, same = settled(frame, axes, list(causes.values()))
     rows = [
         placed(row, [*axes, "algorithm"]) + [figure(row, column, BYTES) for column in causes.values()]

@@ -190,10 +190,13 @@ def test_the_leader_has_the_best_mean_and_those_level_are_not_significantly_behi
 
 
 def test_rounds_that_ran_short_are_warned_of():
-    frame = points(SWEEP, asked=164.0, updates=40.0, wanted=50.0)
+    frame = points(SWEEP, asked=164.0, updates=40.0, wanted=2000.0)
     (words,) = cautions(frame, frame.assign(status="done"), [LATENCY, PART])
-    assert words.startswith("Rounds ran short in every point: an update asked 4.1 of the 50.0 clients")
-    some = frame.assign(wanted=[50.0 if part == "1.0" else 4.1 for part in frame[PART]])
+    assert words.startswith(
+        "Rounds ran short in every point: on average 8 % of the clients that the protocol wanted were"
+    )
+    assert "(4.1 of 50.0 per update)" in words
+    some = frame.assign(wanted=[2000.0 if part == "1.0" else 164.0 for part in frame[PART]])
     (words,) = cautions(some, frame.assign(status="done"), [LATENCY, PART])
     assert "in 8 of 24 points" in words
     assert "latency 10 ms, participation 1.0" in words
