@@ -5,6 +5,10 @@ codec); all other axes are conditions, in each of which the methods are compared
 of the model in force when so much has been spent, mean over its runs; before the first score of every run of a method
 it has none. The score is not the best one reached so far, which nobody could pick without looking at the test.
 
+All are compared on one test: where every run of a condition was scored over all periods, met or not (the split
+all_periods), by that; else by the score over the periods met, once all have arrived, so that a method that meets its
+periods late has no score until then.
+
 Not modelled: whether a lead is more than chance; the ranking tells the spread.
 """
 
@@ -17,7 +21,7 @@ from analysis.axes import short
 from analysis.frontier import on_grid
 
 CHOSEN = ("protocol", "algorithm", "training", "model", "network.codec")
-COLUMNS = ["cost", "from", "to", "method", "score", "n", "next", "next_score"]
+COLUMNS = ["cost", "from", "to", "method", "score", "n", "next", "next_score", "test", "same_test"]
 
 
 def is_chosen(axis: str) -> bool:
@@ -32,6 +36,9 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     last stretch has no end: inf). `score` (fraction) is the leader's when it takes the lead, n its runs, `next` the
     best of the others at that budget ("" where no other has a score yet) and `next_score` its score. Of equals the
     one that leads stays. Conditions with one method only are left out.
+    `test` says what is compared: "all_periods", or "complete" for the periods met once all have arrived; `same_test` is
+    False where the runs of the condition have met different numbers of periods at their ends, so that their complete
+    tests differ too.
     """
     conditions = [axis for axis in axes if not is_chosen(axis)]
     marked = curves.assign(method=_methods(curves, [axis for axis in axes if is_chosen(axis)]))
@@ -40,8 +47,18 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     for key, group in groups:
         if group["method"].nunique() > 1:
             place = dict(zip(conditions, key, strict=True))
-            rows += [{**place, "cost": cost, **row} for row in _stretches(_scores(group, cost))]
+            tested, test = _on_one_test(group)
+            rows += [{**place, "cost": cost, **row, **test} for row in _stretches(_scores(tested, cost))]
     return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
+
+
+def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Return the rows of a condition that are scores on one test, and which: the columns test and same_test."""
+    if group["whole"].notna().all():
+        return group.assign(score=group["whole"]), {"test": "all_periods", "same_test": True}
+    done = group[group["complete"].astype(bool)]
+    ends = done.sort_values("time", kind="stable").groupby("point")["periods"].last()
+    return done, {"test": "complete", "same_test": bool(ends.max() - ends.min() < 1e-9)}
 
 
 def _methods(curves: pd.DataFrame, chosen: list[str]) -> pd.Series:

@@ -27,10 +27,12 @@ def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:
     places = list(dict.fromkeys(condition_of({axis: row[axis] for axis in varied}) for _, row in short.iterrows()))
     where = "; ".join(places[:MOST]) + (f" and {len(places) - MOST} more" if len(places) > MOST else "")
     everywhere = "in every point" if len(short) == len(points) else f"in {len(short)} of {len(points)} points"
-    return (
-        f"Rounds ran short {everywhere}: on average {share[short.index].mean():.0%} of the clients that the protocol wanted "
-        f"were asked{each}, because no more were online" + (f" ({where})." if any(places) else ".")
-    ).replace("%", " %")
+    told = (
+        f"on average {100 * share[short.index].mean():.0f} % of the clients that the protocol wanted were asked{each}"
+    )
+    return f"Rounds ran short {everywhere}: {told}, because no more were online" + (
+        f" ({where})." if any(places) else "."
+    )
 
 
 def _odd(listed: pd.DataFrame) -> str:

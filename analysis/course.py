@@ -1,12 +1,14 @@
 """The course of a point as named curves: each score it was measured by, and the bytes moved.
 
-A curve's name is metric/model/split.  Times are simulated seconds, bytes wire bytes of all directions.
+A curve's name is metric/model/split.  A score is over the periods met by then, on a test that grows with every arrival,
+but for the split all_periods, whose test is the same at all times.  Times are simulated seconds, bytes wire bytes
+of all directions.
 """
 
 import pandas as pd
 
 from analysis.communication import moved_by
-from analysis.frontier import curve
+from analysis.frontier import ALL_PERIODS, curve, over_all_periods, with_bytes
 from analysis.stored import Tables
 
 MOVED = "bytes moved"
@@ -17,7 +19,11 @@ def course(tables: Tables) -> dict[str, pd.DataFrame]:
     scores, moved = tables["scores"], tables["transfers"]
     found = {}
     for metric, model, split in scores[["metric", "model", "split"]].drop_duplicates().itertuples(index=False):
-        rows = curve(scores, moved, model, metric, split)
+        if split == ALL_PERIODS:
+            whole = with_bytes(over_all_periods(scores, model, metric), moved)
+            rows = whole.rename(columns={"whole": "score"})
+        else:
+            rows = curve(scores, moved, model, metric, split)
         found[f"{metric}/{model}/{split}"] = rows[["time", "moved"]].assign(value=rows["score"])
     times = tables["updates"]["time"]
     sums = moved_by(moved, times)

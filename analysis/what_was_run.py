@@ -17,8 +17,11 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
     """Return the section; `finished` are the points that have results."""
     axes = [*runs.axes, "algorithm", *replicates(finished.columns)]
     rows = [[text(axis), Cell(", ".join(ordered(finished[axis].astype(str))), "", "prose")] for axis in axes]
-    rows += [[text(f"version of {name}"), _values(values)] for name, values in _gathered(runs.versions).items()]
-    rows += [[text(_called(name)), _values(values)] for name, values in _gathered(runs.provenance).items()]
+    told = {
+        point: {f"versions.{name}": value for name, value in runs.versions[point].items()} for point in runs.versions
+    }
+    whole = {point: told.get(point, {}) | runs.provenance.get(point, {}) for point in (*told, *runs.provenance)}
+    rows += [[text(_called(name)), _values(values)] for name, values in _gathered(whole).items()]
     seconds = show(finished["real_seconds"].sum(), SECONDS)
     done, listed = len(finished), len(runs.points)
     words = f"{done} of {listed} points have results, computed in {seconds} of real time in total."

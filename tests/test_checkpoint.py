@@ -43,6 +43,10 @@ CASES = {
         "measure__views": True,
     },
     "by the clock": {"measure__every": "700 ms", "data__stream": {"name": "class_incremental", "every": "3 s"}},
+    "all periods": {
+        "measure__splits": ["test", "all_periods"],
+        "data__stream": {"name": "class_incremental", "every": "3 s", "offset": "uniform(0 s, 1 s)"},
+    },
     "replayed vertices": {"algorithm": {"name": "fed_dslr", "structure_steps": 3}},
     "a model a client": {"algorithm": {"name": "fed_pub", "proxy_blocks": 1}},
     "mended graphs": {"algorithm": {"name": "feddgl", "epochs": 2}, "protocol": {**SYNC, "rounds": 3}},

@@ -27,7 +27,7 @@ from fedsim.learn.replay import BETA
 from fedsim.scenario import Part
 from fedsim.span import Span
 from fedsim.sweep import ID
-from fedsim.tune import command
+from fedsim.tune import command, study
 from fedsim.tune.bench import Bench
 
 ROOT = Path(__file__).parents[1]
@@ -346,3 +346,10 @@ def test_names_of_files_are_still_right(tmp_path):
     _, _, out = tune(tmp_path, 2, text)
     (table,) = {point.scenario.clients.table for point in scenario_file.load(out / "small_tuned.yaml")[0].points()}
     assert Path(str(table)) == (tmp_path / "clients.csv").resolve()
+
+
+def test_trials_tell_how_many_periods_they_were_scored_on():
+    rows = [{"am": 0.5, "periods": 5.0}, {"am": 0.7, "periods": 4.0}]
+    found = study.judged(None, 2, None, {}, rows)
+    assert (found.value, found.periods) == (pytest.approx(0.6), 4.5)
+    assert study.judged(None, 2, None, {}, [{"am": 0.5}]).periods is None

@@ -17,7 +17,7 @@ from fedsim.sweep import replace, write_table
 from fedsim.tune.entries import Entry, key
 from fedsim.tune.study import Trial
 
-COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed"]
+COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed", "periods"]
 
 
 def best(trials: Sequence[Trial], entry: Entry) -> Trial | None:
@@ -35,6 +35,7 @@ def write_trials(path: Path, trials: Sequence[Trial]) -> None:
         {
             "algorithm": trial.entry.label, "trial": trial.number, "options": json.dumps(dict(trial.options)),
             "val_am": trial.value, "points": trial.points, "failed": trial.failed,
+            "periods": trial.periods,
         }
         for trial in trials
     ]  # fmt: skip

@@ -28,6 +28,8 @@ class Trial:
     """One trial of an entry: its number from 1, the options tried, how many points, how many failed, and the value.
 
     The value is the mean over the points of AM on validation data; None where a point has none.
+    AM is over the periods that clients had met at the end: `periods`, their mean over the points, tells trials apart
+    that were scored on different tests (by `measure.until` or clients' own clocks, a slow trial meets fewer).
     """
 
     entry: Entry
@@ -37,6 +39,7 @@ class Trial:
     points: int
     failed: int
     value: float | None
+    periods: float | None = None
 
 
 def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, told: Callable[[list[Trial]], None]) -> None:
@@ -61,7 +64,9 @@ def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequen
     values = [row.get("am") for row in rows]
     given = [value for value in values if value is not None]
     failed = len(values) - len(given)
-    return Trial(entry, number, part, options, len(rows), failed, None if failed else statistics.fmean(given))
+    met = [row["periods"] for row in rows if row.get("periods") is not None]
+    value, periods = (None if failed else statistics.fmean(given)), (statistics.fmean(met) if met else None)
+    return Trial(entry, number, part, options, len(rows), failed, value, periods)
 
 
 class Proposals:

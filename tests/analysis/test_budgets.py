@@ -15,10 +15,10 @@ from analysis.report import write
 
 
 def curves(*runs, cost="time"):
-    """Runs are (uplink, protocol, algorithm, [(cost, score), ...])."""
+    """Runs of one period are (uplink, protocol, algorithm, [(cost, score), ...])."""
     rows = [
         {"network.uplink": uplink, "protocol": protocol, "algorithm": algorithm, "seed": str(place), "point": place,
-         cost: spent, "score": score}
+         "time": spent, cost: spent, "score": score, "whole": math.nan, "complete": True, "periods": 1.0}
         for place, (uplink, protocol, algorithm, course) in enumerate(runs)
         for spent, score in course
     ]  # fmt: skip
@@ -115,3 +115,40 @@ def test_the_report_tells_it(tmp_path):
     assert set(table["network.latency"]) == {"10 ms", "100 ms", "1 s"}
     assert (folder / "figures" / "leaders_time.svg").is_file()
     assert (folder / "figures" / "leaders_moved.png").is_file()
+
+
+def on_two_periods(*runs):
+    """Runs of one condition are (algorithm, [(time, score, whole, periods, complete), ...])."""
+    rows = [
+        {"network.uplink": "1", "protocol": "sync", "algorithm": algorithm, "seed": "0", "point": place, "time": time,
+         "score": score, "whole": whole, "periods": periods, "complete": complete}
+        for place, (algorithm, course) in enumerate(runs)
+        for time, score, whole, periods, complete in course
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_scores_count_once_all_periods_have_arrived():
+    # the second method has a high score on its first period, at a time when the first has met both
+    frame = on_two_periods(
+        ("fedavg", [(1, 0.5, math.nan, 1.0, False), (2, 0.4, math.nan, 2.0, True)]),
+        ("power", [(1, 0.6, math.nan, 1.0, False), (3, 0.9, math.nan, 1.0, False), (5, 0.6, math.nan, 2.0, True)]),
+    )
+    found = leads(frame, AXES, "time")
+    assert found[["from", "to", "method", "score"]].values.tolist() == [
+        [2, 5, "fedavg", 0.4], [5, math.inf, "power", 0.6],
+    ]  # fmt: skip
+    assert (set(found["test"]), set(found["same_test"])) == ({"complete"}, {True})
+    shorter = frame.assign(periods=frame["periods"].where(frame["algorithm"] == "fedavg", 1.0))
+    assert set(leads(shorter, AXES, "time")["same_test"]) == {False}
+
+
+def test_where_all_were_scored_over_all_periods_that_is_compared_from_the_start():
+    frame = on_two_periods(
+        ("fedavg", [(1, 0.9, 0.3, 1.0, False), (2, 0.4, 0.4, 2.0, True)]), ("power", [(1, 0.6, 0.2, 1.0, False)])
+    )
+    found = leads(frame, AXES, "time")
+    assert found[["from", "method", "score", "next_score"]].values.tolist() == [[1, "fedavg", 0.3, 0.2]]
+    assert (set(found["test"]), set(found["same_test"])) == ({"all_periods"}, {True})
+    partly = frame.assign(whole=frame["whole"].where(frame["algorithm"] == "fedavg"))
+    assert set(leads(partly, AXES, "time")["test"]) == {"complete"}
