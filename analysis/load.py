@@ -87,13 +87,9 @@ def load(folders: Sequence[Path]) -> Runs:
             check(folder / point)
             where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
-<<<<<<< HEAD
-    points = pd.concat(frames, ignore_index=True)
+    points = recounted(pd.concat(frames, ignore_index=True), where)
     called = labels(points, [resolved.get(point, {}) for point in points["point"]], [*grid])
     points = _in_lines(points.assign(algorithm_as_given=points["algorithm"], algorithm=called), [*grid, "algorithm"])
-=======
-    points = recounted(pd.concat(frames, ignore_index=True), where)
->>>>>>> target
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
