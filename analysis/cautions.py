@@ -27,12 +27,9 @@ def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:
     places = list(dict.fromkeys(condition_of({axis: row[axis] for axis in varied}) for _, row in short.iterrows()))
     where = "; ".join(places[:MOST]) + (f" and {len(places) - MOST} more" if len(places) > MOST else "")
     everywhere = "in every point" if len(short) == len(points) else f"in {len(short)} of {len(points)} points"
-    told = (
-        f"on average {100 * share[short.index].mean():.0f} % of the clients that the protocol wanted were asked{each}"
-    )
-    return f"Rounds ran short {everywhere}: {told}, because no more were online" + (
-        f" ({where})." if any(places) else "."
-    )
+    part = f"{100 * share[short.index].mean():.0f} %{each}"
+    told = f"on average {part} of the clients that the protocol wanted were asked, because no more were online"
+    return f"Rounds ran short {everywhere}: {told}" + (f" ({where})." if any(places) else ".")
 
 
 def _odd(listed: pd.DataFrame) -> str:
