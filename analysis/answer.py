@@ -152,12 +152,10 @@ def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
 
 
 def on_periods(points: pd.DataFrame) -> str:
-    """Return what a target counts on: " on all 5 periods", " on each period", or those that had arrived by then."""
+    """Return what a target counts on: " on all 5 periods", " on each period", or nothing for a single one."""
     rules = set(points.loc[points["target"].notna(), "target_on"])
     if rules == {"each_period"}:
         return " on each period, from its arrival on"
-    if "" in rules:  # of runs from before targets waited for all periods
-        return " on the periods that had arrived by then" if points["fm"].notna().any() else ""
     return _all_periods(points)
 
 

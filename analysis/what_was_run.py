@@ -17,10 +17,10 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
     """Return the section; `finished` are the points that have results."""
     axes = [*runs.axes, "algorithm", *replicates(finished.columns)]
     rows = [[text(axis), Cell(", ".join(ordered(finished[axis].astype(str))), "", "prose")] for axis in axes]
-    told = {
-        point: {f"versions.{name}": value for name, value in runs.versions[point].items()} for point in runs.versions
+    whole = {
+        point: {f"versions.{name}": value for name, value in found.items()} | runs.provenance.get(point, {})
+        for point, found in runs.versions.items()
     }
-    whole = {point: told.get(point, {}) | runs.provenance.get(point, {}) for point in (*told, *runs.provenance)}
     rows += [[text(_called(name)), _values(values)] for name, values in _gathered(whole).items()]
     seconds = show(finished["real_seconds"].sum(), SECONDS)
     done, listed = len(finished), len(runs.points)
