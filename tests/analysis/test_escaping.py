@@ -24,7 +24,7 @@ DRAWN = {"svg", "g", "path", "text", "rect", "line", "defs", "clipPath", "title"
 TAGS = DRAWN | {
     "html", "head", "meta", "body", "h1", "h2", "h3", "p", "nav", "a", "section", "div", "table", "thead", "tbody",
     "tr", "th", "td", "figure", "figcaption", "noscript", "dl", "dt", "dd", "pre", "details", "summary", "button",
-    "script",
+    "script", "strong",
 }  # fmt: skip
 
 
