@@ -19,6 +19,7 @@ later, which masks that cancel do not survive.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -33,6 +34,7 @@ KEY = 32  # bytes of a public key
 class DFedGNN(FedAvg):
     """FedAvg in which every client counts the same."""
 
+    title: ClassVar[str] = "D-FedGNN"
     masking: bool = False  # bill the keys of secure aggregation
 
     def start(self):

@@ -25,7 +25,7 @@ It does not model clients that talk with each other, features that nobody may se
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -48,6 +48,8 @@ FIRST, REST = (0, 1), (1, None)  # of the local steps
 @dataclass(frozen=True)
 class DGCoLearn(FedAvg):
     """See the module's docstring."""
+
+    title: ClassVar[str] = "DG-CoLearn"
 
     aggregates = True
     prepares = frozenset({"first", "embed", "correct", *(f"layer{i}" for i in range(2, LAYERS + 1))})

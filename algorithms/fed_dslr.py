@@ -40,6 +40,7 @@ from fedsim.units import Count, Fraction
 class FedDslr(FedAvg):
     """Without `structure` the buffer is replayed without edges: Fed-ERGNN with its rule of the same class."""
 
+    title: ClassVar[str] = "Fed-DSLR"
     beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training vertices
     keep: Count = 1  # vertices kept for each class and period
     epsilon: float = 0.1  # reach of the coverage, in mean distances of the class

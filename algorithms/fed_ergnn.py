@@ -35,6 +35,7 @@ from fedsim.units import Count, Fraction
 class FedERGNN(FedAvg):
     """With coverage on embeddings it is POWER without transfer and with α = 1."""
 
+    title: ClassVar[str] = "Fed-ERGNN"
     beta: Fraction | None = 0.1  # share of the new period's loss; None: each client's own ratio, as in the original
     keep: Count = 1  # vertices kept for each class and period
     select: Literal["coverage", "other_class", "mean"] = "coverage"  # the rule

@@ -63,6 +63,7 @@ from fedsim.units import Count, Fraction
 class FedPUB(FedAvg):
     """With τ = 0, equal samples and neither regulariser, this is FedAvg save for the masks."""
 
+    title: ClassVar[str] = "Fed-PUB"
     preset: Literal["paper", "official"] = "paper"  # paper: as printed; official: as the published code computes
     lambda1: float = 1e-3  # strength of the masks' sparsity; `official` ignores it, as the code does
     lambda2: float = 1e-3  # strength of the pull towards the model received; likewise

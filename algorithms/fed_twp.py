@@ -36,6 +36,7 @@ from fedsim.span import Span
 class FedTWP(FedAvg):
     """With all three strengths zero and the preset `paper`, this is FedAvg bit for bit."""
 
+    title: ClassVar[str] = "Fed-TWP"
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
     lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t

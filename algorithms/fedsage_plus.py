@@ -38,7 +38,7 @@ later rounds on the mended graph, with as many generated vertices as hiding cuts
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -55,6 +55,8 @@ from fedsim.units import Count, Fraction
 @dataclass(frozen=True)
 class FedSagePlus(FedAvg):
     """Smaller widths make the exchange cheaper in the same proportion."""
+
+    title: ClassVar[str] = "FedSage+"
 
     aggregates = True
     prepares = frozenset({"offer", "judge"})

@@ -68,6 +68,7 @@ from fedsim.units import Count, Fraction
 class Ghost(Algorithm):
     """The losses and the retention can each be switched off."""
 
+    title: ClassVar[str] = "GHOST"
     noise: Count = 64  # numbers in z
     neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
     generator_dropout: Fraction = 0.2  # in the generator

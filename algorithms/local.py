@@ -15,6 +15,7 @@ from fedsim.algorithm import Fit
 class Local(FedAvg):
     """wₖ ← train(wₖ), for each client k by itself."""
 
+    title: ClassVar[str] = "Local training"
     talks: ClassVar[bool] = False
 
     def download(self, state, client, step):

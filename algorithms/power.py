@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 class Power(FedAvg):
     """The knowledge transfer and the replay can each be switched off: with neither, this is FedAvg bit for bit."""
 
+    title: ClassVar[str] = "POWER"
+
     aggregates = True
 
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code

@@ -35,14 +35,18 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
 
 def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
     """Chart a headline along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no interval),
-    n, replicates (what they are); fractions.  Intervals are drawn as far as a share can go; the table has all of them.
+    n, replicates (what they are), units (what the mean is of, where there is no interval); fractions.  Intervals are
+    drawn as far as a share can go; the table has all of them.
     """
     known = frame.dropna(subset="mean")
     rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))
     rows = rows.assign(high=known["high"].fillna(known["mean"]).clip(upper=1.0))
     kinds = list(dict.fromkeys(known["replicates"]))
     over = kinds[0] if len(kinds) == 1 else replicates_told(known)
-    note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"Mean over {over}, no interval"
+    if (known["units"].str.len() > 0).any():
+        note = f"Mean over {over}; hollow: each of them, too few for an interval"
+    else:
+        note = f"Mean and 95 % interval over {over}" if known["low"].notna().any() else f"Mean over {over}, no interval"
     return _line(rows, axis, others, what, (what, note))
 
 
@@ -61,6 +65,9 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
     columns = rows["column"].nunique()
     layers = _joined(algorithms, "y", common, up, alt.Scale(zero=False, **_span(rows)))
+    if "units" in rows and (rows["units"].str.len() > 0).any():
+        each = alt.Chart().transform_flatten(["units"]).mark_point(filled=False, size=30, opacity=0.9)
+        layers.append(each.encode(y="units:Q", **common))
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]

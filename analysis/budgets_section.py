@@ -1,4 +1,4 @@
-"""The report's section on equal budgets: a bar of leaders a condition, for seconds and for bytes, and the table."""
+"""The report on equal budgets: a bar of leaders for each condition, for seconds and for bytes, and the table."""
 
 from typing import Any
 
@@ -12,31 +12,40 @@ from analysis.budgets import COLUMNS, leads
 from analysis.cells import LAST, key, placed
 from analysis.charts import COSTS
 from analysis.looks import SOFT
-from analysis.page import Cell, paragraph, section, table, text
+from analysis.page import Cell, text
 from analysis.panels import colour, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
+from analysis.repeats import settled
 from analysis.robustness_section import Files
+from analysis.sheet import part, sheet
 from analysis.unchanging import told_once
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
 UNITS = {"time": SECONDS, "moved": BYTES}
 NOTE = (
-    "Which method has the best mean score once so much has been spent: that of the model in force by then, not the "
-    "best so far. A row is a stretch of budgets under one leader; where the next row of the same condition begins, "
-    "another takes over. A lead may be chance: the ranking tells the spread. All of it: tables/budgets.csv."
+    "The method with the best mean score once a budget has been spent: the score of the model in force by then, not "
+    "the best one so far. Each row is a range of budgets with one leader; where the next row of the same condition "
+    "begins, another method takes over. A lead may be chance: the ranking shows the spread."
 )
 
 
 def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
-    """Return the section, having written its figures and table; "" where nowhere two methods can be compared."""
+    """Return the part of the page, having written its figures and table; "" where no two methods can be compared."""
     found = {cost: leads(curves, axes, cost) for cost in COSTS}
     if found["time"].empty:
         return ""
     frame = pd.concat(found.values(), ignore_index=True)
     files.save("budgets", frame)
-    parts = [files.drawn(f"leaders_{cost}", leaders(rows)) for cost, rows in found.items()]
-    return section("budgets", "Equal budgets", *parts, _table(frame), paragraph(NOTE, "note"))
+    parts, shown, repeats = [], [], []
+    for cost, rows in found.items():
+        places = [axis for axis in rows.columns if axis not in COLUMNS]
+        once, left, same = settled(rows, places, ["from", "score"], ["method"])
+        shown.append(once.drop(columns=[axis for axis in places if axis not in left]))
+        parts.append(files.drawn(f"leaders_{cost}", leaders(rows)))
+        repeats += [f"{COSTS[cost][0].capitalize()}: {same[0].lower()}{same[1:]}"] if same else []
+    table = _table(pd.concat(shown, ignore_index=True), " ".join([NOTE, *repeats]))
+    return part("budgets", "Equal budgets", *parts, table)
 
 
 def leaders(frame: pd.DataFrame) -> dict[str, Any]:
@@ -108,12 +117,13 @@ def _by_value(conditions: list[str]) -> list[str]:
     return conditions
 
 
-def _table(frame: pd.DataFrame) -> str:
+def _table(frame: pd.DataFrame, note: str) -> str:
     axes = [axis for axis in frame.columns if axis not in COLUMNS]
+    frame = frame.assign(**{axis: frame[axis].fillna("") for axis in axes})  # of a cost that is the same at every value
     rows = []
     for _, row in frame.iterrows():
         units = UNITS[row["cost"]]
-        end = Cell("on", LAST) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
+        end = Cell("no end", LAST) if np.isinf(row["to"]) else Cell(show(row["to"], units), row["to"])
         rows.append(
             [
                 *placed(row, axes),
@@ -123,4 +133,4 @@ def _table(frame: pd.DataFrame) -> str:
             ]
         )  # fmt: skip
     heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]
-    return table(heads, rows)
+    return sheet(heads, rows, "budgets", len(axes), note)

@@ -1,4 +1,7 @@
-"""Cells of the report's tables from a row of a frame: where it was run, and its figures with their deviations."""
+"""Cells of the report's tables from a row of a frame: where it was run, and its figures with their spread.
+
+Five runs or more are a mean ± one standard deviation; of fewer the least and the greatest value are shown.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.axes import number
+from analysis.intervals import FEWEST
 from analysis.page import Cell, text
 from analysis.quantity import MISSING, PERCENT, show
 
+Units = list[tuple[float, str]]
 LAST = 1e300  # sorts after every figure
 
 
@@ -18,16 +23,49 @@ def placed(row: "pd.Series[Any]", columns: Sequence[str]) -> list[Cell]:
     return [text(str(row[column]) or MISSING, number(str(row[column]))) for column in columns]
 
 
-def figure(row: "pd.Series[Any]", name: str, units: list[tuple[float, str]]) -> Cell:
-    """Return a cell of a mean and its deviation, the column `name` and the one with `_sd`."""
-    return Cell(show(row[name], units, row[f"{name}_sd"]), key(row[name]))
+def figure(row: "pd.Series[Any]", name: str, units: Units) -> Cell:
+    """Return a cell of a mean and its spread over the row's `n` runs (see spread.over_replicates)."""
+    return Cell(_spread(row, name, units), key(row[name]))
 
 
-def points(value: float, sd: float | None = None) -> Cell:
-    """Return a cell of a fraction in percentage points, with its deviation where it has one."""
-    return Cell(show(value, PERCENT, sd).removesuffix(" %"), key(value))
+def points(row: "pd.Series[Any]", name: str) -> Cell:
+    """Return a cell of a fraction in percentage points, with its spread over the row's `n` runs."""
+    return Cell(_spread(row, name, PERCENT).replace(" %", ""), key(row[name]))
+
+
+def in_points(value: float) -> Cell:
+    """Return a cell of a fraction in percentage points."""
+    return Cell(show(value, PERCENT).removesuffix(" %"), key(value))
+
+
+def ranged(low: float, high: float, units: Units) -> str:
+    """Return "5.3 to 10.1 s", the unit once where both have the same; a single number where they look the same."""
+    ends = [show(low, units), show(high, units)]
+    if ends[0] == ends[1]:
+        return ends[0]
+    unit = ends[1].partition(" ")[2]
+    return f"{ends[0].removesuffix(f' {unit}') if unit else ends[0]} to {ends[1]}"
 
 
 def key(value: float) -> float | str:
     """Return what a figure sorts by: itself, or nothing where it is missing."""
     return "" if math.isnan(value) else value
+
+
+def spread_in_words(frame: pd.DataFrame) -> str:
+    """Return what stands beside the means of a table over `n` runs: " ± one standard deviation", ..., or nothing."""
+    few, many = ((frame["n"] > 1) & (frame["n"] < FEWEST)).any(), (frame["n"] >= FEWEST).any()
+    ends = "the least and the greatest value in brackets"
+    if few and many:
+        return f", ± one standard deviation, or with fewer than {FEWEST} runs {ends}"
+    return ", ± one standard deviation" if many else f", {ends}" if few else ""
+
+
+def _spread(row: "pd.Series[Any]", name: str, units: Units) -> str:
+    """Return a mean ± its deviation, of fewer than FEWEST runs with their range, alone where all are the same."""
+    if f"{name}_min" in row and row[f"{name}_min"] == row[f"{name}_max"]:
+        return show(row[name], units)
+    if row["n"] >= FEWEST or f"{name}_min" not in row:
+        return show(row[name], units, row[f"{name}_sd"])
+    mean, ends = show(row[name], units), ranged(row[f"{name}_min"], row[f"{name}_max"], units)
+    return mean if ends == mean else f"{mean} ({ends})"

@@ -1,4 +1,6 @@
-"""The chart of a ranking: each method's mean and interval, best on top, one panel a condition.
+"""The chart of a ranking: each method's mean and interval, best on top, one panel for each condition.
+
+Fewer than five replicates have no interval; each of them is then a hollow dot.
 
 Not drawn, but in the table: what of an interval lies outside of 0 to 100 %, conditions beyond the first dozen, and
 paired differences.
@@ -9,6 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.intervals import FEWEST
 from analysis.panels import colour, facet, finished, shape, tip
 from analysis.verdict import condition_of
 
@@ -23,25 +26,39 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
     conditions = list(dict.fromkeys(labels))
     rows = known.assign(column=labels, row="")
     rows = rows[rows["column"].isin(conditions[:MOST_PANELS])]
-    # an interval that is not known is drawn as none, not as a wide one
     rows = rows.assign(
-        low=rows["low"].fillna(rows["mean"]).clip(lower=0.0), high=rows["high"].fillna(rows["mean"]).clip(upper=1.0)
+        low=rows["low"].clip(lower=0.0),
+        high=rows["high"].clip(upper=1.0),
+        least=rows["low"].fillna(rows["lowest"]),
+        most=rows["high"].fillna(rows["highest"]),
     )
     down = alt.Y("algorithm:N", title=None, sort=alt.EncodingSortField("rank", op="min"))
-    across: dict[str, Any] = {"title": f"{measure} (mean, 95 % interval)"}
+    few = bool((rows["units"].str.len() > 0).any())
+    across: dict[str, Any] = {"title": measure}
     across |= {"axis": alt.Axis(format="%", tickCount=5), "scale": alt.Scale(zero=False)}
     tint = colour(algorithms, explained=False)
+    place = {"y": down, "color": tint}
+    ends = alt.Chart().transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    means = alt.Chart().mark_point(filled=True, size=80, opacity=1)
     layers = [
-        alt.Chart().mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", y=down, color=tint),
-        alt.Chart().mark_point(filled=True, size=80, opacity=1).encode(
-            x=alt.X("mean:Q", **across), y=down, color=tint, shape=shape(algorithms, explained=False)
-        ),
-    ]  # fmt: skip
+        ends.encode(x=alt.X("low:Q", **across), x2="high:Q", **place),
+        means.encode(x=alt.X("mean:Q", **across), shape=shape(algorithms, explained=False), **place),
+    ]
+    if few:
+        each = alt.Chart().transform_flatten(["units"]).mark_point(filled=False, size=36, strokeWidth=1.5, opacity=1)
+        layers.append(each.encode(x=alt.X("units:Q", **across), **place))
     tall = max(60, 22 * rows.groupby("column")["algorithm"].nunique().max())
     chart = facet(layers, rows, height=int(tall), y="independent")
     counts = " or ".join(dict.fromkeys(rows["replicates"]))
-    note = f"Mean and 95 % interval over {counts}" if (rows["n"] > 1).any() else f"{counts}: no interval is known"
+    whole = bool(rows["low"].notna().any())
+    if few and whole:
+        note = f"Mean over {counts} and its 95 % interval; hollow: each run, where they are fewer than {FEWEST}"
+    elif few:
+        note = f"Mean over {counts}; hollow: each of them, too few for an interval"
+    else:
+        note = f"Mean and 95 % interval over {counts}" if whole else f"{counts}: nothing is known of the spread"
     if len(conditions) > MOST_PANELS:
         note += f"; the first {MOST_PANELS} of {len(conditions)} conditions"
-    tips = [tip("rank", "rank", "d"), tip("mean", measure, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
+    tips = [tip("rank", "rank", "d"), tip("mean", measure, ".1%")]
+    tips += [tip("least", "from", ".1%"), tip("most", "to", ".1%")]
     return finished(chart, rows, f"Methods ranked by {measure}", note, tips)

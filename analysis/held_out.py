@@ -10,10 +10,11 @@ import math
 import pandas as pd
 
 from analysis.axes import short
-from analysis.cells import figure, placed
+from analysis.cells import figure, placed, spread_in_words
 from analysis.forgetting import usable
-from analysis.page import Cell, paragraph, section, table
+from analysis.page import Cell
 from analysis.quantity import BYTES, PERCENT
+from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
 
 SPLIT = "held_out"
@@ -52,7 +53,7 @@ def held_out(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.Dat
 
 
 def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
-    """Return the section (see `held_out`)."""
+    """Return the part of the page (see `held_out`)."""
     heads = [*map(short, axes), "algorithm", "n", *(heading for heading, _, _ in SCORES.values()), *COST.values()]
     rows = [
         [*placed(row, [*axes, "algorithm"]), Cell(str(row["n"]), row["n"])]
@@ -61,7 +62,7 @@ def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
         for _, row in frame.iterrows()
     ]
     note = (
-        f"The {score} of a period when it had just been learned: mean over clients, each counting the same, then over "
-        "periods, ± one standard deviation over replicates. Held out are the vertices that no client owns."
+        f"The {score} on a period when it had just been learned: mean over clients, each counting the same, then over "
+        f"periods, then over replicates{spread_in_words(frame)}. Held out are the vertices that no client owns."
     )
-    return section("held_out", "Own and held-out vertices", table(heads, rows), paragraph(note, "note"))
+    return part("held_out", "Own and held-out vertices", sheet(heads, rows, "held_out", len(axes) + 2, note))

@@ -1,8 +1,11 @@
-"""Means with 95 % confidence intervals over replicates, which are nested: several seeds within one order of tasks.
+"""Means over replicates, with 95 % confidence intervals where there are enough of them.
+
+Replicates are nested: several seeds within one order of tasks.
 
 Runs of one order are not independent of one another, so with several orders the unit is the order: its seeds are
 averaged first, and Student's t goes over the orders (orders - 1 degrees of freedom). With a single order the unit is
-the seed, and the interval speaks for that order only. A single unit has no interval.
+the seed, and the interval speaks for that order only. Fewer than five units have no interval, which would be wider
+than anything that was measured: two scores of 39 and 26 % would give -50 to 115 %. They are shown one by one.
 
 Not modelled: orders that differ in their number of seeds, which count alike; two outer replicates at once, of which the
 one with the fewer values is the unit, and the interval may still be too narrow.
@@ -19,16 +22,23 @@ from scipy.special import stdtrit
 from analysis.axes import replicates, short
 
 CONFIDENCE = 0.95
+FEWEST = 5  # units of which an interval, or a standard deviation, says something
 NAMES = {"numpy_seed": "order"}  # what the outer replicates are called: this seed draws the order of the tasks
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over units and its interval's ends; NaN where there is no unit, or only one for the ends."""
+    """A mean over units, its interval's ends, and the units; NaN without a unit, or fewer than FEWEST for the ends."""
 
     mean: float
     low: float
     high: float
+    units: tuple[float, ...] = ()
+
+    @property
+    def few(self) -> list[float]:
+        """The units that are to be shown one by one, for want of an interval; none for a single one."""
+        return list(self.units) if math.isnan(self.low) and len(self.units) > 1 else []
 
     @property
     def excludes_zero(self) -> bool | None:
@@ -39,11 +49,11 @@ class Interval:
 def t_interval(values: Iterable[float]) -> Interval:
     """Return mean and t interval of independent values."""
     units = np.array([*values], float)
-    mean = float(units.mean()) if len(units) else math.nan
-    if len(units) < 2:
-        return Interval(mean, math.nan, math.nan)
+    mean, own = float(units.mean()) if len(units) else math.nan, tuple(map(float, units))
+    if len(units) < FEWEST:
+        return Interval(mean, math.nan, math.nan, own)
     half = float(stdtrit(len(units) - 1, (1 + CONFIDENCE) / 2)) * float(units.std(ddof=1)) / math.sqrt(len(units))
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, mean - half, mean + half, own)
 
 
 def interval(runs: pd.DataFrame, value: str) -> Interval:

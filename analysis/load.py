@@ -7,6 +7,7 @@ added since (`LATER`): these are empty, but for the cost of targets, which is co
 `recount`).
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -17,46 +18,21 @@ import pandas as pd
 import yaml
 
 from analysis.axes import is_replicate
+from analysis.methods import labels
 from analysis.recount import recounted
+from analysis.settings import flat
 from analysis.stored import NotARunError, Stored, check, line
 
 COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
-LATER += [
-    "server_seconds",
-    "epsilon",
-    "bytes_masking",
-    "periods",
-    "target_on",
-    "periods_at_target",
-    "wanted",
-]  # columns that older runs lack
-NUMBERS = [
-    "score",
-    "periods",
-    "am",
-    "la",
-    "fm",
-    "prequential",
-    "sim_seconds",
-    *BYTES,
-    *COUNTS,
-    "updates_per_period",
-    "staleness",
-]
-NUMBERS += [
-    "client_seconds",
-    "server_seconds",
-    "epsilon",
-    "bytes_masking",
-    "target",
-    "seconds_to_target",
-    "periods_at_target",
-    "real_seconds",
-]
+LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", "periods_at_target", "method", "wanted"]
+NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
+NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
+NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
-FIXED = ["point", "status", "seed", "metric", "target_on", *NUMBERS]  # every other column of summary.csv is an axis
+TEXTS = ["method", "metric", "target_on"]
+FIXED = ["point", "status", "seed", *TEXTS, *NUMBERS]  # what is read of a summary beside its axes
 
 
 @dataclass(frozen=True)
@@ -64,9 +40,9 @@ class Runs:
     """Everything that was read.
 
     `points` has the columns of summary.csv plus run, algorithm, scored_model and scored_split (the headline's); axes
-    are texts, seed a text, the rest numbers with NaN where empty. `axes` are the columns that vary by design: the
-    grid's, `run` if there are several, but neither algorithm nor replicates (`seed`, and every axis whose last step
-    ends so).
+    are texts, seed a text, the rest numbers with NaN where empty. `algorithm` is what reports call it (see methods),
+    `algorithm_as_given` what the scenario does. `axes` are the columns that vary by design: the grid's, `run` if there
+    are several, but neither algorithm nor replicates (`seed`, and every axis whose last step ends so).
     """
 
     points: pd.DataFrame
@@ -75,6 +51,7 @@ class Runs:
     scenarios: dict[str, str]  # run -> its scenario.yaml as given
     resolved: dict[str, dict[str, Any]]  # point -> its resolved scenario
     versions: dict[str, dict[str, str]]  # point -> the programs it was made with, and their versions
+    provenance: dict[str, dict[str, str]]  # point -> where, when and with what it was run, as far as it is recorded
 
     def split(self, table: str) -> Stored:
         """Return each finished point's rows of a table, which may be none, to be read when asked for."""
@@ -91,11 +68,12 @@ def load(folders: Sequence[Path]) -> Runs:
         raise NotARunError("no run folder given; name at least one, such as runs/sparse_clients")
     names = _names(folders)
     summaries = {name: summary_of(folder) for name, folder in zip(names, folders, strict=True)}
-    grid = dict.fromkeys(column for summary in summaries.values() for column in summary.columns if column not in FIXED)
+    grid = dict.fromkeys(axis for summary in summaries.values() for axis in axes_of(summary))
     frames = []
     where: dict[str, Path] = {}
     resolved: dict[str, dict[str, Any]] = {}
     versions: dict[str, dict[str, str]] = {}
+    provenance: dict[str, dict[str, str]] = {}
     for (name, summary), folder in zip(summaries.items(), folders, strict=True):
         done = _done(summary)
         if not done:
@@ -103,12 +81,15 @@ def load(folders: Sequence[Path]) -> Runs:
         heads = {point: read_scenario(folder / point) for point in done}
         scenarios = {point: scenario for point, (scenario, _) in heads.items()}
         versions |= {f"{name}/{point}": found for point, (_, found) in heads.items()}
+        provenance |= {f"{name}/{point}": _provenance(folder / point) for point in done}
         resolved |= {f"{name}/{point}": scenario for point, scenario in scenarios.items()}
         for point in done:
             check(folder / point)
             where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
     points = recounted(pd.concat(frames, ignore_index=True), where)
+    called = labels(points, [resolved.get(point, {}) for point in points["point"]], [*grid])
+    points = _in_lines(points.assign(algorithm_as_given=points["algorithm"], algorithm=called), [*grid, "algorithm"])
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))
     return Runs(
         points=points,
@@ -117,12 +98,19 @@ def load(folders: Sequence[Path]) -> Runs:
         scenarios={n: (f / "scenario.yaml").read_text("utf-8") for n, f in zip(names, folders, strict=True)},
         resolved=resolved,
         versions=versions,
+        provenance=provenance,
     )
 
 
 def finished(run: Path) -> list[Path]:
     """Return the folders of a run's finished points, in the summary's order.  Raises NotARunError as `load` does."""
     return [run / point for point in _done(summary_of(run))]
+
+
+def axes_of(summary: pd.DataFrame) -> list[str]:
+    """Return the columns of a summary that are axes: those before the seed, but for a point's name and status."""
+    columns = list(summary.columns)
+    return [column for column in columns[: columns.index("seed")] if column not in FIXED]
 
 
 def lookup(scenario: dict[str, Any], axis: str) -> str:
@@ -205,13 +193,26 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
     added: dict[str, Any] = {axis: [lookup(s, axis) for s in found] for axis in grid if axis not in rows.columns}
     if "algorithm" not in rows.columns:
         added["algorithm"] = [lookup(s, "algorithm") or "none" for s in found]
-    described = rows.assign(
+    return rows.assign(
         **added,
         run=run,
         point=[f"{run}/{point}" for point in rows["point"]],
         scored_model=[next(iter(measure.get("models") or ["global"])) for measure in measures],
         scored_split=[next(iter(measure.get("splits") or ["test"])) for measure in measures],
     )
-    # Vega compares with texts in expressions of its own, in which these two characters end the line.
-    labels = [*dict.fromkeys([*grid, "algorithm", "run"])]
-    return described.assign(**described[labels].replace("[\u2028\u2029]", " ", regex=True))
+
+
+def _in_lines(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """Return the points with names and values that end no line in Vega's own expressions, which compare with them."""
+    labels = [*dict.fromkeys([*axes, "run"])]
+    return points.assign(**points[labels].replace("[\u2028\u2029]", " ", regex=True))
+
+
+def _provenance(folder: Path) -> dict[str, str]:
+    """Return what the point's row says of where, when and with what it was run; nothing where it says nothing."""
+    try:
+        row = json.loads((folder / "row.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    found = row.get("provenance") if isinstance(row, dict) else None
+    return {key: str(value) for key, value in flat(found)} if isinstance(found, dict) else {}

@@ -20,7 +20,7 @@ from analysis.quantity import SECONDS, show
 STRETCHES = {"download": SLATE, "train": SAND, "upload": ROSE, "waiting": MIST, "offline": UMBER}
 MOST_CLIENTS = 40
 NOTE = (
-    "The update of median length of one run: what each client did between the previous update and this one, the last "
+    "The update of median length in one run: what each client did between the previous update and this one, the last "
     "client to finish on top. Full table: tables/timeline.csv."
 )
 

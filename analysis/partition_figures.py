@@ -11,9 +11,10 @@ import pandas as pd
 from analysis.axes import short
 from analysis.cells import key, placed
 from analysis.charts import spread_note
-from analysis.page import Cell, paragraph, section, table
+from analysis.page import Cell
 from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import COUNT, PERCENT, show
+from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
 from analysis.unchanging import told_once
 
@@ -21,12 +22,12 @@ SHARES = {
     "cut_share": "edges cut",
     "largest_share": "edges within the largest part",
     "moved_share": "vertices moved",
-    "unowned_share": "vertices without owner",
-    "majority": "two most common labels",
+    "unowned_share": "vertices without an owner",
+    "majority": "two most frequent labels",
 }
 NOTE = (
-    "Shares of a snapshot's edges, of its vertices, and of a client's labelled vertices; mean ± one standard deviation "
-    "over replicates. The table shows the mean over snapshots; per snapshot: tables/partitions.csv."
+    "Shares of a snapshot's edges, of its vertices, and of a client's labelled vertices: means over snapshots and "
+    "replicates. The full table has every snapshot."
 )
 
 
@@ -77,7 +78,7 @@ def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
 
 
 def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
-    """Return the section with its drawing (see partitions)."""
+    """Return the part of the page with its drawing (see partitions)."""
     by = [*axes, "algorithm"]
     means = frame.groupby(by, sort=False, dropna=False)[["owners", *SHARES]].mean().reset_index()
     rows = [
@@ -86,4 +87,4 @@ def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> st
         for _, row in means.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", "owners", *SHARES.values()]
-    return section("partitions", "Partitions", drawing, table(heads, rows), paragraph(NOTE, "note"))
+    return part("partitions", "Partitions", drawing, sheet(heads, rows, "partitions", len(axes) + 1, NOTE))

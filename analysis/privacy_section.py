@@ -16,9 +16,10 @@ import pandas as pd
 from analysis import amounts
 from analysis.axes import short
 from analysis.cells import LAST, figure, placed
-from analysis.page import Cell, paragraph, section, table
+from analysis.page import Cell
 from analysis.panels import colour, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
+from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
 
 FIGURES = ["score", "epsilon", "bytes_up", "bytes_down", "bytes_masking", "sim_seconds"]
@@ -44,11 +45,11 @@ def privacy_section(points: pd.DataFrame, axes: list[str], score: str, files: Fi
     bounded = frame[np.isfinite(frame["epsilon"]) & frame["score"].notna()]
     drawing = [files.drawn("privacy", against_epsilon(bounded, axes, score))] if len(bounded) else []
     note = (
-        "Epsilon holds for all that one client takes part in, at the scenario's delta, against whoever sees models "
-        f"and while the server is trusted; '{NO_BOUND}' where uploads are clipped and no noise is added, an en dash "
-        "where nothing is released privately. The share of masking is of all payload delivered."
+        "Epsilon covers everything that one client takes part in, at the scenario's delta, against anyone who sees "
+        f"the models, as long as the server is trusted; '{NO_BOUND}' where uploads are clipped but no noise is added, "
+        "an en dash where nothing is released privately. The share of masking is that of all payload delivered."
     )
-    return section("privacy", "Privacy", *drawing, _table(frame, axes, score), paragraph(note, "note"))
+    return part("privacy", "Privacy", *drawing, _table(frame, axes, score, note))
 
 
 def private(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
@@ -87,7 +88,7 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     return finished(chart, rows, f"Final {score} against epsilon", note, tips, says)
 
 
-def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
+def _table(frame: pd.DataFrame, axes: list[str], score: str, note: str) -> str:
     heads = [
         *(short(axis) for axis in axes),
         "algorithm",
@@ -96,10 +97,11 @@ def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
         "up",
         "down",
         "masking",
-        "of payload",
+        "masking, share",
         "time",
     ]
-    return table(heads, [_row(row, axes) for _, row in frame.iterrows()])
+    rows = [_row(row, axes) for _, row in frame.iterrows()]
+    return sheet(heads, rows, "privacy", len(axes) + 1, note)
 
 
 def _row(row: pd.Series, axes: list[str]) -> list[Cell]:

@@ -1,9 +1,9 @@
-"""Every method ranked in each condition of a sweep, with intervals and paired differences to the first.
+"""Every method ranked in each condition of a sweep, with intervals and paired differences from the best.
 
 The headline is AM where a run has several periods, else the score. A difference is taken within a replicate (the same
 order, the same seed) and then averaged by the same rule as a mean (see intervals).
 
-Not modelled: correction for many comparisons, and for the first having been chosen by the data that it is compared on.
+Not modelled: correction for many comparisons, and for the best having been chosen by the data that it is compared on.
 """
 
 import math
@@ -15,8 +15,9 @@ from analysis.axes import replicates
 from analysis.intervals import Interval, counted, interval
 
 COLUMNS = [
-    "rank", "algorithm", "measure", "mean", "low", "high", "fm", "fm_low", "fm_high", "n", "replicates", "mean_rank",
-    "pairs", "difference", "difference_low", "difference_high", "excludes_zero",
+    "rank", "algorithm", "measure", "mean", "low", "high", "lowest", "highest", "fm", "fm_low", "fm_high", "fm_lowest",
+    "fm_highest", "n", "replicates", "mean_rank", "pairs", "difference", "difference_low", "difference_high",
+    "difference_lowest", "difference_highest", "excludes_zero", "units",
 ]  # fmt: skip
 
 
@@ -30,8 +31,9 @@ def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 
     Fractions throughout. `n` counts runs that have the headline, `replicates` says what they are. `mean_rank` is over
     the replicates in which every ranked method has the headline. A method without any has neither rank nor mean and
-    stands last. `difference` is the method's headline less the first's over their `pairs` common replicates, and
-    `excludes_zero` is None without an interval.
+    stands last. `low` and `high` are the interval's ends, `lowest` and `highest` those of what it is over, and `units`
+    a list of these where they are too few for an interval. `difference` is the method's headline less that of the
+    best, over their `pairs` common replicates, and `excludes_zero` is None without an interval.
     """
     measure = headline(points)
     used = points[[*axes, "algorithm", *replicates(points.columns), measure, "fm"]]
@@ -59,9 +61,10 @@ def _ranked(runs: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 "rank": None if unknown else rank, "algorithm": name, "measure": measure,
-                **_told("", means[name]), **_told("fm", interval(methods[name], "fm")),
+                **_ends("", means[name]), **_ends("fm", interval(methods[name], "fm")),
                 "n": len(known), "replicates": counted(known) if len(known) else "", "mean_rank": ranks.get(name),
-                "pairs": len(pairs), **_told("difference", apart), "excludes_zero": apart.excludes_zero,
+                "pairs": len(pairs), **_ends("difference", apart), "excludes_zero": apart.excludes_zero,
+                "units": means[name].few,
             }
         )  # fmt: skip
     return rows
@@ -81,6 +84,8 @@ def _pairs(runs: pd.DataFrame, first: pd.DataFrame, measure: str) -> pd.DataFram
     return both[by].assign(difference=both[measure] - both[f"{measure}_first"])
 
 
-def _told(name: str, found: Interval) -> dict[str, float]:
-    ends = (f"{name}_low", f"{name}_high") if name else ("low", "high")
-    return {name or "mean": found.mean, ends[0]: found.low, ends[1]: found.high}
+def _ends(name: str, found: Interval) -> dict[str, float]:
+    start = f"{name}_" if name else ""
+    least, most = (min(found.units), max(found.units)) if found.units else (math.nan, math.nan)
+    ends = {"low": found.low, "high": found.high, "lowest": least, "highest": most}
+    return {name or "mean": found.mean, **{f"{start}{end}": value for end, value in ends.items()}}

@@ -45,8 +45,9 @@ def areas(rows: pd.DataFrame, others: list[str]) -> pd.DataFrame:
 def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd.DataFrame:
     """Return a value's mean and 95 % interval along an axis, nesting respected (see intervals).
 
-    One row an algorithm and place: columns algorithm, `others`, axis, x (SI units), mean, low, high, n, replicates
-    (what they are). Places without the value are left out.
+    One row for each algorithm and place: columns algorithm, `others`, axis, x (SI units), mean, low, high, lowest,
+    highest, n, replicates (what they are), units (the values that the mean is of, where they are too few for an
+    interval). Places without the value are left out.
     """
     by = ["algorithm", *others, axis]
     rows = []
@@ -54,10 +55,10 @@ def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd
     for key, runs in known.groupby(by, sort=False):
         found, place = interval(runs, value), dict(zip(by, key, strict=True))
         ends = {"mean": found.mean, "low": found.low, "high": found.high}
-        rows.append(
-            {**place, "x": _number(axis, str(place[axis])), **ends, "n": len(runs), "replicates": counted(runs)}
-        )
-    return pd.DataFrame(rows, columns=[*by, "x", "mean", "low", "high", "n", "replicates"])
+        ends |= {"lowest": min(found.units), "highest": max(found.units), "x": _number(axis, str(place[axis]))}
+        rows.append({**place, **ends, "n": len(runs), "replicates": counted(runs), "units": found.few})
+    figures = ["x", "mean", "low", "high", "lowest", "highest", "n", "replicates", "units"]
+    return pd.DataFrame(rows, columns=[*by, *figures])
 
 
 def _number(axis: str, text: str) -> float:

@@ -1,4 +1,4 @@
-"""The report's section on what moves along the numeric axes of a sweep: shares kept, AM itself, and heat maps.
+"""What the report says of the numeric axes of a sweep: the share of AM that is kept, AM itself, and heat maps.
 
 Where runs have several periods the headline is AM, and the score is shown beside it only where the two differ: they are
 the same number where all clients have met all periods by the last scoring.
@@ -11,11 +11,14 @@ import numpy as np
 import pandas as pd
 
 from analysis import along, charts, crosses, robustness, sections
-from analysis.axes import best_end, is_numeric, short
+from analysis.axes import best_end, is_numeric, replicates, short
+from analysis.groups import joined
 from analysis.heat_maps import heat
-from analysis.page import paragraph, section
+from analysis.page import paragraph
 from analysis.ranked_section import NAMES
 from analysis.ranking import headline
+from analysis.repeats import settled
+from analysis.sheet import part
 from analysis.spread import over_replicates
 from analysis.unchanging import flat, listed
 
@@ -33,22 +36,27 @@ class Files(Protocol):
 def robustness_section(
     points: pd.DataFrame, means: pd.DataFrame, axes: list[str], target: float | None, files: Files
 ) -> str:
-    """Return the section, having written its figures and tables."""
+    """Return the part of the page, having written its figures and tables; "" where no method was run along an axis."""
     numeric = [axis for axis in axes if is_numeric(points[axis])]
     measures = _measures(points)
-    parts = []
-    for axis in numeric:
-        others = [other for other in axes if other != axis]
-        rows = crosses.along(points, axis, others)
-        for place, measure in enumerate(measures if len(rows) else []):
-            parts += _absolute(rows, axis, others, measure, files)
-            parts += _kept(rows, axis, others, measure, f"robustness_{measure}" if place else "robustness", files)
+    by = ["algorithm", *replicates(points.columns)]
+    rows, left, _ = settled(points, axes, measures, by)
+    parts = [_unchanged(axis, measures) for axis in numeric if axis not in left]
+    for axis in (axis for axis in numeric if axis in left):
+        others = [other for other in left if other != axis]
+        found = crosses.along(rows, axis, others)
+        for place, measure in enumerate(measures if len(found) else []):
+            parts += _absolute(found, axis, others, measure, files)
+            parts += _kept(found, axis, others, measure, f"robustness_{measure}" if place else "robustness", files)
     if not parts:
-        why = (
-            "The sweep has no numeric axis along which a method was run twice, so there is nothing to lose score along."
-        )
-        return section("robustness", "Robustness", paragraph(why))
-    return section("robustness", "Robustness", *parts, *_heat_maps(means, numeric, axes, measures, target, files))
+        return ""
+    return part("robustness", "Robustness", *parts, *_heat_maps(means, numeric, axes, measures, target, files))
+
+
+def _unchanged(axis: str, measures: list[str]) -> str:
+    names = joined([NAMES[measure] for measure in measures])
+    verb = "is" if len(measures) == 1 else "are"
+    return paragraph(f"{names} {verb} the same at every {short(axis)}.")
 
 
 def _measures(points: pd.DataFrame) -> list[str]:
@@ -62,7 +70,7 @@ def _absolute(rows: pd.DataFrame, axis: str, others: list[str], measure: str, fi
     levels = crosses.along(robustness.levels(rows, axis, others, measure), axis, others)
     if levels.empty:
         return []
-    files.save(f"{measure}_along_{axis}", levels)
+    files.save(f"{measure}_along_{axis}", levels.drop(columns="units"))
     if flat(levels, axis, ["algorithm", *others], ["mean"]):
         return [paragraph(f"{NAMES[measure]} is the same at {listed(axis, levels)}, to within 0.5 %.")]
     spec = along.absolute(levels, axis, others, NAMES[measure])
@@ -82,7 +90,10 @@ def _kept(rows: pd.DataFrame, axis: str, others: list[str], measure: str, prefix
     if flat(kept, axis, by, ["share"]):
         return []  # nothing is lost, which the headline along the axis says already
     spec = along.robustness(kept, axis, others, f"{short(axis)} {reference}", what)
-    return [files.drawn(f"{prefix}_{_name(axis)}", spec), sections.areas(areas, axis, others, reference, what)]
+    return [
+        files.drawn(f"{prefix}_{_name(axis)}", spec),
+        sections.areas(areas, axis, others, reference, what, f"{prefix}_area_{axis}"),
+    ]
 
 
 def _heat_maps(
@@ -94,9 +105,21 @@ def _heat_maps(
         rows = crosses.crossed(means, pair, others)
         if len(rows):
             goals = ["seconds_to_target", "bytes_to_target"] if rows["seconds_to_target"].notna().any() else []
-            values = [*measures, *goals, "bytes_moved"]
-            return [files.drawn(f"heat_{value}", heat(rows, value, pair, others, target)) for value in values]
+            return [
+                files.drawn(f"heat_{value}", heat(shown, value, pair, left, target))
+                for value in [*measures, *goals, "bytes_moved"]
+                for shown, left in [_settled_map(rows, value, pair, others)]
+                if len(shown)
+            ]
     return []
+
+
+def _settled_map(
+    rows: pd.DataFrame, value: str, pair: tuple[str, str], others: list[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that a map is drawn from and its further axes; no rows where one of the pair changes nothing."""
+    shown, left, _ = settled(rows, [*pair, *others], [value])
+    return (shown, [axis for axis in left if axis not in pair]) if {*pair} <= {*left} else (rows.iloc[:0], others)
 
 
 def _name(axis: str) -> str:

@@ -1,7 +1,8 @@
 """Means and standard deviations over replicates (seeds, and axes that end so), of single figures and of whole curves.
 
-The standard deviation is that of a sample (n - 1), NaN for a single one. Not modelled: that replicates may be
-nested; confidence intervals are in `intervals`.
+The standard deviation is that of a sample (n - 1), NaN for a single one. Of few replicates the least and the greatest
+value say more, and stand beside it. Not modelled: that replicates may be nested; confidence intervals are in
+`intervals`.
 """
 
 import numpy as np
@@ -14,14 +15,17 @@ STAGES = ("periods", "complete")  # what a curve tells of the periods that have 
 
 
 def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.DataFrame:
-    """Return for each group, in order of appearance: columns `by`, n (rows), and of each value its mean and `_sd`.
+    """Return for each group, in order of appearance: columns `by`, n (rows), and of each value its mean, and its
+    standard deviation, least and greatest value as `_sd`, `_min` and `_max`.
 
     A missing figure is left out of its mean; a figure that is missing everywhere stays NaN.
     """
     groups = points.groupby(by, sort=False, dropna=False)
     sizes = groups.size().rename("n")
     means, deviations = groups[values].mean(), groups[values].std(ddof=1).add_suffix("_sd")
-    return pd.concat([sizes, means, deviations], axis=1).reset_index()
+    ends = [groups[values].min().add_suffix("_min"), groups[values].max().add_suffix("_max")]
+    together = pd.concat([sizes, means, deviations, *ends], axis=1).copy()  # or it stays in pieces, which are slow
+    return together.reset_index()
 
 
 def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score") -> pd.DataFrame:

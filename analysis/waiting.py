@@ -18,16 +18,16 @@ from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
 from analysis.looks import INK
-from analysis.page import paragraph, section, table
 from analysis.panels import colour, facet, finished, ranges_told, tip, with_panels
 from analysis.quantity import SECONDS, show
+from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
 from analysis.unchanging import told_once
 
-COLUMNS = {"round_seconds": "whole update", "spread": "first to last reply", "held": "median to last reply"}
+COLUMNS = {"round_seconds": "time per update", "spread": "first to last reply", "held": "median to last reply"}
 NOTE = (
-    "Mean over the updates with at least two replies, then over replicates, ± one standard deviation; replies are "
-    "delivered uploads to the server. Full table: tables/waiting.csv."
+    "Means over the updates with at least two replies, then over replicates; a reply is an upload delivered to the "
+    "server."
 )
 
 
@@ -99,10 +99,10 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
 
 
 def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
-    """Return the section with its drawing (see waiting)."""
+    """Return the part of the page with its drawing (see waiting)."""
     rows = [
         placed(row, [*axes, "algorithm"]) + [figure(row, name, SECONDS) for name in COLUMNS]
         for _, row in frame.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", *COLUMNS.values()]
-    return section("waiting", "Waiting and straggling", drawing, table(heads, rows), paragraph(NOTE, "note"))
+    return part("waiting", "Waiting for the slowest", drawing, sheet(heads, rows, "waiting", len(axes) + 1, NOTE))

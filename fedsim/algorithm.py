@@ -89,6 +89,7 @@ class Algorithm(ABC):
     None where the graph does not change.  And so are the local steps of a job and their optimiser's momentum.
     """
 
+    title: ClassVar[str] = ""  # the published name, by which reports call it; without one, the class's name
     task: Task
     overview: Overview | None = None
     local_steps: int = 1
@@ -97,6 +98,12 @@ class Algorithm(ABC):
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give a class without a title of its own that of its name: it is not the algorithm that it descends from."""
+        super().__init_subclass__(**options)
+        if "title" not in vars(cls):
+            cls.title = cls.__name__
 
     def backbone(self, model: Model) -> Model:
         """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""

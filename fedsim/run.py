@@ -89,7 +89,7 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     row["metric"] = row["metric"] if evaluator else None
     row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
     keeper.end()  # only now: the disk may be full
-    own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now}
+    own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(scenario)}
     device = {"device": _device(scenario) if evaluator else None, "threads": scenario.threads}
     return {**row, **own, "real_seconds": time.perf_counter() - began, "provenance": device}
 
@@ -248,6 +248,14 @@ def _step(env: simpy.Environment, keeper: Keeper | None) -> None:
     env.step()
     if keeper:
         keeper.passed()
+
+
+def _title(scenario: Scenario) -> str | None:
+    """Return the published name of the scenario's algorithm, or None where the protocol asks nobody to run one."""
+    if scenario.algorithm is None or not find.build("protocol", scenario.protocol).asks:
+        return None
+    title: str = find.find("algorithm", scenario.algorithm, "algorithm").title
+    return title
 
 
 def _close(world: World) -> None:

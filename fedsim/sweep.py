@@ -34,7 +34,7 @@ from fedsim.scenario import Point
 Row = dict[str, Any]
 Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 RESULTS = [
-    "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
+    "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
     "late", "refused", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
     "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds",

@@ -335,7 +335,9 @@ def test_a_module_that_was_edited_after_its_import_is_refused_until_it_is_import
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     refused, *rest = done.stdout.splitlines()
-    assert refused.startswith("mylab/mine.py has changed since this Python process imported it, and would run as it was: restart")
+    assert refused.startswith(
+        "mylab/mine.py has changed since this Python process imported it, and would run as it was: restart"
+    )
     assert of_sources(rest) == [
         "1 of 2 points runs again: mylab/mine.py has changed since",
         "1 of 2 points are finished already",

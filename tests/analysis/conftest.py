@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis import report
+from analysis import material
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def undrawn(monkeypatch):
         path.with_suffix(".svg").write_text("<svg></svg>")
         return "<svg></svg>"
 
-    monkeypatch.setattr(report, "draw", name_only)
+    monkeypatch.setattr(material, "draw", name_only)

@@ -61,8 +61,8 @@ def test_algorithms_are_ranked_in_each_condition():
     assert frame["client_seconds_sd"].tolist()[:2] == pytest.approx([0.0, 2**0.5])
     assert frame["server_seconds"].isna().all()
     html = compute_time(frame, ["latency"])
-    assert "5.00 ± 1.41 s" in html
-    assert "server&#x27;s update</th>" not in html  # a column that tells nothing is left out
+    assert "5.00 s (4.00 to 6.00 s)" in html
+    assert "per server update</th>" not in html  # a column that tells nothing is left out
 
 
 def test_the_server_counts_in_the_rank():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from analysis.axes import is_replicate, replicates
 from analysis.intervals import Interval, counted, interval, t_interval
 
-T1, T2 = 12.706204736, 4.302652730  # the 97.5 % quantiles of Student's t for 1 and 2 degrees of freedom, from a table
+T4 = 2.7764451052  # the 97.5 % quantile of Student's t for 4 degrees of freedom, from a table
 ORDER = "data.split.numpy_seed"
 
 
@@ -18,6 +18,7 @@ def runs(scores):
 
 
 NESTED = [("1", "0", 0.4), ("1", "1", 0.6), ("2", "0", 0.6), ("2", "1", 0.8), ("3", "0", 0.8), ("3", "1", 1.0)]
+FIVE = [*NESTED, ("4", "0", 0.6), ("4", "1", 0.8), ("5", "0", 0.5), ("5", "1", 0.9)]
 
 
 def test_which_axes_are_replicates():
@@ -26,19 +27,32 @@ def test_which_axes_are_replicates():
 
 
 def test_seeds_are_averaged_within_orders_first():
-    found = interval(runs(NESTED), "am")  # orders 0.5, 0.7, 0.9: deviation 0.2
-    half = T2 * 0.2 / math.sqrt(3)
+    found = interval(runs(FIVE), "am")  # orders 0.5, 0.7, 0.9, 0.7, 0.7: deviation sqrt(0.02)
+    half = T4 * math.sqrt(0.02 / 5)
     assert (found.mean, found.low, found.high) == pytest.approx((0.7, 0.7 - half, 0.7 + half))
 
 
 def test_a_single_order_has_an_interval_over_its_seeds():
-    found = interval(runs(NESTED[:2]), "am")  # deviation 0.2 / sqrt(2), of the mean 0.1
-    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5 - T1 * 0.1, 0.5 + T1 * 0.1))
+    found = interval(runs([("1", str(seed), am) for seed, am in enumerate((0.4, 0.6, 0.5, 0.3, 0.7))]), "am")
+    half = T4 * math.sqrt(0.025 / 5)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+
+
+def test_fewer_than_five_units_have_no_interval_but_are_kept():
+    found = interval(runs(NESTED), "am")
+    assert found.mean == pytest.approx(0.7)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert found.excludes_zero is None
+    assert found.few == pytest.approx([0.5, 0.7, 0.9])
+    assert interval(runs(FIVE), "am").few == []
+    assert interval(runs(NESTED[:1]), "am").few == []
 
 
 def test_orders_count_alike_however_many_seeds_they_have():
     found = interval(runs([("1", str(seed), 0.2) for seed in range(9)] + [("2", "0", 0.4)]), "am")
-    assert (found.mean, found.high - found.mean) == pytest.approx((0.3, T1 * 0.1))
+    assert found.mean == pytest.approx(0.3)
+    assert found.few == pytest.approx([0.2, 0.4])
 
 
 def test_a_single_unit_has_no_interval_and_none_no_mean():
@@ -51,13 +65,13 @@ def test_a_single_unit_has_no_interval_and_none_no_mean():
 
 
 def test_missing_runs_are_left_out():
-    assert interval(runs([*NESTED, ("4", "0", math.nan)]), "am") == interval(runs(NESTED), "am")
+    assert interval(runs([*FIVE, ("6", "0", math.nan)]), "am") == interval(runs(FIVE), "am")
 
 
 def test_of_two_outer_replicates_the_one_with_fewer_values_is_the_unit():
     frame = runs(NESTED).assign(**{"data.partition.seed": ["7", "8"] * 3})
     found = interval(frame, "am")  # 7: 0.4, 0.6, 0.8; 8: 0.6, 0.8, 1.0
-    assert (found.mean, found.high - found.mean) == pytest.approx((0.7, T1 * 0.1))
+    assert found.few == pytest.approx([0.6, 0.8])
 
 
 def test_what_the_runs_are_in_words():
@@ -69,7 +83,7 @@ def test_what_the_runs_are_in_words():
 
 
 @settings(max_examples=20)
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.floats(0.1, 10))
+@given(st.lists(st.floats(0, 1), min_size=5, max_size=8), st.floats(0.1, 10))
 def test_an_interval_scales_with_its_values(values, factor):
     one, other = t_interval(values), t_interval(factor * value for value in values)
     assert [factor * end for end in (one.mean, one.low, one.high)] == pytest.approx([other.mean, other.low, other.high])

@@ -45,7 +45,7 @@ def test_what_is_known_is_drawn_and_told():
     )
     drawn = divided(frame, [])["datasets"]["rows"]
     assert {row["column"] for row in drawn} == {
-        "edges cut", "edges within the largest part", "vertices moved", "vertices without owner"
+        "edges cut", "edges within the largest part", "vertices moved", "vertices without an owner"
     }  # fmt: skip
     assert [row["y"] for row in drawn if row["column"] == "edges cut"] == [0.1, 0.2]
     assert "15.0 %" in partitions_section(frame, [], "")

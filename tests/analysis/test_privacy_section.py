@@ -45,7 +45,7 @@ def test_every_condition_has_score_bytes_and_epsilon():
     assert frame["masking_share"].tolist() == pytest.approx([0, 0.5] * 3)
     assert frame["score"].tolist() == pytest.approx([0.91, 0.91, 0.71, 0.71, 0.51, 0.51])
     assert html.count("no bound</td>") == 2
-    for shown in ("4.50", "1.50", "50.0 %", "91.0 ± 1.4 %", "<privacy>"):
+    for shown in ("4.50", "1.50", "50.0 %", "91.0 % (90.0 to 92.0 %)", "<privacy>"):
         assert shown in html
     drawn = files.drawings["privacy"]["datasets"]["rows"]
     assert sorted((row["epsilon"], row["moved"]) for row in drawn) == [(1.5, 2.0), (1.5, 4.0), (4.5, 2.0), (4.5, 4.0)]

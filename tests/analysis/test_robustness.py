@@ -70,13 +70,18 @@ def test_replicates_are_kept_apart_and_shares_refer_to_their_own():
 def test_levels_are_means_with_intervals_over_the_orders():
     frame = pd.concat(
         points({"20 %": score, "1.0": score + 0.1}, seed=seed).assign(**{"data.split.numpy_seed": order})
-        for order, seed, score in (("1", "0", 0.2), ("1", "1", 0.4), ("2", "0", 0.5), ("2", "1", 0.5))
+        for order, mean in (("1", 0.3), ("2", 0.5), ("3", 0.4), ("4", 0.4), ("5", 0.4))
+        for seed, score in (("0", mean - 0.1), ("1", mean + 0.1))
     )
     rows = levels(frame, AXIS, [], "score").set_index("x")
-    half = 12.706204736 * 0.1  # orders 0.3 and 0.5: deviation 0.2 / sqrt(2), of the mean 0.1
+    half = 2.7764451052 * (0.005 / 5) ** 0.5
     assert rows.loc[0.2, ["mean", "low", "high"]].tolist() == pytest.approx([0.4, 0.4 - half, 0.4 + half])
     assert rows.loc[1.0, "mean"] == pytest.approx(0.5)
-    assert rows.loc[1.0, ["n", "replicates"]].tolist() == [4, "2 orders x 2 seeds"]
+    assert rows.loc[1.0, ["n", "replicates"]].tolist() == [10, "5 orders x 2 seeds"]
+    few = levels(frame[frame["data.split.numpy_seed"] < "3"], AXIS, [], "score").set_index("x")
+    assert few.loc[0.2, ["low", "high"]].isna().all()
+    assert few.loc[0.2, "units"] == pytest.approx([0.3, 0.5])
+    assert few.loc[0.2, ["lowest", "highest"]].tolist() == pytest.approx([0.3, 0.5])
     assert levels(frame.assign(score=float("nan")), AXIS, [], "score").empty
 
 

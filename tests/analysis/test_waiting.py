@@ -38,5 +38,5 @@ def test_means_over_updates_then_over_replicates():
     row = frame.iloc[0]
     assert (row["n"], row["round_seconds"], row["spread"], row["held"]) == (2, 10.0, 5.0, 2.5)
     assert row["spread_sd"] == pytest.approx(2**0.5)
-    assert "2.50 ± 0.71 s" in waiting_section(frame, [], "")
+    assert "2.50 s (2.00 to 3.00 s)" in waiting_section(frame, [], "")
     assert waited(frame, [])["datasets"]["rows"][0]["amount"] == 2.5

@@ -1,0 +1,51 @@
+"""What a reader must know before the answer: rounds that ran short, points that failed, periods that never arrived."""
+
+import pandas as pd
+
+from analysis.groups import joined
+from analysis.verdict import condition_of
+
+SHORT = 0.95  # of the clients wanted; fewer are worth a warning
+MOST = 3  # conditions that are named
+
+
+def cautions(points: pd.DataFrame, listed: pd.DataFrame, axes: list[str]) -> list[str]:
+    """Return the cautions; `listed` are all points, of which `points` have results."""
+    return [*filter(None, (_short_rounds(points, axes), _odd(listed), _periods(points)))]
+
+
+def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:
+    """Return where fewer clients were asked than the protocol wanted, and how many of them."""
+    share = points["asked"] / points["wanted"].where(points["wanted"] > 0)
+    short = points[share < SHORT]
+    if short.empty:
+        return ""
+    updates = short["updates"].where(short["updates"] > 0)
+    asked, wanted = ((short[name] / updates).mean() for name in ("asked", "wanted"))
+    each = f" ({asked:.1f} of {wanted:.1f} per update)" if wanted == wanted else ""
+    varied = [axis for axis in axes if points[axis].nunique() > 1]
+    places = list(dict.fromkeys(condition_of({axis: row[axis] for axis in varied}) for _, row in short.iterrows()))
+    where = "; ".join(places[:MOST]) + (f" and {len(places) - MOST} more" if len(places) > MOST else "")
+    everywhere = "in every point" if len(short) == len(points) else f"in {len(short)} of {len(points)} points"
+    part = f"{100 * share[short.index].mean():.0f} %{each}"
+    told = f"on average {part} of the clients that the protocol wanted were asked, because no more were online"
+    return f"Rounds ran short {everywhere}: {told}" + (f" ({where})." if any(places) else ".")
+
+
+def _odd(listed: pd.DataFrame) -> str:
+    counts = listed["status"].value_counts()
+    told = [f"{counts[name]} {words}" for name, words in (
+        ("failed", "failed and are missing here"), ("stalled", "stalled and are shown with what they had reached"),
+    ) if counts.get(name)]  # fmt: skip
+    return f"Of {len(listed)} points, {joined(told)}: see What was run." if told else ""
+
+
+def _periods(points: pd.DataFrame) -> str:
+    """Return that runs ended with different numbers of periods, so that their final tests differ."""
+    known = points["periods"].dropna().round(6)
+    if known.nunique() < 2:
+        return ""
+    return (
+        f"Runs ended after {known.min():g} to {known.max():g} periods had arrived, so their final scores and targets "
+        "are on different tests."
+    )

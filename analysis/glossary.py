@@ -1,0 +1,56 @@
+"""What the words of a report mean."""
+
+from analysis.page import glossary, section
+from analysis.quantity import MISSING
+
+TERMS = {
+    "point": "one combination of the sweep's axes and one replicate: one simulated training run",
+    "replicate": "one of several runs of the same condition, which differ only in what was drawn at random: by `seed`, "
+    "or by an axis whose name ends in seed, such as data.split.numpy_seed, which draws the split and the tasks' order",
+    "simulated time": "seconds on the simulation's clock, network and computing included; not real time",
+    "update": "one aggregation of clients' replies into the server's model",
+    "up, down": "payload bytes delivered to the server, and from the server to clients",
+    "between peers": "payload bytes that clients delivered to one another, without a server",
+    "wasted": "all other bytes that moved: headers, retransmissions, aborted transfers, replies that came too late or "
+    "were discarded by the protocol's rule",
+    "overhead": "headers and retransmissions of what was delivered",
+    "aborted": "of transfers that were cut short, or lost before a byte had moved",
+    "moved on the wire": "everything that went over the links: delivered payload and wasted bytes",
+    "transfer time": "of a delivered message, from its sending to the end of its transfer, with waiting for the link, "
+    "the handshake and all retransmissions",
+    "asked, aggregated, lost, late": "clients asked for a reply; replies that were used; clients or replies that "
+    "vanished; replies that came when nobody waited for them any more",
+    "score": "the metric over all clients' test sets, averaged over the periods that have arrived so far; of a run, "
+    "the last one, when all have",
+    "AM": "average accuracy: the mean of the scores on all periods once the last one has been learned, in percentage "
+    "points",
+    "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "
+    "percentage points; where snapshots are scored ahead, the mean over the snapshots trained on, while the score is "
+    "that of the last one",
+    "FM": "forgetting: how far the scores on earlier periods have fallen since each was learned, mean, in percentage "
+    "points; negative if they rose",
+    "prequential": "the score on a period at its arrival, before anything was trained on it: pooled over clients, mean "
+    "over periods; what arrived at second 0 is left out",
+    "updates per period": "the server's updates from a client's arrival of one period to the next, or to the end of "
+    "the run, mean over all arrivals",
+    "staleness": "how many versions aggregated replies were behind the server's, mean over replies; among peers, how "
+    "many rounds a share was behind its receiver, negative where the sender was ahead",
+    "target": "a score. Time and bytes to it count at the first scoring that meets it, even if it is lost again later, "
+    "and only once every period of the run has arrived at every client, so that all methods take the same test",
+    "computing per job, per update": "mean simulated seconds that a client computes for one job, and that the server "
+    "and edge aggregators compute for one update, without waiting",
+    "participation": "the share of clients that take part in an update",
+    "robustness": "AM (the score, where there is one period) as a share of that under the easiest value of an axis, in "
+    "the same replicate; the area under it is 100 % if nothing is lost",
+    "Pareto front": "the points for which no other has a better mean score at no more cost",
+    "±": "one standard deviation over replicates (n - 1), where there are five or more; of fewer, the least and the "
+    "greatest value are shown",
+    "95 % interval": "Student's t, over the means of the orders where there are several, else over the seeds; none "
+    "with fewer than five of them",
+    MISSING: "does not apply, or never happened",
+}
+
+
+def words() -> str:
+    """Return the glossary."""
+    return section("glossary", "Glossary", glossary(TERMS))

@@ -1,0 +1,74 @@
+"""What the parts of a report share: the runs' frames, and the folder that drawings and tables go to."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import charts, tables
+from analysis.choosing import interactive
+from analysis.digest import digest
+from analysis.latex import tabular
+from analysis.load import Runs
+from analysis.looks import Looks, dressed
+from analysis.page import figure
+from analysis.panels import draw
+from analysis.verdict import easiest
+
+MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
+
+
+class Material:
+    """The finished points of all runs, what is kept of their tables, and what has been drawn so far.
+
+    `scored` tells whether anything was, `goal` whether there is a target, `reached` whether any run got there,
+    `target` the one target of all points, None where there are several or none.
+    """
+
+    def __init__(self, runs: Runs, folder: Path) -> None:
+        self.runs, self.folder = runs, folder
+        self.charts: dict[str, charts.Spec] = {}  # what the page draws, by the figure's name
+        self.room = MOST_DRAWN
+        self.axes = list(runs.axes)
+        self.by = [*self.axes, "algorithm"]
+        points = tables.finished(runs)
+        self.kept = digest(runs, points, self.by)
+        self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
+        moved = self.kept.booked.groupby("point")["wire"].sum()
+        self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
+        self.means = tables.means(self.points, self.by)
+        targets = self.points["target"].dropna().unique()
+        self.reached = bool(self.points["seconds_to_target"].notna().any())
+        self.goal = bool(self.points["target"].notna().any())
+        self.target = float(targets[0]) if len(targets) == 1 else None
+        self.scored = bool(self.points["score"].notna().any())
+        self.updated = bool(self.points["asked"].notna().any())
+        self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
+
+    def save(self, name: str, frame: pd.DataFrame) -> None:
+        """Write a table, for computers as CSV and for papers in LaTeX."""
+        frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
+        (self.folder / "tables" / f"{name}.tex").write_text(tabular(frame), "utf-8")
+
+    def drawn(self, name: str, spec: charts.Spec) -> str:
+        """Draw a figure for papers, keep its description for the page, and return its place there."""
+        spec = dressed(spec, self.looks)
+        svg = draw(spec, self.folder / "figures" / name)
+        self.charts[name] = interactive(spec)
+        self.room -= len(svg)
+        title = spec["title"]
+        return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
+
+    def rule(self) -> str:
+        """Return from when on a target counts, where that matters."""
+        rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
+        return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
+
+    def one_run_each(self) -> tuple[pd.DataFrame, str]:
+        """Return one point for each algorithm, all under the easiest condition, and the words that name it."""
+        shown, where = easiest(self.points, self.axes)
+        return shown.drop_duplicates("algorithm"), where
+
+    def stacked(self, name: str, frame: pd.DataFrame, part_of: str, panels: Sequence[str] = ()) -> str:
+        """Return the chart of mean bytes as stacked bars."""
+        return self.drawn(name, charts.stacked_bytes(frame, part_of, [*panels, *self.axes]))

@@ -1,0 +1,73 @@
+"""What a scenario asks, and what its scores are of: from the scenario's own text and its resolved form."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from analysis.load import Runs, lookup
+
+NO_TEXT = "yaml-language-server"
+SPLITS = {
+    "test": "on the clients' test sets", "val": "on the clients' validation sets",
+    "train": "on the clients' training sets", "held_out": "on vertices that no client owns",
+    "pooled": "on all clients' test sets as one graph", "across": "on links between clients",
+    "all_periods": "on all periods, arrived or not",
+}  # fmt: skip
+
+
+def question(runs: Runs, default: str) -> str:
+    """Return the question that the first scenario asks in its leading comment, or the default."""
+    for given in runs.scenarios.values():
+        asked = [one for one in re.split(r"(?<=[.?!])\s+", _leading_comment(given)) if one.endswith("?")]
+        if asked:
+            return asked[0]
+    return default
+
+
+def descriptions(runs: Runs) -> list[str]:
+    """Return the scenarios' descriptions, each once."""
+    return [*dict.fromkeys(filter(None, (_described(given) for given in runs.scenarios.values())))]
+
+
+def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], metric: str) -> str:
+    """Return what was scored, on whom and with which seeds, in a sentence; of a study of traffic only the seeds."""
+    seeds = sorted(points["seed"].unique(), key=lambda seed: (len(seed), seed))
+    drawn = f"{'Seed' if len(seeds) == 1 else 'Seeds'} {_in_a_row(seeds)}."
+    counts = {lookup(dict(resolved[point]), "clients.count") for point in points["point"] if point in resolved}
+    number = counts.pop() if len(counts) == 1 else ""
+    clients = f"{int(float(number)):,} clients" if number.replace(".", "", 1).isdigit() else "all clients"
+    if points["score"].isna().all():
+        return f"{clients[0].upper()}{clients[1:]}. {drawn}"
+    models, splits = points["scored_model"].unique(), points["scored_split"].unique()
+    model = f"of the {models[0]} model" if len(models) == 1 else "of the scored models"
+    where = SPLITS.get(splits[0], f"on {splits[0]}") if len(splits) == 1 else "on the scored splits"
+    return f"Scored: {metric} {model} {where}, {clients}. {drawn}"
+
+
+def _leading_comment(given: str) -> str:
+    lines = []
+    for line in given.splitlines():
+        if not line.startswith("#"):
+            break
+        if NO_TEXT not in line:
+            lines.append(line.lstrip("# ").strip())
+    return " ".join(lines)
+
+
+def _described(given: str) -> str:
+    try:
+        plain = yaml.safe_load(given)
+    except yaml.YAMLError:
+        return ""
+    return str(plain.get("description") or "") if isinstance(plain, dict) else ""
+
+
+def _in_a_row(seeds: Sequence[str]) -> str:
+    """Return "0 to 4" for seeds that follow one another, else all of them, or how many where they are many."""
+    whole = [int(seed) for seed in seeds if seed.isdigit()]
+    if len(seeds) > 2 and whole == list(range(whole[0] if whole else 0, (whole[0] if whole else 0) + len(seeds))):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(seeds) if len(seeds) <= 10 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} of them)"

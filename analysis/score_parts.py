@@ -1,0 +1,104 @@
+"""The parts of a report on scores: how they develop, what they cost, what is forgotten and what changes along axes."""
+
+from analysis import along, budgets_section, charts, crosses, robustness_section, sections, tables
+from analysis.heat_maps import forgetting_matrix
+from analysis.held_out import held_out, held_out_section
+from analysis.material import Material
+from analysis.page import paragraph
+from analysis.score_curves import score_against
+from analysis.sheet import part
+from analysis.spread import mean_curves
+from analysis.verdict import condition_of, easiest
+
+
+def developing(m: Material) -> list[str]:
+    """Return how scores develop: curves, leads at equal budgets, and what each period was given."""
+    return [curves(m), budgets_part(m), periods_part(m)]
+
+
+def curves(m: Material) -> str:
+    """Return the curves that the first screen does not show."""
+    m.save("curves", m.kept.curves)
+    shown = [("score_time", "time"), ("score_bytes", "moved")]
+    parts = [curve(m, name, x) for name, x in shown if name not in m.charts]
+    note = (
+        "A curve holds the last score until the next; a run that has ended keeps its last. Bytes are all that had "
+        "moved over the links by then."
+    )
+    return part("curves", "Over time and bytes", *parts, paragraph(note, "note"))
+
+
+def curve(m: Material, name: str, x: str) -> str:
+    """Return the chart of the score along `x`, time or moved."""
+    means = mean_curves(m.kept.curves, m.by, x)
+    drawing = m.drawn(name, score_against(means, x, m.axes, m.score, m.target))
+    if not m.kept.curves["whole"].notna().any():
+        return drawing
+    means = mean_curves(m.kept.curves, m.by, x, "whole")
+    spec = score_against(means, x, m.axes, m.score, m.target, whole=True)
+    return drawing + m.drawn(name.replace("score", "whole"), spec)
+
+
+def cost(m: Material) -> str:
+    """Return the final score against its cost, and the table of all figures."""
+    if not m.scored:
+        return sections.summary(m.means, m.axes)
+    scored = m.means.dropna(subset="score")
+    labels = [condition_of({axis: str(row[axis]) for axis in m.by}) for _, row in scored.iterrows()]
+    parts = []
+    for name, cost, best in (
+        ("trade_time", "sim_seconds", "frontier_time"),
+        ("trade_bytes", "bytes_moved", "frontier_bytes"),
+    ):
+        marks = scored.assign(condition=labels, frontier=scored[best])
+        parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score)))
+    note = "The Pareto fronts are marked in tables/summary.csv as frontier_time and frontier_bytes."
+    fronts = part("fronts", "Score against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
+    return fronts + sections.summary(m.means, m.axes)
+
+
+def budgets_part(m: Material) -> str:
+    """Return who leads for which budget; "" where a single method was run."""
+    return budgets_section.budgets(m.kept.curves, m.axes, m)
+
+
+def periods_part(m: Material) -> str:
+    """Return the part on what each period was given; "" where no run has a second one."""
+    cells = m.kept.periods
+    if cells.empty or cells["period"].max() < 2:
+        return ""
+    m.save("periods", tables.periods(cells, m.by))
+    parts = []
+    for axis in m.axes if m.means["updates_per_period"].nunique() > 1 else []:
+        others = [other for other in m.axes if other != axis]
+        if len(rows := crosses.along(m.means, axis, others)):
+            spec = along.updates_had(rows, axis, others, m.score)
+            parts.append(m.drawn(f"updates_per_period_{axis.replace('.', '_')}", spec))
+    return part("periods", "Updates per period", *parts, sections.periods(m.means, m.axes, m.score))
+
+
+def forgetting(m: Material) -> str:
+    """Return the scores on each period as periods are learned; "" where there is only one period."""
+    cells = tables.forgetting_matrices(m.kept.forgetting, m.by)
+    m.save("forgetting", cells)
+    if cells.empty or cells["learned"].max() < 2:
+        return ""
+    # one matrix for each algorithm can be read, dozens cannot: the easiest condition is drawn, the table has all
+    shown, place = easiest(cells, m.axes)
+    note = "Rows: the period just learned; columns: the period tested. All conditions: tables/forgetting.csv."
+    drawing = m.drawn("forgetting", forgetting_matrix(shown, place))
+    return part("forgetting", "Score on each period", drawing, paragraph(note, "note"))
+
+
+def held_out_part(m: Material) -> str:
+    """Return the part on vertices that nobody owns; "" where no run asked them."""
+    frame = held_out(m.points, m.kept.held_out, m.by)
+    if frame.empty:
+        return ""
+    m.save("held_out", frame)
+    return held_out_section(frame, m.axes, m.score)
+
+
+def robustness_part(m: Material) -> str:
+    """Return what changes along the numeric axes; "" where nothing was run along one."""
+    return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m)

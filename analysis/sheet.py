@@ -1,0 +1,55 @@
+"""Tables as the page shows them, with what stands in none of their rows: constants, how much is shown, the full table.
+
+A column that says the same in every row is said once, below; one that says nothing is left out. The CSV beside the page
+has all of it, and so has the LaTeX table.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import quote
+
+from analysis.page import MOST_ROWS, Cell, table
+from analysis.quantity import MISSING
+
+MOST_CONSTANTS = 8  # said below a table; of more, the first
+
+
+def part(name: str, title: str, *parts: str) -> str:
+    """Return a part of a section under a heading of its own; `name` is its anchor."""
+    return (
+        f'<div class="part" id="{escape(name)}"><h3>{escape(title)}</h3>\n' + "\n".join(filter(None, parts)) + "</div>"
+    )
+
+
+def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first: int, note: str = "") -> str:
+    """Return a table with its note; `full` is the name of its CSV.
+
+    The columns before the `first` say what a row is of, and are left out only where all of them say the same.
+    """
+    told, heads, rows = _varied(heads, rows, first)
+    words = " ".join(filter(None, [note.strip(), told]))
+    return table(heads, rows[:MOST_ROWS]) + f'<p class="note">{escape(words)} {_whole(len(rows), full)}</p>'
+
+
+def _whole(rows: int, full: str) -> str:
+    cut = f"{MOST_ROWS:,} of {rows:,} rows; full table" if rows > MOST_ROWS else "Full table"
+    links = [f'<a href="tables/{quote(full)}.{end}">{escape(words)}</a>'
+             for end, words in (("csv", f"tables/{full}.csv"), ("tex", "LaTeX"))]  # fmt: skip
+    return f"{cut}: {links[0]} ({links[1]})."
+
+
+def _varied(
+    heads: Sequence[str], rows: Sequence[Sequence[Cell]], first: int
+) -> tuple[str, list[str], list[list[Cell]]]:
+    """Return what all rows say alike, in words, and the table without it."""
+    alike = [len(rows) > 1 and all(row[at].shown == rows[0][at].shown for row in rows) for at in range(len(heads))]
+    empty = [at >= first and all(row[at].shown == MISSING for row in rows) for at in range(len(heads))]
+    kept = [at for at in range(len(heads)) if not (alike[at] or empty[at])]
+    if not rows or not kept:
+        return "", list(heads), [list(row) for row in rows]
+    said = [
+        f"{heads[at]} {rows[0][at].shown}" for at in range(len(heads)) if alike[at] and rows[0][at].shown != MISSING
+    ]
+    more = f" and {len(said) - MOST_CONSTANTS} more" if len(said) > MOST_CONSTANTS else ""
+    told = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
+    return told, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
