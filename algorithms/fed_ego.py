@@ -75,7 +75,7 @@ class FedEgo(FedAvg):
 
     def start(self):
         """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
-        classes_only(self.task, "'fed_ego' mashes labels of vertices: take task: node_classification")
+        classes_only(self.task, "'fed_ego' mixes vertex labels: take task: node_classification")
         return {**super().start(), "labels": {}, "updates": 0}
 
     def download(self, state, client, step):

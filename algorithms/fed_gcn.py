@@ -71,7 +71,7 @@ class FedGCN(FedAvg):
         """Return the first model; nobody has sent anything.  Raises ScenarioError where no cut edge is known."""
         if self.hops and self.overview is None:
             told = (
-                f"{self.hops}: clients do not know their edges to others under this stream; take {{name: static, "
+                f"{self.hops}: clients do not know their edges to other clients under this stream; use {{name: static, "
                 "numbered: true} or snapshots, or hops: 0"
             )
             raise ScenarioError([Problem("algorithm.hops", told)])

@@ -125,7 +125,7 @@ class Ghost(Algorithm):
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
         classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
         if self.retains and not consistency.suits(self.task.model):
-            told = "true needs a model of plain layers with a weight each, such as gcn; or say false"
+            told = "true needs a model of plain layers with one weight each, such as gcn; otherwise set it to false"
             raise ScenarioError([Problem("algorithm.use_retention", told)])
         if not (self.use_div or self.use_disp or self.use_fgw):
             raise ScenarioError([Problem("algorithm.use_div", "one of use_div, use_disp and use_fgw must be true")])

@@ -113,7 +113,7 @@ class Power(FedAvg):
         good = built.good | (self.preset == "official")  # the published code keeps what diverged
         skipped = int((~good).sum())
         if built.restarts or skipped:
-            log.warning("%d prototypes came, %d restarts, %d skipped", len(sent), built.restarts, skipped)
+            log.warning("%d prototypes received, %d restarts, %d skipped", len(sent), built.restarts, skipped)
         labels = [label for label, fine in zip(labels, good.tolist(), strict=True) if fine]
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
         counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}

@@ -140,7 +140,7 @@ class Keeper:
             values = self.lesson.pack(self._values())
         except Unfit as error:
             self.every = math.inf
-            log.warning("no checkpoint can be taken, so that the point starts anew if it is interrupted: %s", error)
+            log.warning("no checkpoint can be taken, so the point starts again if it is interrupted: %s", error)
             return
         tape = self.tape
         whole = {

@@ -75,7 +75,7 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
         if key in listed["grid"]:
             found.append(Problem(f"vary.{key}", "is an axis of the grid too; keep one of them"))
         elif not grid.lost(scenario, key) and at(plain, key) is MISSING:
-            told = "has no value outside that the other axes could be varied at; give it one"
+            told = "has no value of its own while the other axes are varied; set one outside 'vary'"
             found.append(Problem(f"vary.{key}", f"{key!r} {told}"))
     for key, companions in listed["when"].items():
         if wrong := grid.lost(scenario, key):
@@ -84,7 +84,7 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
             for setting in settings:
                 where = f"when.{key}.{value}.{setting}"
                 if setting.split(".")[0] in refused or setting == key:
-                    found.append(Problem(where, f"{setting!r} cannot be set along with a value; set it outside"))
+                    found.append(Problem(where, f"{setting!r} cannot be set under 'when'; set the key itself"))
                 elif wrong := grid.lost(scenario, setting):
                     found.append(Problem(where, wrong))
     return found

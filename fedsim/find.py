@@ -225,7 +225,7 @@ def _not_one(kind: str, path: str, classes: list[str]) -> str:
     contract = KINDS[kind].contract[1]
     if not classes:
         return f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}"
-    return f"{path} defines {len(classes)} of the kind {contract} ({', '.join(classes)}): keep one a file"
+    return f"{path} defines {len(classes)} of the kind {contract} ({', '.join(classes)}): keep one per file"
 
 
 def _option_problems(part: Named, options: Mapping[str, bool], path: str, where: str) -> list[Problem]:

@@ -93,7 +93,7 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
             [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
         )
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
-        told = f"is missing, and the column 'gflops' of clients.table does not tell that of client {slow[0]}; give one"
+        told = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
         raise ScenarioError([Problem("clients.speed", told)])
     return found
 
@@ -155,10 +155,10 @@ def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | N
         way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
     }
     if given["down"] and (down := built["down"]) and not down.downwards:
-        told = f"{given['down'].name!r} keeps a few numbers of a difference, and a download is a whole model; "
+        told = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
         raise ScenarioError([Problem("network.codec.down", f"{told}take half, bfloat16 or int8")])
     if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
-        told = f"{given['up'].name!r} keeps a few numbers of a difference, and peers send whole models; "
+        told = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
         raise ScenarioError([Problem("network.codec.up", f"{told}take half, bfloat16 or int8")])
     if shares_only and given["down"]:
         raise ScenarioError([Problem("network.codec.down", "peers have no downloads; name it as network.codec.up")])
@@ -203,7 +203,7 @@ def _numbered(path: Path, count: int | None) -> int:
             of = "the table lists" if count is None else "clients.count says"
             raise table.fault(path, line, f"client {client}: {of} {most} clients, numbered from 0 to {most - 1}")
         if client in seen:
-            raise table.fault(path, line, f"client {client} stands in line {seen[client]} already; keep one")
+            raise table.fault(path, line, f"client {client} is already in line {seen[client]} already; keep one")
         seen[client] = line
     return most
 

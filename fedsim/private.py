@@ -21,20 +21,22 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
     found, here = [], "privacy.secure_aggregation"
     count = protocol.folded(fleet.size(scenario))
     if privacy.clip is not None and count is None:
-        told = f"{name!r}, as it is set, folds numbers of replies that nobody knows before, so no noise fits them; "
+        told = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, so the noise cannot be calibrated; "
         found.append(
             Problem("privacy.clip", f"{told}take sync, deadline, buffered with a rate of 1 at most, or one_shot")
         )
     if privacy.clip is not None and find_spec("opacus") is None:
         found.append(
-            Problem("privacy.clip", 'epsilon is told by Opacus, which is not here: pip install -e ".[privacy]"')
+            Problem(
+                "privacy.clip", 'epsilon is computed by Opacus, which is not installed: pip install -e ".[privacy]"'
+            )
         )
     if masked and not protocol.sums:
         found.append(Problem(here, f"{name!r} has no cohort whose uploads are added; take sync or deadline"))
     elif masked and count == 1:
         found.append(Problem(here, "a sum over one client hides nothing; let two or more take part in a round"))
     if masked and scenario.network.codec.up is not None:
-        told = "what it leaves of numbers cannot be added under masks; leave it out, or secure_aggregation"
+        told = "compressed values cannot be added under masks; leave out the codec or secure_aggregation"
         found.append(Problem("network.codec.up", told))
     return found
 
@@ -48,4 +50,4 @@ def uncovered(scenario: Scenario, algorithm: Algorithm) -> list[Problem]:
         return []
     assert scenario.algorithm is not None
     told = f"{scenario.algorithm.name!r}, as it is set, learns more from uploads than the mean of their differences, "
-    return [Problem(f"privacy.{key}", f"{told}which would stay uncovered; {WHO.format(f'privacy.{key}')}")]
+    return [Problem(f"privacy.{key}", f"{told}which would remain unprotected; {WHO.format(f'privacy.{key}')}")]

@@ -71,7 +71,7 @@ class Cohorts(Protocol):
         if (self.participation is None) == (self.clients is None):
             raise ValueError("give either 'participation' (a fraction of the clients) or 'clients' (a count), not both")
         if self.participation == 0:
-            raise ValueError("participation: must be above 0, or nobody would ever take part")
+            raise ValueError("participation: must be above 0, or no client would ever take part")
 
     def cohort_size(self, world: World) -> int:
         """Return how many of all clients are wanted."""
@@ -168,7 +168,7 @@ def advance(world: World, client: int, step: str, version: int) -> Generator[sim
     """Have a client work on its own state and fold the outcome into it; return whether that came to pass.
 
     It takes the client's time (the spans `train` and `mix`).  Who goes to sleep or leaves before is noted as lost, and
-    who has computed numbers that are infinite or none as refused; their state stays as it was.
+    who has computed values that are not finite as refused; their state stays as it was.
     """
     algorithm, clients, state = world.algorithm, world.clients, own_state(world, client)
     download = algorithm.download(state, client, step)

@@ -49,7 +49,7 @@ class Transfer(Row):
 class Update(Row):
     """One folding of replies into the server's state: `asked` clients are the folded, lost, late and refused ones.
 
-    Replies that held numbers that are infinite or none were `refused`.
+    Replies that held values that are not finite were `refused`.
 
     `staleness` is by how many versions the folded replies were behind on average, counted from what each client had
     downloaded; 0 where none was folded.  A row with the step `restart` tells that the server has lost its state: nobody

@@ -55,7 +55,9 @@ def problems(scenario: Scenario) -> list[Problem]:
             everybody = _Everybody(len(laid[0].nodes))
             sampler = find.build("sampler", scenario.clients.sampler)
             if not len(sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
-                found.append(Problem("clients.sampler", "nobody would ever be asked; give some client a chance"))
+                found.append(
+                    Problem("clients.sampler", "no client would ever be asked; give at least one a positive rate")
+                )
     return found
 
 
@@ -68,7 +70,7 @@ class Talking(Protocol):
 def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) -> list[Problem]:
     """Return the effects that have no meaning because under the protocol nothing travels."""
     names = [part.name for part in scenario.network.effects]
-    told = f"strikes what clients send and are sent, and under {scenario.protocol.name!r} that is nothing; leave it out"
+    told = f"affects what clients send and receive, and under {scenario.protocol.name!r} that is nothing; leave it out"
     return [
         Problem(f"network.effects.{number}", f"{names[number]!r} {told}")
         for number, effect in enumerate(effects)

@@ -123,12 +123,12 @@ class Split(Section):
         description="The shares are of each class at a client, or of all that it holds; given: the data set's own "
         "split, and the shares are not used.",
     )
-    numpy_seed: int | None = Field(default=None, ge=0, description="Divide as numpy's legacy generator does.")
+    numpy_seed: int | None = Field(default=None, ge=0, description="Split with NumPy's legacy generator and this seed.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.train == 0:
-            raise ValueError("train is 0: nothing could be learned; give it a share")
+            raise ValueError("train is 0, so nothing could be learned; give it a share")
         if abs(self.train + self.val + self.test - 1) > 1e-9:
             raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
         if self.by != "class" and self.numpy_seed is not None:
@@ -139,10 +139,12 @@ class Split(Section):
 class Keep(Section):
     """How much is left of each client's data, for studies of sparse data: what is taken away is drawn at random."""
 
-    features: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Entries; the others are zero.")
+    features: Annotated[Fraction, After(_some)] = Field(
+        default=1.0, description="Share of feature entries kept; the others become zero."
+    )
     edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
-    labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Labels to train on.")
-    fanout: Count | None = Field(default=None, description="Neighbours of a vertex at its client, at most.")
+    labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Share of training labels kept.")
+    fanout: Count | None = Field(default=None, description="Largest number of neighbours of a vertex at its client.")
 
 
 class Data(Section):
@@ -165,7 +167,7 @@ class Training(Section):
     local_steps: Count = 1
     keep_state: bool = Field(default=True, description="Keep the optimiser's state from one job to the next.")
     clip: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Largest norm of a client's gradient; left out, any."
+        default=None, gt=0, allow_inf_nan=False, description="Largest norm of a client's gradient; default: no limit."
     )
     schedule: Literal["constant", "cosine"] = Field(
         default="constant", description="The learning rate over a job's local steps; cosine: down towards 1e-5."
@@ -175,8 +177,10 @@ class Training(Section):
 class CohortSection(Section):
     """How clients that train at the same time are computed: `loop`, or `{mode: loop, memory: 2 GiB}`."""
 
-    mode: Literal["union", "loop"] = Field(default="union", description="In one computation, or one by one.")
-    memory: Bytes = Field(default=2**30, description="What one computation may take, roughly; else it is split.")
+    mode: Literal["union", "loop"] = Field(
+        default="union", description="Train clients in one computation, or one by one."
+    )
+    memory: Bytes = Field(default=2**30, description="Approximate memory of one computation; larger ones are split.")
 
     @model_validator(mode="before")
     @classmethod
@@ -198,12 +202,12 @@ class CohortSection(Section):
 class Clients(Section):
     """How many there are, how fast they compute, and who of them is asked."""
 
-    count: Count | None = Field(default=None, description="How many; left out, as many as the table lists.")
-    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations a second.")
+    count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
+    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations per second.")
     table: File | None = Field(
         default=None,
         description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
-        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; what it lacks is drawn.",
+        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; missing values are drawn.",
     )
     sampler: Part = Part(name="uniform")
 
@@ -215,8 +219,8 @@ class ServerLink(Section):
     egress: Rate | None = Field(default=None, description="Carries all downloads.")
     ingress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
     egress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
-    ingress_burst: Bytes = Field(default=0, description="Bytes that pass an idle link at once (token bucket).")
-    egress_burst: Bytes = Field(default=0, description="Bytes that pass an idle link at once (token bucket).")
+    ingress_burst: Bytes = Field(default=0, description="Bytes that may pass an idle link at once (token bucket).")
+    egress_burst: Bytes = Field(default=0, description="Bytes that may pass an idle link at once (token bucket).")
 
 
 class CodecSection(Section):
@@ -232,7 +236,7 @@ class Network(Section):
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
     profile: str | dict[str, Fraction] | None = Field(
-        default=None, description="A named kind of access link, or shares of several; explicit keys win over it."
+        default=None, description="A named kind of access link, or shares of several; explicit keys take precedence."
     )
     latency: SecondsDraw | None = Field(default=None, description="One way.")
     uplink: RateDraw | None = None
@@ -251,10 +255,13 @@ class SecureAggregation(Section):
 
     on: bool = True
     neighbours: int | None = Field(
-        default=None, ge=2, multiple_of=2, description="With how many others a client shares its secrets; null: all."
+        default=None,
+        ge=2,
+        multiple_of=2,
+        description="Number of other clients with which a client shares its secrets; null: all.",
     )
     threshold: Fraction = Field(default=0.5, description="More than this share of them must answer.")
-    bits: int = Field(default=32, ge=8, le=64, description="Of a number before it is added to others.")
+    bits: int = Field(default=32, ge=8, le=64, description="Bits per value before it is added to others.")
 
     @model_validator(mode="before")
     @classmethod
@@ -277,9 +284,11 @@ class Privacy(Section):
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="Deviation of the noise on their sum, as a multiple of clip.",
+        description="Standard deviation of the noise on their sum, as a multiple of clip.",
     )
-    delta: float = Field(default=1e-5, gt=0, lt=1, description="At which epsilon is told; well below 1 / clients.")
+    delta: float = Field(
+        default=1e-5, gt=0, lt=1, description="Epsilon is reported at this delta; it should be well below 1 / clients."
+    )
     secure_aggregation: SecureAggregation = SecureAggregation(on=False)
 
     @model_validator(mode="after")
@@ -357,7 +366,9 @@ class Measure(Section):
     until: Until | None = Field(default=None, description="End of the run: a simulated time, or budgets.")
     target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
     target_on: Literal["all_periods", "each_period"] = Field(default="all_periods", description=TARGET_ON)
-    views: bool = Field(default=False, description="Keep all that every client receives, array by array: views/.")
+    views: bool = Field(
+        default=False, description="Record everything that every client receives, array by array: views/."
+    )
 
 
 class Scenario(Section):
@@ -379,15 +390,13 @@ class Scenario(Section):
     measure: Measure = Measure()
     cohort: CohortSection = CohortSection()
     device: Device = "auto"
-    threads: Count = Field(default=1, description="Torch's threads in each worker.")
-    grid: dict[str, list[Any]] = Field(
-        {}, description="Dotted keys and the values that each takes: one point a combination."
-    )
+    threads: Count = Field(default=1, description="Number of torch threads per worker.")
+    grid: dict[str, list[Any]] = Field({}, description="Dotted keys and the values of each: one point per combination.")
     vary: dict[str, list[Any]] = Field(
-        {}, description="Dotted keys that are varied one at a time; the others keep the scenario's own value."
+        {}, description="Dotted keys that are varied one at a time, while the others keep the scenario's value."
     )
     when: dict[str, dict[str, dict[str, Any]]] = Field(
-        {}, description="What else is set where a dotted key has a value: KEY, then VALUE, then dotted keys."
+        {}, description="Further keys to set when a dotted key has a value: KEY, then VALUE, then dotted keys."
     )
 
     @model_validator(mode="before")

@@ -62,7 +62,9 @@ def _heard(
 
 
 def _given_up(world: World, step: str, replies: Sequence[Reply]) -> list[Reply]:
-    log.info("%.3f s: too few clients were left after '%s' to take masks away; nobody is folded", world.env.now, step)
+    log.info(
+        "%.3f s: too few clients were left after '%s' to remove the masks; no reply is aggregated", world.env.now, step
+    )
     for reply in replies:
         world.server.discard(reply)
     return []

@@ -24,7 +24,7 @@ class Span:
         """Refuse what means nothing."""
         if self.choices:
             if len(set(self.choices)) < 2 or (self.low, self.high, self.step, self.log) != (0, 0, None, False):
-                raise ValueError(f"{self}: choices are two different ones at least, and stand alone")
+                raise ValueError(f"{self}: choices: give at least two different values, and no range beside them")
         elif not self.low < self.high or (self.log and (self.low <= 0 or self.step is not None)):
             raise ValueError(f"{self}: low is below high; a logarithm needs a low above 0 and has no step")
         elif (self.kept(self.low), self.kept(self.high)) != (self.low, self.high):

@@ -1,6 +1,6 @@
 """Tables: CSV files that a scenario names, read into columns that are checked.
 
-A table has one header line with the names of its columns, in any order, and a line a row; cells are parted by commas.
+A table has one header line with the names of its columns, in any order, and a line a row; cells are separated by commas.
 Whatever is wrong is told with its file, line and column.  Not read: other separators, numbers with units, decimal
 commas, columns that nobody asked for (they are refused, for they could be misspelt, unless the reader says what a
 column of any name may hold).
@@ -105,7 +105,7 @@ def _read(
             for name, cells in zip(header, zip(*(row for _, row in numbered), strict=True), strict=True):
                 chunks[name].append(_entries(path, lines[-1], known[name], cells))
     if not lines:
-        raise UserError(f"{path}: a header and no rows; write a line a row below it")
+        raise UserError(f"{path}: a header without rows; write one row per line below it")
     return {name: np.concatenate(parts) for name, parts in chunks.items()}, np.concatenate(lines)
 
 
@@ -116,7 +116,7 @@ def _check_header(path: Path, header: list[str], known: dict[str, Column], open_
     if (all if open_ended else any)(_is_number(name) for name in header):
         raise fault(path, 1, f"a number where the header should be; the first line names the columns: {names}")
     if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
-        raise fault(path, 1, f"cells are parted by {other!r}; write commas")
+        raise fault(path, 1, f"cells are separated by {other!r}; write commas")
     for name in header:
         if not name and open_ended:
             raise fault(path, 1, "a column without a name; give it one, or remove it")
@@ -125,7 +125,7 @@ def _check_header(path: Path, header: list[str], known: dict[str, Column], open_
             mean = f"; did you mean {near!r}?" if near else "."
             raise fault(path, 1, f"there is no column {name!r}{mean} There are: {names}")
         if header.count(name) > 1:
-            raise fault(path, 1, f"the column {name!r} is there twice; keep one")
+            raise fault(path, 1, f"the column {name!r} appears twice; keep one")
     if missing := [name for name, column in known.items() if column.required and name not in header]:
         raise fault(path, 1, f"the column {missing[0]!r} is missing; the table needs it")
 

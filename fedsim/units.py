@@ -334,7 +334,7 @@ def clock(value: Any) -> Updates | float | Draw:
     if kind not in ("", "poisson", *DISTRIBUTIONS) and nearest(kind, [*DISTRIBUTIONS, "poisson"]) == "poisson":
         raise ValueError(f"{kind!r} is not a distribution; did you mean 'poisson'?")
     if call and kind == "poisson" and ("," in call[2] or not call[2].strip()):
-        raise ValueError(f"{value!r}: poisson is written poisson(mean), with the mean gap")
+        raise ValueError(f"{value!r}: poisson is written poisson(mean), with the mean gap between arrivals")
     draw = SECONDS.draw(f"exponential({call[2]})" if call and kind == "poisson" else value)
     if draw.values[0] == 0 and (draw.kind in ("exponential", "lognormal") or not any(draw.values)):
         raise ValueError(f"{value!r} is not a clock: all its gaps would be zero")

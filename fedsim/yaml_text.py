@@ -135,11 +135,13 @@ class _Reader:
             place = self.place(key)
             if not isinstance(key, yaml.ScalarNode) or key.tag not in (f"{TAG}str", f"{TAG}merge"):
                 shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-                raise UserError(f"{place}: {shown!r} cannot be a key; keys are words, put it in quotes if it is meant")
+                raise UserError(
+                    f"{place}: {shown!r} cannot be a key; keys are words; put it in quotes if it is intended"
+                )
             if key.value in seen and key.tag != f"{TAG}merge":
                 whole = ".".join((*path, key.value))
                 first = seen[key.value]
-                raise UserError(f"{place}: {whole}: the key is there twice (first in line {first}); keep one")
+                raise UserError(f"{place}: {whole}: the key appears twice (first in line {first}); keep one")
             seen[key.value] = key.start_mark.line + 1
 
 
@@ -158,7 +160,7 @@ def _scalar(node: yaml.Node, place: str) -> Any:
         return int(text, 0 if text[:2] in ("0x", "0o") else 10)
     if kind == "float" and re.fullmatch(FLOAT, text):
         return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1].isalpha() else float(text)
-    raise UserError(f"{place}: the tag {node.tag!r} is not used in scenarios; write the plain value")
+    raise UserError(f"{place}: the tag {node.tag!r} is not used in scenarios; write a plain value")
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -148,7 +148,7 @@ def test_a_table_that_is_wrong_is_told_before_the_run(tmp_path, text, told):
 
 def test_a_table_of_nobody_and_of_clients_that_there_are_not(tmp_path):
     path = table(tmp_path, "client,rate\n7,0\n")
-    with pytest.raises(ScenarioError, match="nobody would ever take part"):
+    with pytest.raises(ScenarioError, match="no client would ever take part"):
         find.build("sampler", Part(name="rates", options={"table": str(path), "default": 0}))
     with pytest.raises(UserError, match=r"lists client 7, but there are 5.*raise clients\.count"):
         Rates(path).choose(np.arange(5), 2, rows(5), np.random.default_rng(0))

@@ -52,7 +52,7 @@ class Clocked(Stream, ABC):
             raise ValueError("give either 'every' (such as '20 updates' or 'poisson(10 min)') or 'table', not both")
         if any(self.offset.values) and (self.table is not None or isinstance(self.every, Updates)):
             which = "the table's times are final" if self.table else "updates are counted for all clients together"
-            raise ValueError(f"offset: {which}, so no client's clock can start late; leave it out")
+            raise ValueError(f"offset: {which}, so no client's clock can be offset; leave it out")
 
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Steps:
         """Return the process that delivers the periods.  Raises ScenarioError where the table does not fit them."""
@@ -107,7 +107,7 @@ def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
             last = counts[client] - 1
             raise fault(path, line, f"there is no period {number}; the stream cuts periods 0 to {last}")
         if number < len(own):
-            raise fault(path, line, f"client {client}, period {number} is there twice; keep one")
+            raise fault(path, line, f"client {client}, period {number} appears twice; keep one")
         if number > len(own):
             raise fault(path, line, f"client {client} has period {number}, but not {len(own)}; add that first")
         if own and time < own[-1]:

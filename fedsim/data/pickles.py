@@ -47,7 +47,7 @@ def _refuse_names(path: Path, file: IO[bytes]) -> None:
                 raise _refusal(path, f"it asks for {name.replace(' ', '.')!r}")
     except (ValueError, LookupError, OverflowError):
         # Unpickling takes more than is understood here (0x10 as a number), so that what follows may be anything.
-        raise _refusal(path, "it is no pickle that can be looked through to its end") from None
+        raise _refusal(path, "it is not a pickle that can be inspected completely") from None
 
 
 def _names(file: IO[bytes]) -> Iterator[str]:

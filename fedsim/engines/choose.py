@@ -21,9 +21,9 @@ def choose(
     if gpus is not None:
         mend = "leave it out, or give --engine ray"
         raise UserError(
-            f"--gpus-per-point: the engine local shares no GPU out, its workers share what there is; {mend}"
+            f"--gpus-per-point: the local engine does not assign GPUs; its workers share those available; {mend}"
         )
     if address is not None:
-        raise UserError("--ray-address means nothing to the engine local; leave it out, or give --engine ray")
+        raise UserError("--ray-address has no effect with the local engine; leave it out, or give --engine ray")
     most = jobs or os.cpu_count() or 1
     return Local(most if points is None else min(most, max(points, 1)))

@@ -173,7 +173,7 @@ class Slot:
         if code > 0:
             return f"its worker process ended with exit code {code}"
         name = signal.Signals(-code).name  # compared by its name, since Windows has no SIGKILL
-        memory = ", as the system does when memory runs out: try fewer --jobs" if name == "SIGKILL" else ""
+        memory = ", as the system does when memory runs out; try fewer --jobs" if name == "SIGKILL" else ""
         return f"its worker process was ended by signal {name}{memory}"
 
 

@@ -159,7 +159,7 @@ def _result(ray: Any, ref: Any) -> Any:
     except ray.exceptions.RayTaskError as error:  # not the job's: whatever fails there is returned
         last = str(error).strip().splitlines()[-1].strip()
         mend = "install this version of fedsim, and what the scenario names, on all machines of the cluster"
-        raise UserError(f"a worker of Ray could not begin ({last}): {mend}") from error
+        raise UserError(f"a worker of Ray could not start ({last}): {mend}") from error
     except ray.exceptions.OutOfMemoryError:
         return Died("Ray ended its worker process, as memory ran out: try fewer --jobs")
     except ray.exceptions.RayError as error:

@@ -39,7 +39,7 @@ def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None
         raise ScenarioError([Problem("measure.splits", told)])
     if splits[0] == crossing.SPLIT:
         told = (
-            "'across' holds no client's score, and the summary tells the first split's; put 'test' or 'val' before it"
+            "'across' has no score per client, and the summary reports the first split; put 'test' or 'val' before it"
         )
         raise ScenarioError([Problem("measure.splits", told)])
 

@@ -41,7 +41,7 @@ def throttle(network: Network, name: str, effect: str) -> Throttle:
     link = network.shared[name]
     if math.isinf(link.capacity):
         raise UserError(
-            f"{effect}: option 'link': the link {name!r} is unlimited, so no share of it can be taken; give it a rate "
+            f"{effect}: option 'link': the link {name!r} is unlimited, so it has no share to take; give it a rate "
             "(network.server), or leave the effect out (under network.model: naive no link is shared)"
         )
     return Throttle(link)

@@ -11,7 +11,7 @@ or leaves before its state is updated has lost the round; after that, it merely 
 rounds the senders of the shares mixed had been behind the peer on average, those ahead of it counted as 0.  A share
 that nobody mixes any more has been delivered all the same.
 
-A peer that has computed numbers that are infinite or none refuses its own work: its state stays, it sends nothing, and
+A peer that has computed values that are not finite refuses its own work: its state stays, it sends nothing, and
 its row counts it as refused.  A share with such numbers is discarded by whoever receives it.
 
 The codec `up` squeezes what a peer sends, once for all its neighbours.

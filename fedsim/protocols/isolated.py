@@ -7,7 +7,7 @@ travels: neither topology, rates nor codecs matter, and of the effects only thos
 
 A round ends when all have finished or are lost, and counts as one update, so that `every: 10 updates` of a stream or
 of `measure` means as many rounds as under `sync`.  Who goes to sleep or leaves before its state is updated is lost for
-the round, and its state stays as it was; likewise who has computed numbers that are infinite or none, and refuses them.
+the round, and its state stays as it was; likewise who has computed values that are not finite, and refuses them.
 Where an algorithm has several steps, each client goes through those of its own state; clients at the same step take it
 together, in one row, and wait for those that have more to go.
 

@@ -78,7 +78,7 @@ class OneShot(Quorum):
         """Hold the options' ranges."""
         super().__post_init__()
         if self.enough == 0:
-            raise ValueError("enough: must be above 0, or nobody would be waited for")
+            raise ValueError("enough: must be above 0, or no reply would be waited for")
         if self.wait is not None and self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
 

@@ -29,7 +29,7 @@ class Rates(Sampler):
         """Read the table.  Raises UserError where it is not one, or lists a client twice."""
         if not (self._listed[1].any() or self.default):
             raise ValueError(
-                f"table: all rates in {self.table} are 0, and so is 'default': nobody would ever take part"
+                f"table: all rates in {self.table} are 0, and so is 'default': no client would ever take part"
             )
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:

@@ -38,7 +38,7 @@ def tune(
     chosen = [trial for entry in found if (trial := outcome.best(ended, entry))]
     if len(chosen) < len(found):
         path.unlink(missing_ok=True)  # of an earlier search, and not what came of this one
-        console.print("no tuned scenario: an algorithm has no trial that went well", soft_wrap=True)
+        console.print("no tuned scenario: for one algorithm no trial succeeded", soft_wrap=True)
         return 1
     outcome.write_tuned(path, document, chosen, trials)
     console.print(f"tuned scenario: {path}", soft_wrap=True)
@@ -74,7 +74,11 @@ def _plan(entry: Entry) -> str:
     if not entry.spans:
         return f"{entry.label}: nothing to tune, one trial as written"
     told = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
-    where = "" if entry.holds(entry.written) else "; as written it lies outside, is shown and cannot be chosen"
+    where = (
+        ""
+        if entry.holds(entry.written)
+        else "; as written it lies outside the ranges; it is shown but cannot be chosen"
+    )
     return f"{entry.label}: {told}{where}"
 
 

@@ -79,7 +79,9 @@ def key(part: Part) -> str:
 def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
     algorithm = find.build("algorithm", part)
     if not algorithm.learns:
-        raise ScenarioError([Problem("algorithm", f"{part.name!r} learns nothing that could be scored; leave it out")])
+        raise ScenarioError(
+            [Problem("algorithm", f"{part.name!r} learns nothing, so there is nothing to score; leave it out")]
+        )
     written = {name: getattr(algorithm, name) for name in algorithm.tunes}
     return Entry(part, label, algorithm.tunes, written, tuple(points))
 

@@ -59,7 +59,7 @@ def table(trials: Sequence[Trial], entries: Sequence[Entry]) -> Table:
 
 def _chosen(found: Trial | None) -> str:
     if found is None:
-        return "none: no trial within the spans went well"
+        return "none: no trial within the ranges succeeded"
     if not found.entry.spans:
         return "nothing to tune"
     told = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
@@ -130,6 +130,6 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
     due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
     if made != due or not lowest.keys() <= _listed(document.data):
         told = (
-            "its options are set by another axis, or by what goes with a value; to tune them, list each version whole"
+            "its options are set by another axis, or by what goes with a value; to tune them, list each variant in full"
         )
         raise ScenarioError([Problem("algorithm", f"{told}, as in [fedavg, {{name: power, preset: paper}}]")])

@@ -226,7 +226,7 @@ TABLES = {
     "no vertex": ("id,label,size\n", E, r"vertices.csv: a header and no rows"),
     "no edges": (V, "source,target\n", r"edges.csv: a header and no rows"),
     "loops": (V, "source,target\na,a\n", r"edges.csv: no edge joins two different vertices"),
-    "semicolons": (V.replace(",", ";"), E, r"vertices.csv, line 1: cells are parted by ';'; write commas"),
+    "semicolons": (V.replace(",", ";"), E, r"vertices.csv, line 1: cells are separated by ';'; write commas"),
     "ragged": (V + "d,1\n", E, r"vertices.csv, line 5: 2 cells, but the header names 3 columns"),
     "not text": (V.encode("utf-16"), E, r"vertices.csv.*not UTF-8 text"),
     "no header": ("1,2,3\n4,5,6\n", E, r"vertices.csv, line 1: a number where the header should be"),

@@ -41,7 +41,9 @@ class LabelSkew(Anew):
         if self.held == 1:
             raise ValueError("held is 1: no vertex would be left to the clients; take less, such as 0.3")
         if self.held and self.each_snapshot:
-            raise ValueError("held: what is set aside must stay so, which each_snapshot would draw anew; leave one out")
+            raise ValueError(
+                "held: vertices set aside must stay so, but each_snapshot redraws them; leave one of the two out"
+            )
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices, ascending.  Raises UserError where there are too few labels."""

@@ -42,9 +42,9 @@ class Diurnal(Effect):
             if not 0 <= share <= 1:
                 raise ValueError(f"diurnal: option '{name}' is {share}; it must lie between 0 and 1")
         if self.peak == 0:
-            raise ValueError("diurnal: option 'peak' is 0: nobody would ever be online; give a share above 0")
+            raise ValueError("diurnal: option 'peak' is 0: no client would ever be online; give a share above 0")
         if self.trough > self.peak:
-            raise ValueError(f"diurnal: option 'trough' is {self.trough}, above the peak of {self.peak}; exchange them")
+            raise ValueError(f"diurnal: option 'trough' is {self.trough}, above the peak of {self.peak}; swap them")
         for name, time in (("every", self.every), ("day", self.day)):
             if not (math.isfinite(time) and time > 0):
                 raise ValueError(f"diurnal: option '{name}' is {time} s; it must be finite and above 0")

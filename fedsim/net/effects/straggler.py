@@ -39,7 +39,7 @@ class Straggler(Effect):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"straggler: option '{name}' is {value} s; it must be finite and above 0")
         if self.share == 0 and self.every is None:
-            raise ValueError("straggler: nobody would be slow; give a 'share' above 0, or 'every' and 'length'")
+            raise ValueError("straggler: no client would be slow; give a 'share' above 0, or 'every' and 'length'")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
         """Return the process that slows clients down."""

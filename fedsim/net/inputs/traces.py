@@ -63,7 +63,7 @@ def read(path: Path, window: float = 0.5) -> Trace:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     lines = [*_words(text)]
     if not lines:
-        raise UserError(f"{path}: no trace, the file is empty; write a line a sample: seconds and Mbit/s")
+        raise UserError(f"{path}: no trace, the file is empty; write one sample per line: seconds and Mbit/s")
     if len(lines[0][1]) == 1 and "," not in text:
         return _packets(path, lines, window)
     if len(lines[0][1]) == 2 and "," not in text:

@@ -95,7 +95,7 @@ class Peers(Topology):
         pairs = None if clients * degree % 2 else graphs.regular(clients, degree, rng)
         if pairs is None:
             told = f"no connected graph was found in which each of {clients} clients has {degree} neighbours; " + (
-                "one of both numbers must be even" if clients * degree % 2 else "take a higher degree"
+                "one of the two numbers must be even" if clients * degree % 2 else "take a higher degree"
             )
             raise ScenarioError([Problem("network.topology.degree", told)])
         return pairs

@@ -46,7 +46,9 @@ class Tree(Topology):
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
         """Return the layout; ScenarioError where some edge would have no client."""
         if self.edges > clients:
-            told = f"there are {self.edges} edges for {clients} clients; give at most {clients}, so that each has one"
+            told = (
+                f"there are {self.edges} edges for {clients} clients; give at most {clients}, so that each has a client"
+            )
             raise ScenarioError([Problem("network.topology.edges", told)])
         cables = {}
         for edge in range(self.edges):
