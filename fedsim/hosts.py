@@ -4,7 +4,7 @@
 operations over the server's speed and queues for its cores; nothing is read from the host's clock.  An edge aggregator
 folds, and leaves it to the cloud to count: a version is the cloud's everywhere.
 
-A reply with a number that is infinite or none is refused when it would be folded: its upload is discarded, and the
+A reply with values that are not finite is refused when it would be folded: its upload is discarded, and the
 update counts it as refused.  It is looked at no sooner, for what has arrived may not have been computed yet.
 
 When the server restarts (net/effects/restart.py) its state is that of a checkpoint, whoever it has asked breaks off,

@@ -21,9 +21,10 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
     found, here = [], "privacy.secure_aggregation"
     count = protocol.folded(fleet.size(scenario))
     if privacy.clip is not None and count is None:
-        told = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, so the noise cannot be calibrated; "
+        told = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, "
+        told += "so the noise cannot be calibrated; "
         found.append(
-            Problem("privacy.clip", f"{told}take sync, deadline, buffered with a rate of 1 at most, or one_shot")
+            Problem("privacy.clip", f"{told}use sync, deadline, buffered with a rate of 1 at most, or one_shot")
         )
     if privacy.clip is not None and find_spec("opacus") is None:
         found.append(

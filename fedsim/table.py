@@ -1,7 +1,7 @@
 """Tables: CSV files that a scenario names, read into columns that are checked.
 
-A table has one header line with the names of its columns, in any order, and a line a row; cells are separated by commas.
-Whatever is wrong is told with its file, line and column.  Not read: other separators, numbers with units, decimal
+A table has one header line with the names of its columns, in any order, and one line per row; cells are separated by
+commas.  Mistakes are reported with file, line and column.  Not read: other separators, numbers with units, decimal
 commas, columns that nobody asked for (they are refused, for they could be misspelt, unless the reader says what a
 column of any name may hold).
 """

@@ -108,8 +108,8 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
     missing = [name for name in urls if name not in present]
     if any(not urls[name] for name in missing):
         raise UserError(
-            f"data.dataset: {folder} lacks {', '.join(missing)}, and no download address is known for it; copy the missing files "
-            "there, or set FEDSIM_DATA to a folder that holds them"
+            f"data.dataset: {folder} lacks {', '.join(missing)}, and no download address is known for it; "
+            "copy the missing files there, or set FEDSIM_DATA to a folder that holds them"
         )
     for name in missing:
         try:
