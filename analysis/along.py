@@ -14,7 +14,8 @@ from analysis.axes import number, ordered, short
 from analysis.charts import Spec, replicates_told, spread_note
 from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import PERCENT, show
-from analysis.unchanging import told_once
+from analysis.spread import ends
+from analysis.unchanging import drawn_once
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
 WIDEST = 0.1  # of the whole axis, which few values would leave too much room
@@ -27,8 +28,8 @@ def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str
 
     Columns algorithm, `others`, axis (text), x (SI units), share (fraction) with its `_sd`, n; `what` is shared.
     """
-    sd = frame["share_sd"].fillna(0.0)
-    rows = frame.assign(y=frame["share"], low=frame["share"] - sd, high=frame["share"] + sd)
+    low, high = ends(frame, "share")
+    rows = frame.assign(y=frame["share"], low=low, high=high)
     note = f"100 % is the {what} of the same replicate at {reference}. {spread_note(frame)}"
     return _line(rows, axis, others, f"{what} relative to {reference}", (f"Share of {what} retained", note))
 
@@ -51,7 +52,7 @@ def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Sp
 
 
 def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading: tuple[str, str]) -> Spec:
-    rows = told_once(rows, others, ["algorithm", axis], ["y", "low", "high"])
+    rows = drawn_once(rows, others, ["algorithm", axis], ["y", "low", "high"])
     algorithms = list(rows["algorithm"].unique())
     log = bool(rows["x"].min() > 0 and rows["x"].max() / rows["x"].min() >= 20)
     rows = with_panels(rows.assign(beside=_beside(rows, algorithms, log)), others)
@@ -114,13 +115,12 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     Columns algorithm, `axis`, `others`, updates_per_period and score (fraction) with their `_sd`, n.
     """
     values = [name for column in ("updates_per_period", "score") for name in (column, f"{column}_sd")]
-    frame = told_once(frame, others, ["algorithm", axis], [*values, "n"])
+    frame = drawn_once(frame, others, ["algorithm", axis], [*values, "n"])
     algorithms = list(frame["algorithm"].unique())
     sides = []
     for name, column, scale in (("updates per period", "updates_per_period", 1), (f"final {score} (%)", "score", 100)):
-        sd = frame[f"{column}_sd"].fillna(0.0)
-        side = frame.assign(side=name, y=frame[column] * scale)
-        sides.append(side.assign(low=(frame[column] - sd) * scale, high=(frame[column] + sd) * scale))
+        low, high = ends(frame, column)
+        sides.append(frame.assign(side=name, y=frame[column] * scale, low=low * scale, high=high * scale))
     rows = with_panels(
         pd.concat(sides, ignore_index=True).dropna(subset="y").assign(x=lambda f: f[axis]), others, "side"
     )

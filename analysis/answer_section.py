@@ -1,5 +1,6 @@
 """The report's first screen: the question, the answer in words, what it stands on, and one chart."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -12,7 +13,7 @@ def answer_section(
     cautions: Sequence[str], chart: str,
 ) -> str:  # fmt: skip
     """Return the section: `notes` say what was scored and what a lead means, `cautions` stand above the answer."""
-    told = "".join(f"<p><strong>{escape(one.about)}:</strong> {escape(one.found)}</p>" for one in findings)
+    told = "".join(f"<p><strong>{escape(one.about)}:</strong> {_unbroken(one.found)}</p>" for one in findings)
     parts = [
         *(paragraph(words, "lead") for words in descriptions),
         *(f'<p class="warning" role="note"><strong>Note:</strong> {escape(words)}</p>' for words in cautions),
@@ -21,3 +22,8 @@ def answer_section(
         chart,
     ]
     return f'<section id="answer"><h2>{escape(asked)}</h2>\n' + "\n".join(filter(None, parts)) + "\n</section>"
+
+
+def _unbroken(words: str) -> str:
+    """Return the words as HTML, no line of which ends between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[mµn]?s|min|h|d|[kMGT]?B)(?!\w))", "\u00a0", escape(words))

@@ -10,8 +10,9 @@ from analysis.network_parts import by_direction
 from analysis.page import paragraph
 from analysis.question import descriptions, question, setting
 from analysis.ranking import headline, ranking
-from analysis.repeats import settled
 from analysis.score_parts import curve
+from analysis.unchanging import settled
+from analysis.whole_stream import last_arrival
 
 
 def answer(m: Material) -> str:
@@ -19,8 +20,10 @@ def answer(m: Material) -> str:
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
     notes = [setting(points, m.runs.resolved, m.score), caution(points, axes)]
+    if m.goal:
+        notes.insert(1, last_arrival(m.kept.curves))
     above = cautions(points, m.runs.points, axes)
-    told = findings(points, axes, m.score)
+    told = findings(points, axes, m.score, m.kept.curves if m.scored else None)
     return answer_section(asked, descriptions(m.runs), told, notes, above, headline_chart(m))
 
 

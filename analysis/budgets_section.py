@@ -15,10 +15,9 @@ from analysis.looks import SOFT
 from analysis.page import Cell, text
 from analysis.panels import colour, finished, tip
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
-from analysis.repeats import settled
 from analysis.robustness_section import Files
 from analysis.sheet import part, sheet
-from analysis.unchanging import told_once
+from analysis.unchanging import drawn_once, settled
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
@@ -84,7 +83,7 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     axes = [axis for axis in frame.columns if axis not in COLUMNS]
     places = frame.groupby(axes, sort=False, dropna=False).cumcount() if axes else range(len(frame))
     coded = frame.assign(place=places, code=pd.factorize(frame["method"])[0] + 1.0)
-    return told_once(coded, axes, ["place"], ["from", "score", "code"]).drop(columns=["place", "code"])
+    return drawn_once(coded, axes, ["place"], ["from", "score", "code"]).drop(columns=["place", "code"])
 
 
 def _choices(frame: pd.DataFrame) -> list[str]:

@@ -35,7 +35,12 @@ def points(row: "pd.Series[Any]", name: str) -> Cell:
 
 def in_points(value: float) -> Cell:
     """Return a cell of a fraction in percentage points."""
-    return Cell(show(value, PERCENT).removesuffix(" %"), key(value))
+    return Cell(shown_in_points(value), key(value))
+
+
+def shown_in_points(value: float) -> str:
+    """Return a fraction in percentage points, such as "2.1"."""
+    return show(value, PERCENT).removesuffix(" %")
 
 
 def ranged(low: float, high: float, units: Units) -> str:

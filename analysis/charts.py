@@ -1,9 +1,9 @@
 """One description a chart, in Vega-Lite through Altair, for the page and for paper figures alike.
 
 Every function takes a tidy frame and returns a Vega-Lite description. Colour is the algorithm; the other axes of the
-sweep make panels, unless nothing changes along them. Spread over replicates (seeds, and axes that end so) is the mean
-and one standard deviation either side, with their number stated. Curves are in `score_curves`, heat maps in
-`heat_maps`, charts along an axis in `along`.
+sweep make panels, unless nothing changes along them. Spread over replicates (seeds, and axes that end so) is one
+standard deviation either side of the mean, of fewer than five their range, with their number stated. Curves are in
+`score_curves`, heat maps in `heat_maps`, charts along an axis in `along`.
 
 Not modelled: more than two axes of panels: further axes share the rows. What a click does is in `choosing`.
 """
@@ -15,11 +15,14 @@ import numpy as np
 import pandas as pd
 
 from analysis import amounts
-from analysis.axes import ordered
+from analysis.axes import ordered, short
+from analysis.groups import joined
+from analysis.intervals import FEWEST
 from analysis.looks import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
 from analysis.panels import colour, evenly, facet, finished, ranges_told, shape, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
-from analysis.unchanging import told_once
+from analysis.spread import ends
+from analysis.unchanging import drawn_once
 
 Spec = dict[str, Any]
 PARTS = {"up": SLATE, "down": MIST, "peer": SAND, "wasted": ROSE}
@@ -44,14 +47,16 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     there = set(frame[part])
     parts = ordered(there) if part == "kind" else [name for name in PARTS if name in there]
     colours = [PARTS.get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(parts)]
-    frame = told_once(frame, axes, ["algorithm", part], ["bytes", "total", "total_sd", "n"])
+    low, high = ends(frame, "total")
+    frame = drawn_once(
+        frame.assign(low=low, high=high), axes, ["algorithm", part], ["bytes", "total", "low", "high", "n"]
+    )
     across = amounts.linear([frame["total"].max()], BYTES)
-    sd = frame["total_sd"].fillna(0.0)
     rows = frame.assign(
         amount=across.of(frame["bytes"]),
         place=frame[part].map(parts.index),
-        low=across.of((frame["total"] - sd).clip(lower=0.0)),
-        high=across.of(frame["total"] + sd),
+        low=across.of(frame["low"].clip(lower=0.0)),
+        high=across.of(frame["high"]),
     )
     rows = with_panels(rows, axes)
     down = alt.Y("algorithm:N", title=None, sort=list(frame["algorithm"].unique()))
@@ -76,16 +81,17 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None where points differ.
     """
     name, units = TARGETS[value]
-    frame = told_once(frame, axes, ["algorithm"], [value, f"{value}_sd", "reached", "n"])
+    low, high = ends(frame, value, "reached")
+    frame = drawn_once(frame.assign(low=low, high=high), axes, ["algorithm"], [value, "low", "high", "reached", "n"])
+    frame = _reached_somewhere(frame, axes)
     known = frame[value].dropna()
     across = amounts.along(known, units)
     algorithms = list(frame["algorithm"].unique())
-    sd = frame[f"{value}_sd"].fillna(0.0)
     least = known.min() / 2 if across.wide else 0.0
     rows = frame.assign(
         amount=across.of(frame[value]),
-        low=across.of((frame[value] - sd).clip(lower=least)),
-        high=across.of(frame[value] + sd),
+        low=across.of(frame["low"].clip(lower=least)),
+        high=across.of(frame["high"]),
         note=[_reached(r, n) for r, n in zip(frame["reached"], frame["n"], strict=True)],
         origin=least / across.scale,
     )
@@ -111,6 +117,20 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
     says = ranges_told(rows, value, lambda one: show(one, units))
     title = f"{name.capitalize()} until {goal(target)} is reached"
     return finished(chart, rows, title, f"{spread_note(frame)}{rule and '. '}{rule}", tips, says)
+
+
+def _reached_somewhere(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """Return the rows of those values of each axis at which some run reached the target, and name the others."""
+    nowhere = []
+    for axis in axes:
+        got = frame.groupby(axis, sort=False)["reached"].transform("sum") > 0
+        if not got.all():
+            nowhere.append(f"{short(axis)} {joined(ordered(frame.loc[~got, axis]))}")
+            attrs, frame = frame.attrs, frame[got].copy()
+            frame.attrs = dict(attrs)
+    if nowhere:
+        frame.attrs["left_out"] = f"{frame.attrs.get('left_out', '')}. Not reached in any run at {joined(nowhere)}"
+    return frame
 
 
 def _far(ends: pd.Series, wide: bool) -> "pd.Series[bool]":
@@ -185,4 +205,9 @@ def spread_note(frame: pd.DataFrame) -> str:
     """Return the sentence that says what marks and bars stand for."""
     if frame["n"].max() == 1:
         return "A single replicate: no spread is known"
-    return f"Mean and one standard deviation over n = {replicates_told(frame)}"
+    over = replicates_told(frame)
+    if frame["n"].min() >= FEWEST:
+        return f"Mean and one standard deviation over {over}"
+    if frame["n"].max() < FEWEST:
+        return f"Mean and range over {over}"
+    return f"Mean over {over}, with one standard deviation, or with fewer than {FEWEST} the range"

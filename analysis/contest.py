@@ -39,6 +39,7 @@ class Outcome:
     only: bool = False
     always: bool = True
     tested: bool = False
+    margin: tuple[float, float, float] | None = None  # of the leader over the next: mean, and the interval's ends
     share: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # who lacks the value in some run
     compared: int = 1  # how many there are
@@ -74,11 +75,14 @@ def _outcome(place: dict[str, str], runs: pd.DataFrame, who: str, value: str, le
         return Outcome(place, "lead", (first,), whole[first], only=True, missing=missing, compared=count)
     apart = {name: _differences(methods[name], methods[first], value) for name in rest}
     found = {name: interval(pairs, "difference").excludes_zero for name, pairs in apart.items()}
+    sure = interval(apart[rest[0]], "difference")
+    ends = sorted((-sure.low, -sure.high))
     level = [name for name in rest if found[name] is False or whole[name] == whole[first]]
     return Outcome(
         place, "level" if level else "lead", (first, *level), whole[first], rest[0], whole[rest[0]],
         always=all(bool((sign * pairs["difference"] > 0).all()) for pairs in apart.values()),
         tested=None not in found.values(), missing=missing, compared=count,
+        margin=None if sure.excludes_zero is None else (-sure.mean, ends[0], ends[1]),
     )  # fmt: skip
 
 

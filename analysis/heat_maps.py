@@ -12,7 +12,7 @@ from analysis.charts import SCORES, TARGETS, Spec, goal, replicates_told
 from analysis.looks import ABSENT, INK, ON_DARK, ON_LIGHT
 from analysis.panels import Chart, evenly, facet, finished, ranges_told, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
-from analysis.unchanging import flat, listed, told_once
+from analysis.unchanging import drawn_once, every, flat
 
 MOST_CELLS = 24  # along either side of a heat map
 
@@ -45,12 +45,12 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     names = {key: f"{name} to {goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
     names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}
     across, down = axes
-    frame = told_once(_fewer_cells(frame, axes), others, ["algorithm", *axes], [value, "n"])
+    frame = drawn_once(_fewer_cells(frame, axes), others, ["algorithm", *axes], [value, "n"])
     rows = frame.assign(x=frame[across], y=frame[down])
     for axis, side in ((across, "x"), (down, "y")):
         others_of = ["algorithm", *(other for other in (*axes, *others) if other != axis)]
         if flat(rows, axis, others_of, [value, "n"]) and frame[axis].nunique() > 1:
-            told = frame.attrs.get("left_out", "") + f". The same at {listed(axis, frame)}"
+            told = frame.attrs.get("left_out", "") + f". The same at every {every(axis, frame)}"
             rows = rows[rows[axis] == rows[axis].iloc[0]].assign(**{side: "any"})
             rows.attrs["left_out"] = told
             break

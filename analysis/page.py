@@ -18,15 +18,21 @@ from analysis.vega_script import CHARTS, library
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6775; --line: #dde3ea; --tint: #f5f7fa; --accent: #00639b;
-        --page: #ffffff; --mark: #eaf4fb; }
+        --page: #ffffff; --mark: #eaf4fb; --caution: #fdf3e1; --amber: #b25e00; }
 * { box-sizing: border-box; }
 body { font: 15px/1.55 -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: var(--ink);
-       background: var(--page); margin: 0 auto; max-width: 1120px; padding: 32px 28px 80px; overflow-wrap: break-word; }
-h1 { font-size: 28px; margin: 0 0 4px; } h2 { font-size: 20px; margin: 44px 0 10px; padding-top: 14px;
+       background: var(--page); margin: 0 auto; max-width: 1120px; padding: 22px 28px 80px; overflow-wrap: break-word; }
+h1 { font-size: 26px; margin: 0 14px 0 0; display: inline-block; }
+h2 { font-size: 20px; margin: 44px 0 10px; padding-top: 14px;
      border-top: 1px solid var(--line); } h3 { font-size: 16px; margin: 22px 0 6px; }
-p.lead { color: var(--soft); margin: 0 0 14px; } p.note { color: var(--soft); font-size: 13px; }
-nav { font-size: 14px; margin: 14px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
-nav a { white-space: nowrap; } a { color: var(--accent); }
+p.lead { color: var(--soft); margin: 0 0 10px; } h1 + p.lead { display: inline-block; margin: 0; }
+p.note { color: var(--soft); font-size: 13px; }
+nav { font-size: 13px; margin: 8px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
+nav a { white-space: nowrap; }
+#answer h2 { border: 0; margin: 16px 0 6px; padding: 0; } #answer figure { margin: 12px 0; }
+.first p { margin: 7px 0; } .part { margin: 0 0 26px; } #answer > p.note { margin: 8px 0; }
+p.warning { background: var(--caution); border-left: 4px solid var(--amber); padding: 8px 16px; margin: 10px 0; }
+ a { color: var(--accent); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 .wide { overflow: auto; max-height: 520px; margin: 10px 0; background: /* a shadow where more can be scrolled to */
   linear-gradient(var(--page) 30%, transparent) top / 100% 40px local,
@@ -66,7 +72,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt 
   dl { display: block; } dd { margin: 0 0 8px; } }
 @media screen and (prefers-color-scheme: dark) {
 :root { --ink: #e3e7ec; --soft: #aab3bd; --line: #333b44; --tint: #20262d; --accent: #6db8f2; --page: #15191e;
-        --mark: #1a2b38; }
+        --mark: #1a2b38; --caution: #33270f; --amber: #e6a23c; }
 figure noscript svg > rect:first-child { fill: none; } figure svg [stroke="white"] { stroke: var(--page); }
 #vg-tooltip-element.vg-tooltip { background: #20262d; color: var(--ink); border-color: #475059; }
 #vg-tooltip-element table tr td.key { color: var(--soft); }
@@ -77,7 +83,7 @@ DARK_CHARTS
 }
 @media print { :root { color-scheme: light; } @page { margin: 14mm; }
   #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
-  body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first { break-inside: avoid; }
+  body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first, p.warning { break-inside: avoid; }
   h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
   .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
   figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }

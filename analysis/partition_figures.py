@@ -16,7 +16,7 @@ from analysis.panels import colour, dash, facet, finished, ranges_told, shape, t
 from analysis.quantity import COUNT, PERCENT, show
 from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
-from analysis.unchanging import told_once
+from analysis.unchanging import drawn_once
 
 SHARES = {
     "cut_share": "edges cut",
@@ -54,7 +54,7 @@ def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     known = [column for column in SHARES if frame[column].notna().any()]
     some = [column for column in known if (frame[column] > 0).any()]  # what never happened is in the table alone
     sides = [frame.assign(side=SHARES[column], y=frame[column]) for column in some or known]
-    rows = told_once(
+    rows = drawn_once(
         pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, ["algorithm", "side", "snapshot"], ["y"]
     )
     rows = with_panels(rows, axes, "side")

@@ -19,8 +19,10 @@ SPLITS = {
 
 
 def question(runs: Runs, default: str) -> str:
-    """Return the question that the first scenario asks in its leading comment, or the default."""
+    """Return what the first scenario asks, in its description or its leading comment; or the default."""
     for given in runs.scenarios.values():
+        if (described := _described(given)).endswith("?"):
+            return described
         asked = [one for one in re.split(r"(?<=[.?!])\s+", _leading_comment(given)) if one.endswith("?")]
         if asked:
             return asked[0]
@@ -28,8 +30,9 @@ def question(runs: Runs, default: str) -> str:
 
 
 def descriptions(runs: Runs) -> list[str]:
-    """Return the scenarios' descriptions, each once."""
-    return [*dict.fromkeys(filter(None, (_described(given) for given in runs.scenarios.values())))]
+    """Return the scenarios' descriptions, each once, but for the one that is the question."""
+    found = dict.fromkeys(filter(None, (_described(given) for given in runs.scenarios.values())))
+    return [words for words in found if words != question(runs, "")]
 
 
 def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], metric: str) -> str:

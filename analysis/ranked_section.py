@@ -9,8 +9,8 @@ from analysis.cells import in_points, key, placed, ranged
 from analysis.intervals import FEWEST
 from analysis.page import Cell, text
 from analysis.quantity import COUNT, MISSING, PERCENT, show
-from analysis.repeats import settled
 from analysis.sheet import part, sheet
+from analysis.unchanging import settled
 
 NAMES = {"am": "AM", "score": "score"}
 RULE = (

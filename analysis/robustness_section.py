@@ -17,10 +17,9 @@ from analysis.heat_maps import heat
 from analysis.page import paragraph
 from analysis.ranked_section import NAMES
 from analysis.ranking import headline
-from analysis.repeats import settled
 from analysis.sheet import part
 from analysis.spread import over_replicates
-from analysis.unchanging import flat, listed
+from analysis.unchanging import every, flat, settled
 
 
 class Files(Protocol):
@@ -72,7 +71,7 @@ def _absolute(rows: pd.DataFrame, axis: str, others: list[str], measure: str, fi
         return []
     files.save(f"{measure}_along_{axis}", levels.drop(columns="units"))
     if flat(levels, axis, ["algorithm", *others], ["mean"]):
-        return [paragraph(f"{NAMES[measure]} is the same at {listed(axis, levels)}, to within 0.5 %.")]
+        return [paragraph(f"{NAMES[measure]} is the same at every {every(axis, levels)}, to within 0.5 %.")]
     spec = along.absolute(levels, axis, others, NAMES[measure])
     return [files.drawn(f"{measure}_along_{_name(axis)}", spec)]
 

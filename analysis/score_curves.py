@@ -18,7 +18,7 @@ from analysis.charts import COSTS, Spec, spread_note
 from analysis.looks import RULE
 from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, tip, with_panels
 from analysis.quantity import PERCENT, show
-from analysis.unchanging import told_once
+from analysis.unchanging import drawn_once
 
 BAR = "M0,-1L0,1"  # across the curve, where a period arrives
 NEARLY = 1e-6  # of a period
@@ -36,15 +36,15 @@ def score_against(
     by = [*axes, "algorithm"]
     # the test over all periods is the same from the start on, and no target is read off it
     rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
-    rows = told_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
+    rows = drawn_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
     least = min(0.0, float(rows["score"].min()))
     rows = with_panels(rows.assign(low=rows["low"].clip(lower=least)), axes)
     across = amounts.linear(rows.groupby(["column", "row"])[x].max(), units)
     rows["x"] = across.of(rows[x])
     chart = facet(_layers(rows, across, name, score, target), rows, height=190, x="independent")
     what = f"{score} over all periods, met or not," if whole else score
-    tips = [tip("x", name, told=across.told("x")), tip("score", score, ".1%"), tip("low", "mean - sd", ".1%")]
-    tips += [tip("high", "mean + sd", ".1%"), tip("n", "replicates", "d")]
+    tips = [tip("x", name, told=across.told("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
+    tips += [tip("high", "to", ".1%"), tip("n", "replicates", "d")]
     if rows["periods"].notna().any():
         tips.append(tip("periods", "periods met", ".2~f"))
     ended = rows.groupby(by, sort=False, dropna=False).tail(1)

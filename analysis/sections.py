@@ -11,8 +11,8 @@ from analysis.contest import Outcome
 from analysis.groups import joined
 from analysis.page import Cell, paragraph, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
-from analysis.repeats import settled
 from analysis.sheet import part, sheet
+from analysis.unchanging import settled
 
 COLUMNS = [  # heading, column, units
     ("simulated time", "sim_seconds", SECONDS),

@@ -1,14 +1,15 @@
 """Means and standard deviations over replicates (seeds, and axes that end so), of single figures and of whole curves.
 
-The standard deviation is that of a sample (n - 1), NaN for a single one. Of few replicates the least and the greatest
-value say more, and stand beside it. Not modelled: that replicates may be nested; confidence intervals are in
-`intervals`.
+The standard deviation is that of a sample (n - 1), NaN for a single one. Of fewer than five replicates the least and
+the greatest value say more, and are shown instead. Not modelled: that replicates may be nested; confidence intervals
+are in `intervals`.
 """
 
 import numpy as np
 import pandas as pd
 
 from analysis.frontier import on_grid
+from analysis.intervals import FEWEST
 
 STEPS = 80  # places along a mean curve
 STAGES = ("periods", "complete")  # what a curve tells of the periods that have arrived by then
@@ -28,8 +29,21 @@ def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> p
     return together.reset_index()
 
 
+def ends(frame: pd.DataFrame, value: str, count: str = "n") -> tuple[pd.Series, pd.Series]:
+    """Return what a chart's bars run between: mean -+ sd, of fewer than FEWEST replicates the least and the greatest.
+
+    `count` is the column of how many a mean is over; a single replicate has bars of no length.
+    """
+    sd = frame[f"{value}_sd"].fillna(0.0)
+    low, high = frame[value] - sd, frame[value] + sd
+    if f"{value}_min" not in frame:
+        return low, high
+    many = frame[count] >= FEWEST
+    return low.where(many, frame[f"{value}_min"]), high.where(many, frame[f"{value}_max"])
+
+
 def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score") -> pd.DataFrame:
-    """Return mean curves along `x` (time or moved): columns `by`, x, score, low, high (mean -+ sd), n (runs).
+    """Return mean curves along `x` (time or moved): columns `by`, x, score, low, high (see ends), n (runs).
 
     `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`; `score` is the mean
     of their column `value`, whose missing values are left out. The runs of a group were scored at different moments, so
@@ -45,9 +59,11 @@ def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score
         first, last = max(rows[x].min() for rows in runs), max(rows[x].max() for rows in runs)
         grid = np.linspace(first, last, STEPS if last > first else 1)
         held = np.array([on_grid(rows, x, grid, value).to_numpy(float) for rows in runs])
-        mean = held.mean(axis=0)
-        sd = held.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(grid))
-        frame = pd.DataFrame({x: grid, "score": mean, "low": mean - sd, "high": mean + sd, "n": len(runs)})
+        mean, low, high = held.mean(axis=0), held.min(axis=0), held.max(axis=0)
+        if len(runs) >= FEWEST:
+            sd = held.std(axis=0, ddof=1)
+            low, high = mean - sd, mean + sd
+        frame = pd.DataFrame({x: grid, "score": mean, "low": low, "high": high, "n": len(runs)})
         for name in staged:
             frame[name] = np.mean([on_grid(rows, x, grid, name).to_numpy(float) for rows in runs], axis=0)
         for name, one in zip(by, key, strict=True):

@@ -90,7 +90,7 @@ def mean_parts(
     rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: str, bar: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Return mean `bytes` over replicates: columns `by`, `bar`, `part`, bytes, n, and of all parts of a bar together
-    total and total_sd. A bar is a condition, with `bar` one of its steps.
+    total, total_sd, total_min and total_max. A bar is a condition, with `bar` one of its steps.
 
     A run without a part sent no bytes of it, which counts as zero.
     """
@@ -98,7 +98,9 @@ def mean_parts(
     rows = rows.assign(place=rows["point"].map(order)).sort_values(["place", *bar, part], kind="stable")
     runs, whole = points.groupby(by, sort=False).size().rename("n"), [*by, *bar]
     wholes = rows.groupby([*whole, "point"], sort=False)["bytes"].sum().groupby(whole, sort=False)
-    totals = pd.DataFrame({"total": wholes.sum(), "total_sd": wholes.std(ddof=1)})
+    totals = pd.DataFrame({
+        "total": wholes.sum(), "total_sd": wholes.std(ddof=1), "total_min": wholes.min(), "total_max": wholes.max(),
+    })  # fmt: skip
     sums = (
         rows.groupby([*whole, part], sort=False)["bytes"].sum().reset_index().join(runs, on=by).join(totals, on=whole)
     )

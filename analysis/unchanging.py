@@ -1,61 +1,96 @@
-"""Axes of a sweep along which the figures of a chart do not change, so that a chart shows them once and says so.
+"""Axes of a sweep along which figures do not change, so that tables and charts show them at one value and say so once.
+
+Under a synchronous protocol, for instance, a latency changes when things happen and nothing of what is learned or sent.
+In a table figures count as the same where they differ by no more than CLOSE of themselves; in a chart, where a change
+of SEEN of the largest figure cannot be seen.
 
 Not modelled: figures that change along two axes together but along neither alone; each axis is looked at by itself.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from analysis.axes import ordered, short
+from analysis.groups import joined, listed
 
-SAME = 0.005  # of the largest figure: a smaller change cannot be seen in a chart
+CLOSE = 0.001
+SEEN = 0.005
+MOST = 6  # names that are listed one by one
+ORDER = "order of rows alike"
 
 
-def flat(frame: pd.DataFrame, axis: str, keys: list[str], values: list[str]) -> bool:
-    """Return whether no value changes along the axis by more than SAME of the largest one of its column.
+def settled(
+    frame: pd.DataFrame, axes: Sequence[str], values: Sequence[str], by: Sequence[str] = ("algorithm",)
+) -> tuple[pd.DataFrame, list[str], str]:
+    """Return a table's rows at one value of each axis along which none of `values` changes, the other axes, a sentence.
 
-    `keys` tell the rows of one value of the axis apart. An axis is not flat where some of its values were not run.
+    One value of every axis and the columns `by` name a row; rows that share all of them are compared in their order.
     """
-    groups = frame.groupby(keys, sort=False, dropna=False) if keys else frame.groupby(lambda _: 0)
-    if (groups.size() != frame[axis].nunique()).any() or (groups[axis].nunique() != frame[axis].nunique()).any():
+    frame, idle = _at_one_value(frame, axes, values, by, seen=False)
+    said = f"The same at every {joined([words for _, words in idle])}, so shown once." if idle else ""
+    return frame, [axis for axis in axes if axis not in {axis for axis, _ in idle}], said
+
+
+def drawn_once(frame: pd.DataFrame, axes: Sequence[str], by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+    """Return a chart's rows at one value of each axis along which nothing changes, and say so under `attrs`."""
+    drawn, idle = _at_one_value(frame, axes, values, by, seen=True)
+    if idle:
+        exact = len(_at_one_value(frame, [axis for axis, _ in idle], values, by, seen=False, exactly=True)[1])
+        within = "The same" if exact == len(idle) else f"The same, to within {SEEN:.1%},".replace("%", " %")
+        drawn.attrs["left_out"] = (
+            frame.attrs.get("left_out", "") + f". {within} at every {joined([words for _, words in idle])}"
+        )
+    return drawn
+
+
+def flat(
+    frame: pd.DataFrame, axis: str, keys: Sequence[str], values: Sequence[str], *, seen: bool = True,
+    exactly: bool = False,
+) -> bool:  # fmt: skip
+    """Return whether no value changes along the axis, `keys` naming the rows of one value of it.
+
+    An axis is not flat where some of its values were not run.
+    """
+    groups = frame.groupby([*keys], sort=False, dropna=False) if keys else frame.groupby(lambda _: 0)
+    places = frame[axis].nunique()
+    if (groups.size() != places).any() or (groups[axis].nunique() != places).any():
         return False
     for value in values:
-        known = groups[value].count()
-        if ((known > 0) & (known < groups.size())).any():
+        figures = groups[value]
+        known = figures.count()
+        if ((known > 0) & (known < places)).any():
             return False
-        most = frame[value].abs().max()
-        if (groups[value].max() - groups[value].min()).max() > SAME * most:
+        highest, lowest = figures.max(), figures.min()
+        largest = frame[value].abs().max() if seen else pd.concat([highest, lowest], axis=1).abs().max(axis=1)
+        within = 0.0 if exactly else SEEN if seen else CLOSE
+        if (highest - lowest > within * largest + 1e-9 * (not exactly)).any():
             return False
     return True
 
 
-def told_once(frame: pd.DataFrame, axes: list[str], keys: list[str], values: list[str]) -> pd.DataFrame:
-    """Return the rows at one value of each axis along which nothing changes, and say so under `attrs`.
-
-    `keys` and one value of every axis name a row; `values` are what is drawn.
-    """
-    varied = [axis for axis in axes if frame[axis].nunique() > 1]
-    notes = []
-    for axis in list(varied):
-        others = [other for other in varied if other != axis]
-        if flat(frame, axis, [*keys, *others], values):
-            exact = all(flat_exactly(frame, [*keys, *others], value) for value in values)
-            notes.append(f"{'The same' if exact else 'The same, to within 0.5 %,'} at {listed(axis, frame)}")
-            frame = frame[frame[axis] == frame[axis].iloc[0]].copy()
-            varied = others
-    if notes:
-        frame.attrs["left_out"] = frame.attrs.get("left_out", "") + "".join(f". {note}" for note in notes)
-    return frame
-
-
-def flat_exactly(frame: pd.DataFrame, keys: list[str], value: str) -> bool:
-    """Return whether a value is the same in all rows that share their keys."""
-    groups = frame.groupby(keys, sort=False, dropna=False) if keys else frame.groupby(lambda _: 0)
-    return bool((groups[value].nunique() <= 1).all())
-
-
-def listed(axis: str, frame: pd.DataFrame) -> str:
-    """Return "latency 10 ms, 100 ms and 1 s"; of very many values the ends."""
+def every(axis: str, frame: pd.DataFrame) -> str:
+    """Return "latency (10 ms to 1 s)", to follow the word every; of very many names their count."""
     values = ordered(frame[axis].astype(str))
-    if len(values) > 6:
-        return f"every {short(axis)} from {values[0]} to {values[-1]}"
-    return f"{short(axis)} {', '.join(values[:-1])} and {values[-1]}"
+    ends = listed(values, values)
+    return f"{short(axis)} ({ends if ends.count(',') < MOST else f'{len(values)} values'})"
+
+
+def _at_one_value(
+    frame: pd.DataFrame, axes: Sequence[str], values: Sequence[str], by: Sequence[str], *, seen: bool,
+    exactly: bool = False,
+) -> tuple[pd.DataFrame, list[tuple[str, str]]]:  # fmt: skip
+    """Return the rows at the first value of each axis along which nothing changes, and these axes with their words."""
+    left, idle = [axis for axis in axes if frame[axis].nunique() > 1], []
+    names = [*dict.fromkeys([*axes, *by])]
+    order = frame.groupby(names, sort=False, dropna=False).cumcount() if names else range(len(frame))
+    rows = frame.assign(**{ORDER: order})
+    for axis in list(left):
+        others = [other for other in left if other != axis]
+        if flat(rows, axis, [*by, *others, ORDER], values, seen=seen, exactly=exactly):
+            idle.append((axis, every(axis, frame)))
+            rows = rows[rows[axis].astype(str) == ordered(frame[axis].astype(str))[0]]
+            left = others
+    kept = rows.drop(columns=ORDER).reset_index(drop=True) if idle else frame
+    kept.attrs = dict(frame.attrs)
+    return kept, idle

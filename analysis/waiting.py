@@ -21,8 +21,8 @@ from analysis.looks import INK
 from analysis.panels import colour, facet, finished, ranges_told, tip, with_panels
 from analysis.quantity import SECONDS, show
 from analysis.sheet import part, sheet
-from analysis.spread import over_replicates
-from analysis.unchanging import told_once
+from analysis.spread import ends, over_replicates
+from analysis.unchanging import drawn_once
 
 COLUMNS = {"round_seconds": "time per update", "spread": "first to last reply", "held": "median to last reply"}
 NOTE = (
@@ -71,16 +71,17 @@ def waiting(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.Data
 
 def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     """Chart how long the last reply keeps half of the others waiting (see waiting)."""
-    frame = told_once(frame, axes, ["algorithm"], ["held", "held_sd", "n"])
+    low, high = ends(frame, "held")
+    frame = drawn_once(frame.assign(low=low, high=high), axes, ["algorithm"], ["held", "low", "high", "n"])
     rows = with_panels(frame, axes)
     across = amounts.linear(rows.groupby(["column", "row"])["held"].max(), SECONDS)
-    algorithms, sd = list(rows["algorithm"].unique()), rows["held_sd"].fillna(0.0)
+    algorithms = list(rows["algorithm"].unique())
     left_out = rows.attrs
     rows = rows.assign(
         amount=across.of(rows["held"]),
         whole=across.of(rows["round_seconds"]),
-        low=across.of((rows["held"] - sd).clip(lower=0.0)),
-        high=across.of(rows["held"] + sd),
+        low=across.of(rows["low"].clip(lower=0.0)),
+        high=across.of(rows["high"]),
     )
     rows.attrs = left_out
     x: dict[str, Any] = {"title": across.title("waiting"), "axis": across.axis()}

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.answer import BYTE, SCORE, TIME, caution, compared, findings, sentence
+from analysis.answer import caution, compared, findings
 from analysis.cautions import cautions
 from analysis.contest import contest
 from analysis.groups import everywhere, grouped, listed, where
+from analysis.wording import BYTE, SCORE, TIME, sentence
 
 LATENCY, PART = "network.latency", "protocol.participation"
 

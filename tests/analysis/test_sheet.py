@@ -12,7 +12,7 @@ from analysis.cells import figure, ranged, spread_in_words
 from analysis.latex import LONG, escaped, tabular
 from analysis.page import MOST_ROWS, Cell, text
 from analysis.quantity import BYTES, PERCENT, SECONDS
-from analysis.repeats import settled
+from analysis.unchanging import settled
 from analysis.sheet import sheet
 
 

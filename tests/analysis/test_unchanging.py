@@ -9,7 +9,7 @@ from analysis import charts
 from analysis.axes import short
 from analysis.budgets_section import leaders
 from analysis.heat_maps import heat
-from analysis.unchanging import flat, listed, told_once
+from analysis.unchanging import flat, listed, drawn_once
 
 LATENCIES, SHARES, METHODS = ("10 ms", "100 ms", "1 s"), ("0.1", "1.0"), ("fedavg", "power")
 AXES = ["network.latency", "protocol.participation"]
@@ -28,7 +28,7 @@ def by_share(latency, share, method):
 
 
 def test_an_axis_that_changes_nothing_is_said_once():
-    frame = told_once(sweep(by_share), AXES, ["algorithm"], ["value", "n"])
+    frame = drawn_once(sweep(by_share), AXES, ["algorithm"], ["value", "n"])
     assert frame[AXES[0]].unique().tolist() == ["10 ms"]
     assert set(frame[AXES[1]]) == set(SHARES)
     assert frame.attrs["left_out"] == ". The same at latency 10 ms, 100 ms and 1 s"
@@ -38,7 +38,7 @@ def test_a_change_that_cannot_be_seen_is_named():
     def nearly(latency, share, method):
         return by_share(latency, share, method) * (1.001 if latency == "1 s" else 1)
 
-    told = told_once(sweep(nearly), AXES, ["algorithm"], ["value", "n"]).attrs["left_out"]
+    told = drawn_once(sweep(nearly), AXES, ["algorithm"], ["value", "n"]).attrs["left_out"]
     assert told == ". The same, to within 0.5 %, at latency 10 ms, 100 ms and 1 s"
 
 
@@ -53,14 +53,14 @@ def test_a_change_that_cannot_be_seen_is_named():
 )
 def test_an_axis_that_changes_something_stays(value):
     frame = sweep(value).astype({"value": "float64"})
-    assert set(told_once(frame, AXES, ["algorithm"], ["value", "n"])[AXES[0]]) == set(LATENCIES)
+    assert set(drawn_once(frame, AXES, ["algorithm"], ["value", "n"])[AXES[0]]) == set(LATENCIES)
 
 
 def test_what_was_not_run_is_not_said_to_be_the_same():
     frame = sweep(by_share)
     frame = frame[(frame[AXES[0]] == "10 ms") | (frame[AXES[1]] == "1.0")]
     assert not flat(frame, AXES[0], ["algorithm", AXES[1]], ["value"])
-    assert "left_out" not in told_once(frame, AXES, ["algorithm"], ["value"]).attrs
+    assert "left_out" not in drawn_once(frame, AXES, ["algorithm"], ["value"]).attrs
 
 
 def test_bytes_have_no_panel_for_each_latency():

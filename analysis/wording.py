@@ -1,0 +1,179 @@
+"""Outcomes of all conditions in one sentence: conditions of one answer together, what holds everywhere said once.
+
+Not modelled: what is left to the tables where there are many conditions.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analysis.axes import ordered
+from analysis.cells import ranged, shown_in_points
+from analysis.contest import Outcome
+from analysis.groups import Group, everywhere, grouped, joined, where
+from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.verdict import condition_of
+
+MOST = 6  # groups of conditions that a sentence can tell
+Units = list[tuple[float, str]]
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the outcomes of one measure are told: its units, what the first does, and what it means to have a value."""
+
+    units: Units
+    leads: str
+    reaches: str = ""  # "" where every run has the value
+    apart: bool = False  # whether a tested lead is given in percentage points
+
+
+TIME = Words(SECONDS, "leads", "gets there")
+BYTE = Words(BYTES, "needs the fewest", "gets there")
+SCORE = Words(PERCENT, "is best", apart=True)
+TOOK = Words(SECONDS, "is fastest")
+MOVED = Words(BYTES, "moves the fewest bytes")
+
+
+def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
+    """Return the outcomes of all conditions in one sentence, those of one answer together, those of none at the end.
+
+    Where that makes too many parts, how sure a lead is is left out; where it still does, they are counted.
+    """
+    groups = _groups(outcomes, words)
+    if groups is None:
+        return _counted(outcomes, words)
+    values = {axis: ordered(one.place[axis] for one in outcomes) for axis in outcomes[0].place}
+    everys = [everywhere(group, _place) for group in groups]
+    common = everys[0] if len(groups) > 1 and len({*everys}) == 1 else ""
+    parts = []
+    for group, every in sorted(zip(groups, everys, strict=True), key=lambda one: one[0].members[0].kind == "none"):
+        said = _told(group.members, words, "" if common else every)
+        parts.append(" ".join(filter(None, [where(group.way, values), said])))
+    whole = ": ".join(filter(None, [common, "; ".join(parts)]))
+    names = {name for one in outcomes for name in one.names}
+    return f"{whole if whole.startswith(tuple(names)) else whole[0].upper() + whole[1:]}."
+
+
+def same_leaders(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
+    """Return whether the same names lead in every condition, in the same order of conditions."""
+    return [_leader(one) for one in some] == [_leader(one) for one in others]
+
+
+def amounts_of(outcomes: Sequence[Outcome], words: Words) -> str:
+    """Return what the leaders needed, in the conditions where there is one: "8.09 MB at participation 0.3"."""
+    known = [one for one in outcomes if one.kind not in ("some", "none")]
+    groups = _groups(known, words)
+    if groups is None:
+        return _figures(known, words.units)
+    values = {axis: ordered(one.place[axis] for one in outcomes) for axis in outcomes[0].place}
+    parts = [f"{_figures(group.members, words.units)} {where(group.way, values)}".strip() for group in groups]
+    return joined(parts)
+
+
+def _groups(outcomes: Sequence[Outcome], words: Words) -> list[Group[Outcome]] | None:
+    """Return the conditions in groups of one answer; None where that makes too many parts."""
+    for answer in (partial(_answer, words), _leader):
+        groups = grouped(outcomes, _place, answer)
+        if len(groups) <= MOST:
+            return groups
+    return None
+
+
+def _place(one: Outcome) -> dict[str, str]:
+    return one.place
+
+
+def _answer(words: Words, one: Outcome) -> Hashable:
+    """Return what makes two conditions' answers the same."""
+    if one.kind == "alone":
+        return show(one.value, words.units)
+    sure = one.only, one.tested, one.always or one.tested
+    return (*_leader(one), *sure) if one.kind == "lead" else (*_leader(one), one.tested)
+
+
+def _leader(one: Outcome) -> tuple[Hashable, ...]:
+    """Return who is first, or that nobody is."""
+    return one.kind, frozenset(one.names) if one.kind in ("lead", "level") else None
+
+
+def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
+    """Return what happens in conditions of one answer; `every` says where these are."""
+    first = members[0]
+    if first.kind in ("some", "none"):
+        return _not_there(members, words, every.replace("at every", "at any"))
+    figures = _figures(members, words.units)
+    if first.kind == "alone":
+        return f"{figures} {every}".strip()
+    if words.apart and first.kind == "lead" and all(one.margin for one in members):
+        return _above(members, every)
+    following = f"; next {first.rival}, {show(first.behind, words.units)}" if first.rival and len(members) == 1 else ""
+    lead, doubt = _leading(members, words)
+    told = " ".join(filter(None, [lead, every]))
+    return f"{told}{f', {doubt}' if doubt else ''} ({figures}{following})"
+
+
+def _above(members: Sequence[Outcome], every: str) -> str:
+    """Return by how many percentage points the leader ends above the next, where that was tested."""
+    rivals = {one.rival for one in members}
+    shown = {tuple(shown_in_points(value) for value in one.margin or ()) for one in members}
+    ends = f"{members[0].names[0]} ends at {_figures(members, PERCENT)}"
+    if len(shown) == 1 and len(rivals) == 1:
+        apart, low, high = shown.pop()
+        return f"{ends} {every}, {apart} points above {rivals.pop()} (95 % interval {low} to {high})".replace(" ,", ",")
+    means = [one.margin[0] for one in members if one.margin]
+    apart = ranged(min(means), max(means), PERCENT).removesuffix(" %")
+    said = f"{ends} {every}, {apart} points above {rivals.pop() if len(rivals) == 1 else 'the next'}, significantly"
+    return said.replace(" ,", ",")
+
+
+def _leading(members: Sequence[Outcome], words: Words) -> tuple[str, str]:
+    """Return who is first, and what makes that doubtful, "" if nothing does."""
+    first = members[0]
+    best = first.names[0]
+    if first.kind == "level":
+        if not all(one.tested for one in members):
+            return f"{joined(first.names)} are level", ""
+        if not first.missing and len(first.names) == first.compared:
+            return "no difference is significant", f"{best} ahead on average"
+        return f"{joined(first.names)} are ahead", "without a significant difference between them"
+    if words.reaches and all(one.only for one in members):
+        return f"only {best} {words.reaches} in every run", ""
+    sure = all(one.tested or one.always for one in members)
+    return f"{best} {words.leads}", "" if sure else "on average but not in every run"
+
+
+def _not_there(members: Sequence[Outcome], words: Words, every: str) -> str:
+    """Return that nobody has the value in every run, and who has it in some."""
+    if not words.reaches:
+        return f"nothing was scored {every}".strip()
+    nobody = "it is not reached" if members[0].compared == 1 else f"nobody {words.reaches}"
+    if members[0].kind == "none":
+        return f"{nobody} {every}".strip()
+    some = [f"{name} in {share}" for name, share in zip(members[0].names, members[0].share, strict=True)]
+    return f"{nobody} in every run {every if len(members) > 1 else f'({joined(some)})'}".strip()
+
+
+def _figures(members: Sequence[Outcome], units: Units) -> str:
+    values = [one.value for one in members]
+    return ranged(min(values), max(values), units)
+
+
+def _counted(outcomes: Sequence[Outcome], words: Words) -> str:
+    """Return how often each is first, for too many conditions to tell one by one."""
+    known = [one for one in outcomes if one.kind not in ("some", "none")]
+    if known and all(one.kind == "alone" for one in known):
+        least, most = (end(known, key=lambda one: one.value) for end in (min, max))
+        parts = [f"{show(one.value, words.units)} at {condition_of(one.place)}" for one in (least, most)]
+        told = [f"from {parts[0]} to {parts[1]}"]
+    else:
+        wins = Counter(one.names[0] for one in known if one.kind == "lead")
+        leads = joined([f"{name} {words.leads} in {n}" for name, n in wins.items()])
+        told = [f"of {len(outcomes)} conditions, {leads or f'nobody {words.leads} in any'}"]
+    if level := sum(one.kind == "level" for one in known):
+        told.append(f"in {level} no lead is significant")
+    if rest := len(outcomes) - len(known):
+        told.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
+    whole = "; ".join(told)
+    return f"{whole[0].upper()}{whole[1:]}. All conditions are listed below."
