@@ -50,7 +50,9 @@ def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
     parts = []
     for group, every in sorted(zip(groups, everys, strict=True), key=lambda one: one[0].members[0].kind == "none"):
         said = _told(group.members, words, "" if common else every)
-        parts.append(" ".join(filter(None, [where(group.way, values), said])))
+        place = where(group.way, values)
+        order = [said, place] if group.members[0].kind == "alone" else [place, said]
+        parts.append(" ".join(filter(None, order)))
     whole = ": ".join(filter(None, [common, "; ".join(parts)]))
     names = {name for one in outcomes for name in one.names}
     return f"{whole if whole.startswith(tuple(names)) else whole[0].upper() + whole[1:]}."

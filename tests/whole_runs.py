@@ -127,7 +127,7 @@ def _scenario(number: int, protocols: Sequence[dict[str, Any]]) -> dict[str, Any
     on_links = any(effect in ON_LINKS for effect in effects)
     limited = {name: rate for name, rate in rates.items() if on_links or one([True, True, False])}
     operations, many = one([0.0, 2e8, 1e9]), one([False, True])
-    sizes = {"down": one([0, 2000, 600_000]), "up": one([1, 40_000, 900_000])}
+    sizes = {"down": one(["0 B", "2 kB", "600 kB"]), "up": one(["1 B", "40 kB", "900 kB"])}
     floats = {"name": "lab.float_traffic", "numbers": 60_000, "operations": operations}
     return {
         "name": "whole",

@@ -48,13 +48,15 @@ def told(frame, axes=(LATENCY, PART)):
 def test_an_axis_that_changes_nothing_is_said_once():
     found = told(points(SWEEP))
     assert found["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (
-        "At participation 0.1 nobody gets there at any latency; at participation 0.3 A leads at every latency "
-        "(10.0 s); at participation 1.0 B leads at every latency (8.00 s)."
+        "At every latency: at participation 0.3 A leads (10.0 s); at participation 1.0 B leads (8.00 s); "
+        "at participation 0.1 nobody gets there."
     )
-    assert found["Bytes to it"].endswith("at participation 1.0 B needs the fewest at every latency (8.00 MB).")
+    assert found["Bytes to it"] == (
+        "The order is the same as in time: 10.0 MB at participation 0.3 and 8.00 MB at participation 1.0."
+    )
     assert found["Final accuracy on all 5 periods"] == (
-        "At participation 0.1 and 0.3 A is best at every latency (30.0 to 80.0 %); "
-        "at participation 1.0 B is best at every latency (95.0 %)."
+        "At every latency: at participation 0.1 and 0.3 A is best (30.0 to 80.0 %); "
+        "at participation 1.0 B is best (95.0 %)."
     )
 
 
@@ -106,7 +108,7 @@ def test_a_single_algorithm_is_told_by_its_figures():
     rows = [row for row in SWEEP if row[2] == "A" and row[1] != "0.1"]
     found = told(points(rows))
     assert found["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (
-        "At participation 0.3 10.0 s at every latency; at participation 1.0 9.00 s at every latency."
+        "At every latency: 10.0 s at participation 0.3; 9.00 s at participation 1.0."
     )
     assert caution(points(rows), [LATENCY, PART]) == ""
     lone = points([("1 s", "1.0", "A", 9.0, 0.9)], seeds=1)

@@ -44,7 +44,7 @@ def test_panels_are_the_axes_that_vary():
 def test_panels_stand_in_the_order_of_their_numbers():
     spec = score_against(curves([("1 s", "1.0"), ("10 ms", "0.1"), ("100 ms", "1.0")]), "time", ["latency"], "auc", 0.5)
     assert spec["facet"]["column"]["sort"] == ["latency 10 ms", "latency 100 ms", "latency 1 s"]
-    assert spec["title"]["subtitle"].startswith("Mean and one standard deviation over n = 3 replicates")
+    assert spec["title"]["subtitle"].startswith("Mean and range over 3 replicates")
     assert spec["resolve"]["scale"] == {"x": "independent"}
 
 

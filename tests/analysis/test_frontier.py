@@ -51,7 +51,7 @@ def test_curve_and_summary_by_hand():
         "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None,
         "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
-        "late": 0, "refused": 0, "client_seconds": 0.375, "server_seconds": None, "epsilon": None, "target": 0.6,
+        "late": 0, "refused": 0, "wanted": None, "client_seconds": 0.375, "server_seconds": None, "epsilon": None, "target": 0.6,
         "target_on": "all_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
     }  # fmt: skip
     for form in (found, frames):
@@ -119,8 +119,13 @@ def test_mean_curve_of_two_seeds():
     mean = mean_curves(curves, ["algorithm"], "time")
     assert (mean["time"].iloc[0], mean["time"].iloc[-1]) == (2.0, 10.0)
     assert (mean["score"].iloc[0], mean["score"].iloc[-1]) == (pytest.approx(0.4), pytest.approx(0.5))
-    assert mean["high"].iloc[-1] - mean["score"].iloc[-1] == pytest.approx(np.std([0.4, 0.6], ddof=1))
+    assert (mean["low"].iloc[-1], mean["high"].iloc[-1]) == (0.4, 0.6)  # the range: two seeds have no deviation
     assert set(mean["n"]) == {2}
+    more = [curves.assign(point=curves["point"] + str(i), score=curves["score"] + i / 10) for i in range(3)]
+    mean = mean_curves(pd.concat(more), ["algorithm"], "time")
+    ends = [0.4, 0.5, 0.6, 0.6, 0.7, 0.8]
+    assert mean["high"].iloc[-1] - mean["score"].iloc[-1] == pytest.approx(np.std(ends, ddof=1))
+    assert set(mean["n"]) == {6}
 
 
 def test_over_replicates_leaves_missing_figures_out():

@@ -120,7 +120,7 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
     [
         (["--log-to", "sqlite:///x.db"], "--log-to says where MLflow's runs go; give --log mlflow too"),
         (["--log", "wandb"], "invalid choice: 'wandb'"),
-        (["--log", "tensorboard", "--tune", "2"], "--trace and --log tell the points of a scenario"),
+        (["--log", "tensorboard", "--tune", "2"], "--trace and --log record the points of a scenario"),
     ],
 )
 def test_what_cannot_be_logged_is_told(words, message, call):  # noqa: F811

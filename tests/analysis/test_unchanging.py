@@ -9,7 +9,7 @@ from analysis import charts
 from analysis.axes import short
 from analysis.budgets_section import leaders
 from analysis.heat_maps import heat
-from analysis.unchanging import flat, listed, drawn_once
+from analysis.unchanging import drawn_once, every, flat
 
 LATENCIES, SHARES, METHODS = ("10 ms", "100 ms", "1 s"), ("0.1", "1.0"), ("fedavg", "power")
 AXES = ["network.latency", "protocol.participation"]
@@ -31,7 +31,7 @@ def test_an_axis_that_changes_nothing_is_said_once():
     frame = drawn_once(sweep(by_share), AXES, ["algorithm"], ["value", "n"])
     assert frame[AXES[0]].unique().tolist() == ["10 ms"]
     assert set(frame[AXES[1]]) == set(SHARES)
-    assert frame.attrs["left_out"] == ". The same at latency 10 ms, 100 ms and 1 s"
+    assert frame.attrs["left_out"] == ". The same at every latency (10 ms to 1 s)"
 
 
 def test_a_change_that_cannot_be_seen_is_named():
@@ -39,7 +39,7 @@ def test_a_change_that_cannot_be_seen_is_named():
         return by_share(latency, share, method) * (1.001 if latency == "1 s" else 1)
 
     told = drawn_once(sweep(nearly), AXES, ["algorithm"], ["value", "n"]).attrs["left_out"]
-    assert told == ". The same, to within 0.5 %, at latency 10 ms, 100 ms and 1 s"
+    assert told == ". The same, to within 0.5 %, at every latency (10 ms to 1 s)"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_bytes_have_no_panel_for_each_latency():
     spec = charts.stacked_bytes(frame.assign(total=frame["bytes"]), "direction", AXES)
     assert "row" not in spec["facet"]
     assert spec["facet"]["column"]["sort"] == ["participation 0.1", "participation 1.0"]
-    assert spec["title"]["subtitle"].endswith(". The same at latency 10 ms, 100 ms and 1 s")
+    assert spec["title"]["subtitle"].endswith(". The same at every latency (10 ms to 1 s)")
     assert "network.latency" not in str(spec["datasets"])
 
 
@@ -76,7 +76,7 @@ def test_a_heat_map_has_one_place_along_an_axis_that_changes_nothing():
     frame = sweep(lambda latency, share, method: float(share) / 2).rename(columns={"value": "am"})
     spec = heat(frame, "am", (AXES[0], AXES[1]), [], None)
     assert {(row["x"], row["y"]) for row in spec["datasets"]["rows"]} == {("any", "0.1"), ("any", "1.0")}
-    assert "The same at latency 10 ms, 100 ms and 1 s" in spec["title"]["subtitle"]
+    assert "The same at every latency (10 ms to 1 s)" in spec["title"]["subtitle"]
 
 
 def test_equal_leaders_everywhere_are_one_bar():
@@ -95,5 +95,7 @@ def test_equal_leaders_everywhere_are_one_bar():
 
 def test_many_values_are_named_by_their_ends():
     frame = pd.DataFrame({"network.latency": [f"{i} ms" for i in range(1, 10)]})
-    assert listed("network.latency", frame) == "every latency from 1 ms to 9 ms"
+    assert every("network.latency", frame) == "latency (1 ms to 9 ms)"
+    names = pd.DataFrame({"data.dataset": [f"set {letter}" for letter in "abcdefgh"]})
+    assert every("data.dataset", names) == "dataset (8 values)"
     assert short("network.latency") == "latency"
