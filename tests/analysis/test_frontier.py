@@ -51,7 +51,8 @@ def test_curve_and_summary_by_hand():
         "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None,
         "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
-        "late": 0, "refused": 0, "wanted": None, "client_seconds": 0.375, "server_seconds": None, "epsilon": None, "target": 0.6,
+        "late": 0, "wanted": None, "refused": 0, "client_seconds": 0.375, "server_seconds": None, "epsilon": None,
+        "target": 0.6,
         "target_on": "all_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
     }  # fmt: skip
     for form in (found, frames):
