@@ -34,7 +34,8 @@ def by_contents(value: Any) -> Any:
         return {key: inner if key in NOT_FILES else by_contents(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [by_contents(inner) for inner in value]
-    if isinstance(value, str | Path) and Path(value).is_absolute() and os.path.exists(value):
+    # `isabs` is the sooner answered, and says yes to more.
+    if isinstance(value, str | Path) and os.path.isabs(value) and Path(value).is_absolute() and os.path.exists(value):
         try:
             return f"contents {fingerprint(Path(value))}"
         except OSError:  # whoever is to read it will say so

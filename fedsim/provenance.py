@@ -21,6 +21,11 @@ LIBRARIES = (
     "python-louvain", "pymetis", "POT", "msgpack", "pydantic",
 )  # fmt: skip
 PATIENCE = 5.0  # seconds that git may take
+# Nothing that a repository's own settings name is started, and nothing is written into it, not even its index.
+GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C")
+WHICH = ("rev-parse", "--show-toplevel", "HEAD")
+CHANGED = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # as a hook has them: they would lead to another repository
 
 
 def here(began: datetime) -> dict[str, Any]:
@@ -47,14 +52,14 @@ def cpu() -> str:
     """Return the processor's model, or its kind where the system tells no more."""
     try:
         if sys.platform == "darwin":
-            return _said(["sysctl", "-n", "machdep.cpu.brand_string"]) or platform.processor()
+            return (_said(["sysctl", "-n", "machdep.cpu.brand_string"]) or platform.machine()).strip()
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
             if key.strip().lower() in ("model name", "cpu model"):
                 return value.strip()
     except OSError:
         pass
-    return platform.processor() or platform.machine()
+    return os.environ.get("PROCESSOR_IDENTIFIER") or platform.machine()  # `platform.processor` starts a program
 
 
 def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
@@ -63,9 +68,9 @@ def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
     None where none is in one, where it has no commit yet, or where there is no git.
     """
     for folder in folders:
-        top = _said(["git", "-C", str(folder), "rev-parse", "--show-toplevel", "HEAD"])
+        top = _said([*GIT, str(folder), *WHICH])
         if top and len(lines := top.splitlines()) == 2:
-            changes = _said(["git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "-uno"])
+            changes = _said([*GIT, str(folder), *CHANGED])
             return {
                 "repository": Path(lines[0]).name,
                 "commit": lines[1],
@@ -76,18 +81,23 @@ def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
 
 def _said(command: list[str]) -> str | None:
     """Return what a command prints, None where it cannot be run, fails or takes too long."""
+    around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL
+            command, capture_output=True, timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL, env=around
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout
+    return done.stdout.decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=1)
 def _system() -> str:
-    return platform.platform()
+    # `platform.platform` starts a program to ask for the processor.
+    version = platform.version() if sys.platform == "win32" else ""
+    library = " ".join(platform.libc_ver()) if sys.platform == "linux" else ""
+    known = [platform.system(), platform.mac_ver()[0] or platform.release(), version, platform.machine(), library]
+    return " ".join(one for one in known if one.strip())
 
 
 @lru_cache(maxsize=1)

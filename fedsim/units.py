@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction as Exact
 from functools import lru_cache
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 MOST = 10**9  # of anything that is counted: more would end in a lack of memory, or never
 WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
+LARGE = 1000  # without a unit: nobody means so many megabits
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 QUANTITY = re.compile(rf"\s*({NUMBER})\s*(.*?)\s*")
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*")
@@ -31,12 +32,16 @@ class Dimension:
 
     name: str
     base: str
-    units: dict[str, Exact]
+    units: dict[str, Exact] = field(hash=False)
     shown: tuple[str, ...]  # the units that messages and texts use
     positive: bool = False  # zero is refused as well
 
     def parse(self, value: Any) -> float:
         """Return the quantity in SI units.  Raises ValueError with a sentence that holds the mend."""
+        return _parsed(self, value) if isinstance(value, str) else self.read(value)
+
+    def read(self, value: Any) -> float:
+        """Return the same as `parse`, read anew."""
         try:
             return float(self._exact(value))
         except OverflowError:
@@ -46,14 +51,20 @@ class Dimension:
         number, unit = split(value, self.name, self.example)
         if unit and unit not in self.units:
             raise ValueError(self._wrong_unit(value, unit))
-        if not unit and number:
-            plain = value.strip() if isinstance(value, str) else value
-            raise ValueError(f"{value!r} has no unit: write '{plain} {self.shown[0]}' or '{plain} {self.shown[1]}'")
-        exact = number * self.units[unit or self.base]
-        if exact < 0 or (self.positive and exact == 0):
+        if number < 0 or (self.positive and number == 0):
             least = "more than zero" if self.positive else "zero or more"
             raise ValueError(f"{value!r} is not a {self.name}: it must be {least}")
-        return exact
+        if not unit and number:
+            raise ValueError(f"{value!r} has no unit: write {self._proposed(value, number)}")
+        return number * self.units[unit or self.base]
+
+    def _proposed(self, value: Any, number: Exact) -> str:
+        """Return a number without a unit with two that may be meant; a large one is of the SI unit, in two ways."""
+        plain = value.strip() if isinstance(value, str) else str(value)
+        short = self.text(float(number))
+        if number >= LARGE and len(short.partition(" ")[0]) < len(plain):
+            return f"'{plain} {self.base}' or '{short}'"
+        return f"'{plain} {self.shown[0]}' or '{plain} {self.shown[1]}'"
 
     @property
     def example(self) -> str:
@@ -71,9 +82,7 @@ class Dimension:
 
     def text(self, value: float) -> str:
         """Return the text with the shortest number that parses to exactly this value."""
-        texts = [f"{_decimal(Exact(repr(float(value))) / self.units[unit])} {unit}" for unit in self.shown]
-        right = [text for text in texts if self.parse(text) == value] if value or not self.positive else []
-        return min(right, key=lambda text: text.index(" "), default=f"{float(value)!r} {self.base}")
+        return _shortest(self, float(value))
 
     def draw(self, value: Any) -> "Draw":
         """Return the distribution that a text such as "50 ms" or "uniform(1 s, 2 s)" describes.
@@ -109,6 +118,18 @@ class Dimension:
     def lenient(self) -> "Dimension":
         """The same dimension with zero allowed, for spreads."""
         return Dimension(self.name, self.base, self.units, self.shown)
+
+
+@lru_cache(maxsize=4096)  # the points of a sweep say the same few quantities again and again
+def _parsed(dimension: Dimension, text: str) -> float:
+    return dimension.read(text)
+
+
+@lru_cache(maxsize=4096)
+def _shortest(dimension: Dimension, value: float) -> str:
+    texts = [f"{_decimal(Exact(repr(value)) / dimension.units[unit])} {unit}" for unit in dimension.shown]
+    right = [text for text in texts if dimension.read(text) == value] if value or not dimension.positive else []
+    return min(right, key=lambda text: text.index(" "), default=f"{value!r} {dimension.base}")
 
 
 DISTRIBUTIONS = {

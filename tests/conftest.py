@@ -16,6 +16,7 @@ import offline
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from scenario_texts import load  # noqa: F401 -- a fixture
+from sendable import sendable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
 pytest.register_assert_rewrite("whole_run_checks", "camps")
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             own = test._hypothesis_internal_use_settings  # type: ignore[union-attr]
             fewer = settings(own, max_examples=min(own.max_examples, max(FEWEST, own.max_examples // FEWER)))
             test._hypothesis_internal_use_settings = fewer  # type: ignore[union-attr]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Iterator[None]:
+    """Have every report reach the process that asked for the tests, whatever its message says."""
+    return sendable((yield))  # type: ignore[misc]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -64,7 +64,7 @@ def test_a_wrong_value_of_an_option_is_refused_by_both_in_the_same_words(kind, r
     assert parts or kind in ("task", "topology")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", find.KINDS)
 def test_a_wrong_value_of_any_option_is_refused_by_both_in_the_same_words(kind, refused):
     for name in find.names(kind):

@@ -230,7 +230,7 @@ def test_a_resolved_scenario_reads_back_to_the_same_point(
     tmp_path_factory, latency, rate, lr, seed, description, options, updates
 ):
     raw = yaml.safe_load(SMALL)
-    raw["network"] |= {"latency": latency, "uplink": rate}
+    raw["network"] |= {"latency": f"{latency!r} s", "uplink": f"{rate!r} bit/s"}
     raw |= {"seed": seed, "description": description, "measure": {"every": f"{updates} updates"}}
     raw["training"]["lr"] = lr
     raw["algorithm"] = {"name": "fedavg", **options}
@@ -434,8 +434,8 @@ def test_anchors_and_merge_keys_work(load):
         SMALL + "grid:\n  protocol:\n    - &first {name: sync, rounds: 1, clients: 1}\n    - {<<: *first, rounds: 2}\n"
     )
     assert [p.scenario.protocol.options for p in load(text)] == [
-        {"participation": None, "rounds": 1, "clients": 1},
-        {"participation": None, "rounds": 2, "clients": 1},
+        {"participation": None, "rounds": 1, "clients": 1, "least": 1, "longest_wait": None},
+        {"participation": None, "rounds": 2, "clients": 1, "least": 1, "longest_wait": None},
     ]
 
 

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedsim.provenance import CHANGED, GIT, WHICH
+
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 PATHS: dict[str, list[tuple[int, int | None]]] = {  # which arguments of an event are paths, and their folders if given
     "open": [(0, None)], "os.mkdir": [(0, 2)], "os.remove": [(0, 1)], "os.rmdir": [(0, 1)], "os.truncate": [(0, None)],
@@ -22,6 +24,7 @@ NEVER = {  # in a run of one process
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn",
     "socket.connect", "socket.bind", "socket.sendto",
 }  # fmt: skip
+LOOKS = ("subprocess.Popen", "os.posix_spawn")  # by which a run may ask git for its commit, and for nothing else
 _now: list[list[tuple[str, str]]] = []  # the stretches that are watched: what happened in each, and where
 
 
@@ -48,12 +51,19 @@ def _hooked() -> None:
 def _hook(event: str, args: Sequence[Any]) -> None:
     if not _now:
         return
-    found = [(event, repr(args))] if event in NEVER else []
+    found = [(event, repr(args))] if event in NEVER and not (event in LOOKS and _asks_git(args[1])) else []
     if event in PATHS and not (event == "open" and not _writes(args[2])):
         for path, folder in PATHS[event]:
             found.append((event, _place(args[path], None if folder is None else args[folder], event == "open")))
     for told in _now:
         told += found
+
+
+def _asks_git(words: Any) -> bool:
+    """Return whether it is one of the two commands, word for word but for the folder, that only read a repository."""
+    told = [os.fsdecode(word) for word in words]
+    first, folder, rest = tuple(told[: len(GIT)]), told[len(GIT) : len(GIT) + 1], tuple(told[len(GIT) + 1 :])
+    return first == GIT and len(folder) == 1 and rest in (WHICH, CHANGED)
 
 
 def _writes(flags: Any) -> bool:
