@@ -1,4 +1,4 @@
-"""FedCVAE: one upload of a decoder a client, from which the server trains a model (Heinbaugh et al., ICLR 2023).
+"""FedCVAE: each client uploads a decoder once, and the server trains a model from them (Heinbaugh et al., ICLR 2023).
 
 A client trains a conditional variational autoencoder on its training vertices (fedsim/learn/cvae.py), in as many steps
 of the scenario's optimiser as `training` says, and sends its decoder, how many training vertices of each class it has,

@@ -1,4 +1,4 @@
-"""FedEgo: a server that learns from means of ego-graphs, and clients that take as much of it as they differ by.
+"""FedEgo: the server trains on averaged ego-graphs, and each client mixes in its model by how much their labels differ.
 
 Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
 Ego-graphs", ACM Transactions on Sensor Networks 2024.

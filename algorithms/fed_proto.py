@@ -1,4 +1,4 @@
-"""FedProto: clients share the prototypes of their classes and not their weights (Tan et al., AAAI 2022).
+"""FedProto: clients share class prototypes instead of weights (Tan et al., AAAI 2022).
 
 Each client sends the mean embedding of its training vertices of each class; the server averages them by the numbers of
 vertices, P̄_c = Σ_k |D_kc| P_kc / Σ_k |D_kc|, and the clients train on CE + λ Σ_c ‖P_kc − P̄_c‖² / H over the classes

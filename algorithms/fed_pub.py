@@ -1,4 +1,4 @@
-"""Fed-PUB: personal aggregation by what models do, and masks of one's own (Baek et al., ICML 2023).
+"""Fed-PUB: personalised aggregation by functional similarity, with personal masks (Baek et al., ICML 2023).
 
 Each client trains a GCN under masks (fedsim/learn/models/masked_gcn.py), which stay with it and are never overwritten:
 

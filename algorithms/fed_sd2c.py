@@ -1,4 +1,4 @@
-"""FedSD2C: from codes of a core set, one upload a client, a server trains a model (Zhang, Liu and Wang, NeurIPS 2024).
+"""FedSD2C: each client uploads codes of a core set once, the server trains a model (Zhang, Liu and Wang, NeurIPS 2024).
 
 A client trains a model of its own, chooses of each class the `each` training vertices of least loss, and codes them by
 an autoencoder that it has trained on its training vertices.  100 steps of Adam move the codes until the model says of

@@ -1,4 +1,4 @@
-"""FedTAD: averaging, then distillation of clients by what each knows of a class (Zhu et al., IJCAI 2024).
+"""FedTAD: averaging, then distillation weighted by each client's knowledge of each class (Zhu et al., IJCAI 2024).
 
 A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (fedsim/learn/reliability.py): 4 C bytes.
 After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels

@@ -1,4 +1,4 @@
-"""FedDGL: federated learning on graphs that change, with distillation, global prototypes and own models
+"""FedDGL: federated learning on dynamic graphs, with distillation, global prototypes and personal models
 (Xie, Li, Chen, Yu and Huang, ACML 2024).
 
 A client trains on  CE + w_kd L_KD + w_p L_P:

@@ -1,4 +1,4 @@
-"""FENS: an ensemble of clients' models under an aggregator that they train together (Allouah et al., NeurIPS 2024).
+"""FENS: an ensemble of the clients' models, combined by a jointly trained aggregator (Allouah et al., NeurIPS 2024).
 
 A round has 1 + R exchanges with one cohort:
 

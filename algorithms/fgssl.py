@@ -1,4 +1,4 @@
-"""FGSSL: a client's model is held to the global one by meaning and by structure (Huang et al., IJCAI 2023).
+"""FGSSL: each client's model is aligned with the global one in semantics and structure (Huang et al., IJCAI 2023).
 
     L = CE + λ_c L_semantic + λ_d L_structural   (fedsim/learn/views.py)
 

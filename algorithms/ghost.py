@@ -1,4 +1,4 @@
-"""GHOST: one upload of a generator a client, from which the server trains a model (Qian et al., ICML 2025).
+"""GHOST: each client uploads a generator once, and the server trains a model from them (Qian et al., ICML 2025).
 
 A client trains a generator of features, its proxy model, on its labelled training vertices and on nothing else:
 

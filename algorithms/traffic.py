@@ -1,4 +1,4 @@
-"""Traffic: messages of a given size and work of a given length, and nothing learned.
+"""Traffic: messages of a given size and work of a given length, without training.
 
 For studies of time and bytes with very many clients, where no model is needed.  It needs no data and no torch.
 """

@@ -1,4 +1,4 @@
-"""EvolveGCN-O (Pareja et al., AAAI 2020, section 3.2): weights evolve by themselves, whatever the graph."""
+"""EvolveGCN-O (Pareja et al., AAAI 2020, section 3.2): weights evolve independently of the graph."""
 
 from dataclasses import dataclass
 
