@@ -33,7 +33,7 @@ class FedNova(FedAvg):
 
     aggregates = True
 
-    least: Count | None = None  # steps of a job at least, the scenario's at most; not given: always the scenario's
+    least: Count | None = None  # fewest local steps of a job, drawn up to the scenario's; null: always the scenario's
 
     def start(self):
         """Return the model with its first parameters.  Raises ScenarioError where `least` is above the local steps."""

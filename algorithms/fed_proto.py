@@ -23,8 +23,8 @@ from fedsim.learn import class_means, ops, tree
 class FedProto(FedAvg):
     """See the module's docstring; λ = 0 with `average` is FedAvg but for the prototypes that travel."""
 
-    weight: float = 1.0  # λ
-    average: bool = False  # average weights, too
+    weight: float = 1.0  # λ, weight of the distance to the global prototypes
+    average: bool = False  # average the weights too
 
     def start(self):
         """Return the first model and no prototype."""

@@ -24,9 +24,9 @@ READ = 2  # files kept between points of one process, most of which share theirs
 class File(Dataset):
     """The suffix of `file` says how it is read."""
 
-    file: table.File
-    vertices: table.File | None = None  # CSV only: the table of vertices; `file` is that of edges
-    id: str = "id"  # CSV only: the column of ids
+    file: table.File  # the graph; CSV: its table of edges
+    vertices: table.File | None = None  # CSV only: the table of vertices
+    id: str = "id"  # CSV only: the column of the vertices' ids
     label: str = "label"  # CSV and GraphML: the column or attribute of labels; of arrays it is y
     labelled: bool = True  # false: the graph has no labels (link prediction)
     features: list[str] | None = None  # CSV and GraphML: columns or attributes; if not given, all the others

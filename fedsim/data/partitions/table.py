@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 class Table(Partition):
     """Each vertex belongs to the client that its row names."""
 
-    file: tables.File
+    file: tables.File  # the table of owners
     unlisted: Literal["refuse", "unowned"] = "refuse"  # vertices without a row: an error, or without an owner
 
     def with_names(self, names: Callable[[], Sequence[str] | None]) -> Partition:

@@ -23,7 +23,7 @@ from fedsim.units import Count
 class MaskedGCN(Model):
     """Glorot weights and zero biases in the convolutions; the classifier as `torch.nn.Linear` draws it."""
 
-    layers: Count = 3  # convolutions, and the linear classifier behind them
+    layers: Count = 3  # convolutions, followed by the linear classifier
     threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
 
     def __post_init__(self) -> None:

@@ -29,11 +29,11 @@ class Roland(Recurrent):
     """Glorot weights in the convolutions; updates drawn as `torch.nn.Linear` does."""
 
     convolution: Literal["gcn", "gat"] = "gcn"  # the message passing; gat takes no corrections
-    norm: Norm = "sym"  # of the sums over neighbours and oneself, in gcn
+    norm: Norm = "sym"  # normalisation of the sums over neighbours and oneself, in gcn
     update: Literal["gru", "moving_average", "mlp"] = "gru"  # how a vertex's state is updated
     keep: Fraction | None = None  # weight of the past in moving_average; null: by the degrees, as in the original
-    activation: Activation = "selu"  # after each layer
-    normalise: Literal["batch", "none"] = "batch"  # after each convolution
+    activation: Activation = "selu"  # activation after each layer
+    normalise: Literal["batch", "none"] = "batch"  # normalisation after each convolution
     unit: bool = True  # normalise embeddings to length 1; states stay as they are
 
     def layer_init(self, inputs, outputs, generator):
