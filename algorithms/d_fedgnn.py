@@ -35,7 +35,7 @@ class DFedGNN(FedAvg):
     """FedAvg in which every client counts the same."""
 
     title: ClassVar[str] = "D-FedGNN"
-    masking: bool = False  # bill the keys of secure aggregation
+    masking: bool = False  # count the bytes of secure aggregation's keys
 
     def start(self):
         """Return the first model; nobody's key is known."""

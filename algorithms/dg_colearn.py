@@ -54,13 +54,13 @@ class DGCoLearn(FedAvg):
     aggregates = True
     prepares = frozenset({"first", "embed", "correct", *(f"layer{i}" for i in range(2, LAYERS + 1))})
 
-    exchange: Exchange = "exact"  # what crosses the cuts
-    schedule: Literal[1, 2, 3, 4] = 3  # after the first epoch of all rounds, the last of all, of round 1, of the middle
-    rounds: Count = 10  # R, rounds a snapshot, of which schedule 4 takes the middle one
-    privacy: Literal["paper", "strict"] = "paper"  # rows at the cut only, or of every affected vertex
+    exchange: Exchange = "exact"  # what is exchanged for cut edges
+    schedule: Literal[1, 2, 3, 4] = 3  # 1, 2: after each round's first, last epoch; 3, 4: after the first, middle round
+    rounds: Count = 10  # R, rounds per snapshot; schedule 4 uses the middle one
+    privacy: Literal["paper", "strict"] = "paper"  # rows of vertices at the cut only, or of every affected vertex
     k_min: Count = 1  # fewest vertices that a correction sums over
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
-    halo: bool = True  # read the states of the vertices around; without them sums at the rim lack terms
+    halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
 
     def start(self):
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""

@@ -1,4 +1,4 @@
-"""FedCVAE: one upload of a decoder a client, from which the server trains a model (Heinbaugh et al., ICLR 2023).
+"""FedCVAE: each client uploads a decoder once, and the server trains a model from them (Heinbaugh et al., ICLR 2023).
 
 A client trains a conditional variational autoencoder on its training vertices (fedsim/learn/cvae.py), in as many steps
 of the scenario's optimiser as `training` says, and sends its decoder, how many training vertices of each class it has,
@@ -43,17 +43,17 @@ from fedsim.units import Count
 class FedCVAE(Algorithm):
     """Samples of all decoders, or of one that has learned from them."""
 
-    variant: Literal["ensemble", "distil"] = "ensemble"  # of decoders: all of them, or one distilled from them
-    latent: Count = 64  # numbers in z
+    variant: Literal["ensemble", "distil"] = "ensemble"  # use all decoders, or one distilled from them
+    latent: Count = 64  # size of the latent vector z
     hidden: Count = 256  # width of encoder and decoder
     beta: float = 1.0  # weight of the divergence from N(0, I)
-    neighbours: Count = 5  # k of the pseudo graph, a vertex itself being one of them
-    size: float = 1.0  # samples for each of a client's vertices
-    server_steps: Count = 100  # of the global model
-    server_lr: float = 1e-2  # of the model's training on drawn samples
-    server_decay: float = 4e-4  # weight decay
-    distil_steps: Count = 100  # of the server's decoder
-    distil_lr: float = 1e-3  # of the distillation
+    neighbours: Count = 5  # k of the pseudo graph, including the vertex itself
+    size: float = 1.0  # samples per vertex of a client
+    server_steps: Count = 100  # training steps of the global model
+    server_lr: float = 1e-2  # learning rate of the global model
+    server_decay: float = 4e-4  # weight decay of the global model
+    distil_steps: Count = 100  # training steps of the server's decoder
+    distil_lr: float = 1e-3  # learning rate of the distillation
 
     @property
     def cvae(self):

@@ -42,13 +42,13 @@ class FedDslr(FedAvg):
 
     title: ClassVar[str] = "Fed-DSLR"
     beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training vertices
-    keep: Count = 1  # vertices kept for each class and period
-    epsilon: float = 0.1  # reach of the coverage, in mean distances of the class
-    structure: bool = True  # False replays isolated vertices
-    candidates: Count = 50  # nearest vertices that a buffer vertex may be linked with
-    links: Count = 5  # edges learned for each buffer vertex
-    structure_steps: Count = 99  # Adam steps of structure learning, once a period
-    structure_lr: float = 1e-2  # of that Adam
+    keep: Count = 1  # vertices kept per class and period
+    epsilon: float = 0.1  # radius of the coverage, in mean distances of the class
+    structure: bool = True  # false: replay isolated vertices
+    candidates: Count = 50  # nearest vertices that a buffer vertex may be linked to
+    links: Count = 5  # edges learned per buffer vertex
+    structure_steps: Count = 99  # Adam steps of structure learning, once per period
+    structure_lr: float = 1e-2  # their learning rate
     tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
     def work(self, job):

@@ -1,4 +1,4 @@
-"""FedEgo: a server that learns from means of ego-graphs, and clients that take as much of it as they differ by.
+"""FedEgo: the server trains on averaged ego-graphs, and each client mixes in its model by how much their labels differ.
 
 Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
 Ego-graphs", ACM Transactions on Sensor Networks 2024.
@@ -54,13 +54,13 @@ class FedEgo(FedAvg):
 
     aggregates = True
 
-    batch: Count = 32  # centres that are mashed into one ego-graph, at most
+    batch: Count = 32  # most centres averaged into one ego-graph
     first: Count = 6  # neighbours of a centre
-    second: Count = 6  # neighbours of each of these
-    sigma: float = 0.0  # noise on mashed features, a standard deviation
-    server_epochs: Count = 5  # steps of the server in each update
-    server_lr: float = 3e-4  # of its Adam
-    centres: Fraction = 0.2  # share of the centres that a step is on, one at least
+    second: Count = 6  # neighbours of each neighbour
+    sigma: float = 0.0  # standard deviation of the noise on averaged features
+    server_epochs: Count = 5  # Adam steps of the server per update
+    server_lr: float = 3e-4  # their learning rate
+    centres: Fraction = 0.2  # share of the centres used in a step, at least one
 
     def backbone(self, model):
         """Return the reduction and two layers of GraphSAGE, of the scenario's width and dropout."""

@@ -36,14 +36,14 @@ class FedERGNN(FedAvg):
     """With coverage on embeddings it is POWER without transfer and with α = 1."""
 
     title: ClassVar[str] = "Fed-ERGNN"
-    beta: Fraction | None = 0.1  # share of the new period's loss; None: each client's own ratio, as in the original
-    keep: Count = 1  # vertices kept for each class and period
-    select: Literal["coverage", "other_class", "mean"] = "coverage"  # the rule
-    on: Literal["features", "embedding"] | None = None  # what it measures; None: embedding for coverage, else features
-    epsilon: float = 0.1  # reach of coverage, in mean distances of the class
-    distance: float = 0.5  # reach of other_class, in units of what it measures
-    sample: Count = 1000  # most vertices of a class that other_class looks at
-    official_mean: bool = False  # the mean rule as published: least alike
+    beta: Fraction | None = 0.1  # share of the new period's loss; null: each client's own ratio, as in the original
+    keep: Count = 1  # vertices kept per class and period
+    select: Literal["coverage", "other_class", "mean"] = "coverage"  # the rule of selection
+    on: Literal["features", "embedding"] | None = None  # what it measures; null: embedding for coverage, else features
+    epsilon: float = 0.1  # radius of coverage, in mean distances of the class
+    distance: float = 0.5  # radius of other_class, in units of what it measures
+    sample: Count = 1000  # most vertices of a class that other_class compares
+    official_mean: bool = False  # the mean rule as in the published code, which keeps the least similar
     tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
     def work(self, job):

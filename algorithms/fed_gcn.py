@@ -51,8 +51,8 @@ class FedGCN(FedAvg):
 
     aggregates = True
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
-    hops: Literal[0, 1, 2] = 2  # over how many edges features are summed before training
-    norm: Literal["none", "sym", "row"] = "sym"  # how sums are weighed
+    hops: Literal[0, 1, 2] = 2  # number of hops over which features are summed before training
+    norm: Literal["none", "sym", "row"] = "sym"  # normalisation of the sums
 
     def backbone(self, model):
         """Return a GCN whose first sums are given, of the scenario's size; at 0 hops the scenario's own model."""

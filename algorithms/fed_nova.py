@@ -1,9 +1,9 @@
-"""FedNova: averaging of updates that are first divided by the length of each client's training (NeurIPS 2020).
+"""FedNova: averaging of updates normalised by each client's number of local steps (Wang et al., NeurIPS 2020).
 
     dₖ = (w − wₖ) / aₖ,   τ = Σ pₖ aₖ,   w ← w − τ Σ pₖ dₖ,   pₖ = nₖ / Σ nₖ
     aₖ = Σ_{s=1…τₖ} (1 − mˢ) / (1 − m)   after τₖ steps with momentum m: τₖ itself without momentum
 
-(Wang et al., Eq. 4 and Section 4.1).  FedAvg with unequal τₖ minimises a sum in which clients of many steps weigh more
+(Eq. 4 and Section 4.1).  FedAvg with unequal τₖ minimises a sum in which clients of many steps weigh more
 than pₖ; this does not.  A message holds 8 bytes more than FedAvg's going up: aₖ.
 
 Where all aₖ are equal this is FedAvg bit for bit.  Training here is full-batch, so that equal epochs are equal steps:
@@ -33,7 +33,7 @@ class FedNova(FedAvg):
 
     aggregates = True
 
-    least: Count | None = None  # steps of a job at least, the scenario's at most; not given: always the scenario's
+    least: Count | None = None  # fewest local steps of a job, drawn up to the scenario's; null: always the scenario's
 
     def start(self):
         """Return the model with its first parameters.  Raises ScenarioError where `least` is above the local steps."""

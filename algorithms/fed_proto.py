@@ -1,4 +1,4 @@
-"""FedProto: clients share the prototypes of their classes and not their weights (Tan et al., AAAI 2022).
+"""FedProto: clients share class prototypes instead of weights (Tan et al., AAAI 2022).
 
 Each client sends the mean embedding of its training vertices of each class; the server averages them by the numbers of
 vertices, P̄_c = Σ_k |D_kc| P_kc / Σ_k |D_kc|, and the clients train on CE + λ Σ_c ‖P_kc − P̄_c‖² / H over the classes
@@ -23,8 +23,8 @@ from fedsim.learn import class_means, ops, tree
 class FedProto(FedAvg):
     """See the module's docstring; λ = 0 with `average` is FedAvg but for the prototypes that travel."""
 
-    weight: float = 1.0  # λ
-    average: bool = False  # average weights, too
+    weight: float = 1.0  # λ, weight of the distance to the global prototypes
+    average: bool = False  # average the weights too
 
     def start(self):
         """Return the first model and no prototype."""

@@ -1,4 +1,4 @@
-"""Fed-PUB: personal aggregation by what models do, and masks of one's own (Baek et al., ICML 2023).
+"""Fed-PUB: personalised aggregation by functional similarity, with personal masks (Baek et al., ICML 2023).
 
 Each client trains a GCN under masks (fedsim/learn/models/masked_gcn.py), which stay with it and are never overwritten:
 
@@ -64,15 +64,15 @@ class FedPUB(FedAvg):
     """With τ = 0, equal samples and neither regulariser, this is FedAvg save for the masks."""
 
     title: ClassVar[str] = "Fed-PUB"
-    preset: Literal["paper", "official"] = "paper"  # paper: as printed; official: as the published code computes
+    preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda1: float = 1e-3  # strength of the masks' sparsity; `official` ignores it, as the code does
-    lambda2: float = 1e-3  # strength of the pull towards the model received; likewise
-    threshold: float = 1e-3  # masks below it count nothing in evaluation; λ₁ in the code
-    tau: float = 10.0  # sharpness of the similarities; the code's script for Cora's disjoint clients has 3
-    send_masks: bool | None = None  # upload the masks too; not given: as the preset does, `official` alone
-    absent: Absent = "stay"  # what happens to those that have not just replied
-    proxy_blocks: Count = 5  # of 100 vertices each
-    proxy_edges: Fraction = 0.1  # chance of an edge within a block; there is none between blocks
+    lambda2: float = 1e-3  # strength of the pull towards the received model; likewise
+    threshold: float = 1e-3  # in evaluation, smaller mask entries count as 0; λ₁ in the code
+    tau: float = 10.0  # sharpness of the similarities; the script for Cora (disjoint) has 3
+    send_masks: bool | None = None  # upload the masks too; null: as the preset, only in `official`
+    absent: Absent = "stay"  # what happens to clients that have not just replied
+    proxy_blocks: Count = 5  # blocks of the proxy graph, of 100 vertices each
+    proxy_edges: Fraction = 0.1  # probability of an edge within a block; there are none between blocks
 
     tunes: ClassVar[Mapping[str, Span]] = {"lambda1": Span(1e-5, 1e-2, log=True), "tau": Span(1.0, 30.0, log=True)}
 

@@ -1,4 +1,4 @@
-"""FedSD2C: from codes of a core set, one upload a client, a server trains a model (Zhang, Liu and Wang, NeurIPS 2024).
+"""FedSD2C: each client uploads codes of a core set once, the server trains a model (Zhang, Liu and Wang, NeurIPS 2024).
 
 A client trains a model of its own, chooses of each class the `each` training vertices of least loss, and codes them by
 an autoencoder that it has trained on its training vertices.  100 steps of Adam move the codes until the model says of
@@ -57,15 +57,15 @@ from fedsim.units import Count, Fraction
 class FedSD2C(Algorithm):
     """Clients send codes, a decoder and a model; the server trains."""
 
-    each: Count = 10  # vertices of a class in the core set, at most
-    latent: Count = 64  # L, numbers in a code
-    width: Count = 128  # H, of the autoencoder's hidden layers
-    latent_steps: Count = 100  # in which codes are moved
-    latent_lr: float = 0.1  # of their Adam
-    neighbours: Count = 5  # k of the neighbour lists, a vertex itself being one of them
-    server_epochs: Count = 100  # of training on the distillates
-    server_lr: float = 0.2  # of the server's SGD
-    server_momentum: Fraction = 0.9  # of the server's SGD
+    each: Count = 10  # most vertices per class in the core set
+    latent: Count = 64  # L, size of a code
+    width: Count = 128  # H, width of the autoencoder's hidden layers
+    latent_steps: Count = 100  # Adam steps that optimise the codes
+    latent_lr: float = 0.1  # their learning rate
+    neighbours: Count = 5  # k of the neighbour lists, including the vertex itself
+    server_epochs: Count = 100  # epochs of training on the distillates
+    server_lr: float = 0.2  # learning rate of the server's SGD
+    server_momentum: Fraction = 0.9  # momentum of the server's SGD
 
     tunes: ClassVar[Mapping[str, Span]] = {
         "server_lr": Span(1e-3, 0.5, log=True),

@@ -1,4 +1,4 @@
-"""FedTAD: averaging, then distillation of clients by what each knows of a class (Zhu et al., IJCAI 2024).
+"""FedTAD: averaging, then distillation weighted by each client's knowledge of each class (Zhu et al., IJCAI 2024).
 
 A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (fedsim/learn/reliability.py): 4 C bytes.
 After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels
@@ -51,14 +51,14 @@ class FedTAD(FedAvg):
     aggregates = True
 
     walk: Count = 5  # steps of the random walks in φ
-    noise: Count = 32  # numbers in z
-    vertices: Count = 100  # of a pseudo graph
-    neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
-    iterations: int = 5  # turns of generator and global model after each aggregation
-    generator_steps: Count = 1  # in each turn
-    generator_lr: float = 1e-3  # of the generator's Adam
-    model_steps: Count = 5  # of the global model in each turn
-    model_lr: float = 1e-3  # of the server's model
+    noise: Count = 32  # size of the noise vector z
+    vertices: Count = 100  # vertices of a pseudo graph
+    neighbours: Count = 5  # k of the pseudo graphs, including the vertex itself
+    iterations: int = 5  # alternations of generator and global model after each aggregation
+    generator_steps: Count = 1  # generator steps per alternation
+    generator_lr: float = 1e-3  # learning rate of the generator's Adam
+    model_steps: Count = 5  # steps of the global model per alternation
+    model_lr: float = 1e-3  # learning rate of the global model's Adam
     server_decay: float = 5e-4  # weight decay of both
     lambda1: float = 1.0  # weight of the cross-entropy
     lambda2: float = 1.0  # weight of the diversity

@@ -40,7 +40,7 @@ class FedTWP(FedAvg):
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
     lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t
-    beta: float = 0.01  # strength of the norm of the gradient; `official` ignores it, as the code does
+    beta: float = 0.01  # strength of the gradient norm; `official` ignores it, as the code does
     tunes: ClassVar[Mapping[str, Span]] = {
         "lambda_loss": Span(1.0, 1e4, log=True),
         "lambda_topology": Span(1.0, 1e4, log=True),

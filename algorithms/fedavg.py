@@ -24,9 +24,9 @@ class FedAvg(Algorithm):
     A client without an example to train on returns the model as it came.
     """
 
-    weight_by: Literal["period", "train"] = "period"  # count all examples of the period, or those trained on
-    aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the cohort's differences
-    trim: Fraction | None = None  # the share left out at either end, for trimmed_mean: 10 %
+    weight_by: Literal["period", "train"] = "period"  # client weights: all examples of the period, or those trained on
+    aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the clients' updates
+    trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` minds `aggregation`; who overrides it says so anew
 
     def __init_subclass__(cls, **options):

@@ -1,4 +1,4 @@
-"""FedDGL: federated learning on graphs that change, with distillation, global prototypes and own models
+"""FedDGL: federated learning on dynamic graphs, with distillation, global prototypes and personal models
 (Xie, Li, Chen, Yu and Huang, ACML 2024).
 
 A client trains on  CE + w_kd L_KD + w_p L_P:
@@ -44,25 +44,25 @@ class FedDGL(Algorithm):
     """With none of its three parts this is the plain mean of models, trained on vertices that have an edge."""
 
     use_kd: bool = True  # distil at sensitive vertices
-    use_gp: bool = True  # pull prototypes to the global ones
-    use_pa: bool = True  # mix own models; otherwise all clients continue with the mean
-    trained: Literal["present", "all"] = "present"  # on vertices with an edge in the snapshot, or on all
+    use_gp: bool = True  # pull prototypes towards the global ones
+    use_pa: bool = True  # personalise the models; otherwise all clients continue with the mean
+    trained: Literal["present", "all"] = "present"  # train on vertices with an edge in the snapshot, or on all
     active: sensitive.Rule = "edges"  # what makes a vertex active; the others may be forgotten
-    sign: Literal["corrected", "literal"] = "corrected"  # of the cosines in Eqs. 14 and 15
-    prototypes: Literal["cosine", "margin"] = "cosine"  # what the server trains P̄ by: Eq. 14, or as FedTGP
+    sign: Literal["corrected", "literal"] = "corrected"  # sign of the cosines in Eqs. 14 and 15
+    prototypes: Literal["cosine", "margin"] = "cosine"  # loss of the server's prototypes P̄: Eq. 14, or as in FedTGP
     weigh: Literal["cosine", "softmax"] = "cosine"  # λ_k by cosines, or by exp(β cos) as in the published code
-    beta: float = 0.5  # β
-    lambda_scale: float = 1.0  # times λ_k, which stays 1 at most
+    beta: float = 0.5  # sharpness β of the softmax weights
+    lambda_scale: float = 1.0  # factor on λ_k, which stays at most 1
     w_kd: float = 1.0  # weight of L_KD
     w_p: float = 1.0  # weight of L_P
-    reduce: Literal["mean", "sum"] = "mean"  # over sensitive vertices; the paper prints sums
-    gamma: float = 0.1  # γ, of the distance of embeddings
-    q: float = 1.0  # a vertex is well learned below so many times the mean loss
-    topk: Fraction = 0.1  # share of the candidates that are sensitive, rounded up
-    tau: float = 1.0  # τ
-    epochs: Count = 100  # of the server's training of prototypes
-    batch: Count = 10  # pairs of one of its steps
-    rate: float = 0.01  # its learning rate
+    reduce: Literal["mean", "sum"] = "mean"  # reduction over sensitive vertices; the paper prints sums
+    gamma: float = 0.1  # weight γ of the distance between embeddings
+    q: float = 1.0  # a vertex is well learned if its loss is below this multiple of the mean
+    topk: Fraction = 0.1  # share of the candidates that count as sensitive, rounded up
+    tau: float = 1.0  # temperature τ
+    epochs: Count = 100  # epochs of the server's training of prototypes
+    batch: Count = 10  # pairs per step of this training
+    rate: float = 0.01  # learning rate of this training
 
     # ---- server
 

@@ -55,14 +55,14 @@ from fedsim.units import Count, Fraction
 class FedGTA(FedAvg):
     """With a threshold of −1 all are one group, in which only the weights differ from FedAvg's."""
 
-    moments: Count = 10  # orders p
-    threshold: float = 0.5  # cosine above which two clients are alike
+    moments: Count = 10  # number of orders p
+    threshold: float = 0.5  # cosine above which two clients are similar
     kind: Literal["hybrid", "raw", "central"] = "hybrid"  # which moments are sent
-    spread_steps: Count = 5  # of the label propagation
-    spread: Fraction = 0.5  # what a step takes from the neighbours; the rest is Y₀
-    loops: bool = True  # Â with self-loops, as the authors' own repository; OpenFGL has none
-    temperature: float = 20.0  # of P'
-    absent: Absent = "stay"  # what happens to those that have not just replied
+    spread_steps: Count = 5  # steps of the label propagation
+    spread: Fraction = 0.5  # share that a step takes from the neighbours; the rest is Y₀
+    loops: bool = True  # Â with self-loops, as in the authors' repository; OpenFGL has none
+    temperature: float = 20.0  # temperature of P'
+    absent: Absent = "stay"  # what happens to clients that have not just replied
     tunes: ClassVar[Mapping[str, Span]] = {"threshold": Span(0.0, 0.95, step=0.05)}
 
     # ---- server

@@ -13,7 +13,7 @@ from fedsim.span import Span
 class FedProx(FedAvg):
     """L + μ/2 ‖w − w_received‖² (Eq. 2); inexact solving is left to the local steps."""
 
-    mu: float = 0.01  # strength of the pull
+    mu: float = 0.01  # μ, strength of the proximal term
     tunes: ClassVar[Mapping[str, Span]] = {"mu": Span(1e-4, 1.0, log=True)}
 
     def loss(self, params, data, given):

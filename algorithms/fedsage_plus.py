@@ -61,17 +61,17 @@ class FedSagePlus(FedAvg):
     aggregates = True
     prepares = frozenset({"offer", "judge"})
 
-    agg: Literal["weighted", "uniform"] = "weighted"  # the repositories average uniformly
-    generator_epochs: Count = 20  # of the generator, at each new period
-    hide: Fraction = 0.5  # share of the validation vertices that the generator learns to miss
-    most: Count = 5  # generated neighbours of a vertex, at most
+    agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly
+    generator_epochs: Count = 20  # training epochs of the generator in each new period
+    hide: Fraction = 0.5  # share of the validation vertices hidden to train the generator
+    most: Count = 5  # most generated neighbours per vertex
     encoder: Count = 64  # width of the generator's encoder
-    latent: Count = 128  # numbers that describe a vertex
-    narrow: Count = 256  # fGen's first layer
-    wide: Count = 2048  # fGen's second layer
-    generator_dropout: Fraction = 0.5  # before fGen's last layer
-    generator_lr: float = 1e-3  # of its Adam
-    generator_decay: float = 1e-4  # its weight decay
+    latent: Count = 128  # size of the latent vector of a vertex
+    narrow: Count = 256  # width of fGen's first layer
+    wide: Count = 2048  # width of fGen's second layer
+    generator_dropout: Fraction = 0.5  # dropout before fGen's last layer
+    generator_lr: float = 1e-3  # learning rate of the generator's Adam
+    generator_decay: float = 1e-4  # weight decay of the generator
 
     def backbone(self, model):
         """Return GraphSAGE of the scenario's width and dropout."""

@@ -1,4 +1,4 @@
-"""FENS: an ensemble of clients' models under an aggregator that they train together (Allouah et al., NeurIPS 2024).
+"""FENS: an ensemble of the clients' models, combined by a jointly trained aggregator (Allouah et al., NeurIPS 2024).
 
 A round has 1 + R exchanges with one cohort:
 
@@ -51,9 +51,9 @@ class FENS(Algorithm):
 
     prepares = frozenset({"models", "weigh"})
 
-    aggregator_rounds: Count = 10  # R, exchanges in which the aggregator is trained
-    aggregator_steps: Count = 20  # in each of them, but not more than the scenario's local steps
-    width: Count = 64  # of its hidden layer
+    aggregator_rounds: Count = 10  # R, exchanges that train the aggregator
+    aggregator_steps: Count = 20  # steps per exchange, at most the scenario's local steps
+    width: Count = 64  # width of the aggregator's hidden layer
 
     tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(1, 50, log=True)}
 

@@ -1,4 +1,4 @@
-"""FGSSL: a client's model is held to the global one by meaning and by structure (Huang et al., IJCAI 2023).
+"""FGSSL: each client's model is aligned with the global one in semantics and structure (Huang et al., IJCAI 2023).
 
     L = CE + λ_c L_semantic + λ_d L_structural   (fedsim/learn/views.py)
 
@@ -47,9 +47,9 @@ class FGSSL(FedAvg):
     tau: float = 0.1  # temperature of the contrast
     tau_structure: float = 0.1  # temperature of the neighbours' distribution
     weak_edges: Fraction = 0.3  # share of edges dropped for the global model
-    weak_features: Fraction = 0.3  # share of features zeroed for it
-    strong_edges: Fraction = 0.8  # the same for the model that is trained
-    strong_features: Fraction = 0.5  # share of features masked in the strong view
+    weak_features: Fraction = 0.3  # share of features zeroed for the global model
+    strong_edges: Fraction = 0.8  # share of edges dropped for the trained model
+    strong_features: Fraction = 0.5  # share of features zeroed for the trained model
 
     tunes: ClassVar[Mapping[str, Span]] = {"contrast": Span(1e-3, 1.0, log=True), "distil": Span(1e-3, 1.0, log=True)}
 

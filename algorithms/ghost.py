@@ -1,4 +1,4 @@
-"""GHOST: one upload of a generator a client, from which the server trains a model (Qian et al., ICML 2025).
+"""GHOST: each client uploads a generator once, and the server trains a model from them (Qian et al., ICML 2025).
 
 A client trains a generator of features, its proxy model, on its labelled training vertices and on nothing else:
 
@@ -69,32 +69,32 @@ class Ghost(Algorithm):
     """The losses and the retention can each be switched off."""
 
     title: ClassVar[str] = "GHOST"
-    noise: Count = 64  # numbers in z
-    neighbours: Count = 5  # k of the pseudo graphs, a vertex itself being one of them
-    generator_dropout: Fraction = 0.2  # in the generator
-    use_div: bool = True  # with the term L_div (Eq. 4)
-    use_disp: bool = True  # with the term L_disp (Eq. 5)
-    use_fgw: bool = True  # with the term L_fgw (Eq. 6)
+    noise: Count = 64  # size of the noise vector z
+    neighbours: Count = 5  # k of the pseudo graphs, including the vertex itself
+    generator_dropout: Fraction = 0.2  # dropout in the generator
+    use_div: bool = True  # include L_div (Eq. 4)
+    use_disp: bool = True  # include L_disp (Eq. 5)
+    use_fgw: bool = True  # include L_fgw (Eq. 6)
     lambda_d: float = 0.05  # weight of the divergence
     lambda_f: float = 0.1  # weight of L_fgw
-    scale: float = 1.0  # brings L_fgw to size; OASIS has 1e-5 for Amazon Photo and 1e-7 for ogbn-arxiv
-    a: Fraction = 0.5  # share of structure in L_fgw
-    fgw_adj: Literal["ours", "code"] = "ours"  # hold A against the pseudo graph, or against the identity
-    sample: Count = 512  # training vertices in L_fgw at most
-    shift: float = 0.0  # ς, the centre of a client's noise; studied: 30, 60 and 90
-    shift_range: float = 0.0  # every client moves its own centre by up to so much, drawn by itself
-    attacker: float | None = None  # the centre about which the server draws; not given: each client's own
-    attacker_range: float = 0.0  # it is moved by up to so much, anew for each graph
-    repeats: Count = 3  # M, graphs drawn of each generator
-    labels: Literal["uniform", "held"] = "uniform"  # of a graph's vertices: over all classes, or over those met
-    size: Fraction = 1.0  # vertices of a pseudo graph for each of the client's; OASIS has 0.1 for ogbn-arxiv
-    order: Literal["sequential", "joint"] = "sequential"  # one graph after the other, or all in every step
-    server_steps: Count = 5  # T_G, for each graph
-    server_lr: float = 1e-2  # of one Adam for all graphs of a round
-    server_decay: float = 4e-4  # its weight decay
-    use_retention: bool = True  # with the pull towards earlier parameters (Eq. 9)
+    scale: float = 1.0  # rescales L_fgw; OASIS has 1e-5 for Amazon Photo and 1e-7 for ogbn-arxiv
+    a: Fraction = 0.5  # share of the structure in L_fgw
+    fgw_adj: Literal["ours", "code"] = "ours"  # compare A with the pseudo graph, or with the identity as the code does
+    sample: Count = 512  # most training vertices in L_fgw
+    shift: float = 0.0  # ς, centre of the clients' noise; 30, 60 and 90 were studied
+    shift_range: float = 0.0  # each client shifts its centre randomly by up to this
+    attacker: float | None = None  # centre from which the server draws; null: each client's own
+    attacker_range: float = 0.0  # random shift of that centre for each graph, up to this
+    repeats: Count = 3  # M, graphs drawn per generator
+    labels: Literal["uniform", "held"] = "uniform"  # labels of a graph: uniform over all classes, or those trained on
+    size: Fraction = 1.0  # vertices of a pseudo graph per vertex of the client; OASIS has 0.1 for ogbn-arxiv
+    order: Literal["sequential", "joint"] = "sequential"  # train on one graph after another, or on all in every step
+    server_steps: Count = 5  # T_G, steps per graph
+    server_lr: float = 1e-2  # learning rate of one Adam for all graphs of a round
+    server_decay: float = 4e-4  # weight decay of that Adam
+    use_retention: bool = True  # include the pull towards earlier parameters (Eq. 9)
     lambda_r: float = 1e-8  # strength of the pull
-    criterion: Literal["after", "before"] = "after"  # taken after or before training on a graph
+    criterion: Literal["after", "before"] = "after"  # computed after or before training on a graph
     self_loops: bool = False  # count every vertex as its own neighbour in the criterion
 
     tunes: ClassVar[Mapping[str, Span]] = {"lambda_r": Span(1e-10, 1e-4, log=True), "lambda_f": Span(0.1, 1.0)}

@@ -1,7 +1,7 @@
-"""Training alone: every client keeps its own model, and nothing travels.
+"""Local training: every client keeps its own model, and nothing is sent.
 
-The yardstick for what communication is worth.  All clients begin with the same first parameters, which each makes
-for itself from the shared seed; an ask only starts the client's work and moves no byte.
+A baseline that shows what communication contributes.  All clients begin with the same parameters, which each
+generates from the shared seed; an ask only starts the client's work and moves no byte.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Traffic: messages of a given size and work of a given length, and nothing learned.
+"""Traffic: messages of a given size and work of a given length, without training.
 
 For studies of time and bytes with very many clients, where no model is needed.  It needs no data and no torch.
 """
@@ -18,9 +18,9 @@ class Traffic(Algorithm):
 
     learns: ClassVar[bool] = False
 
-    down: Bytes  # of a download, without its envelope
-    up: Bytes  # of an upload
-    operations: float = 0.0  # floating-point operations of a job
+    down: Bytes  # size of a download, without its envelope
+    up: Bytes  # size of an upload, without its envelope
+    operations: float = 0.0  # floating-point operations per job
 
     def __post_init__(self):
         """Raise ValueError for a negative number of operations."""

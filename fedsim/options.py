@@ -23,12 +23,13 @@ TYPES = {
     "Count": "whole number, 1 or more", "Fraction": "share, such as 0.3 or 30 %",
     "Seconds": "time, such as 50 ms", "Rate": "rate, such as 10 Mbit/s", "Flops": "speed, such as 2 GFLOP/s",
     "Bytes": "size, such as 10 kB", "Frequency": "frequency, such as 2/min",
-    "Every": "stretch, such as 20 updates or 10 min", "Clock": "stretch, such as 20 updates, 10 min or poisson(10 min)",
-    "Updates": "stretch, such as 20 updates",
+    "Every": "interval, such as 20 updates or 10 min", "Updates": "interval, such as 20 updates",
+    "Clock": "interval, such as 20 updates, 10 min or poisson(10 min)",
     "SecondsDraw": "time, such as 50 ms or lognormal(50 ms, 0.5)",
     "RateDraw": "rate, such as 10 Mbit/s or lognormal(5 Mbit/s, 1.0)",
     "FlopsDraw": "speed, such as 2 GFLOP/s or lognormal(2 GFLOP/s, 0.8)",
     "Part": "name of a part, or a mapping with its name and options",
+    "Amount": "count or share, such as 5 or 80 %",
     "File": "file", "Place": "file or folder", "Path": "file", "Any": "any value",
 }  # fmt: skip
 QUANTITIES = {"Seconds": units.SECONDS, "Rate": units.RATE, "Flops": units.FLOPS, "Bytes": units.BYTES}

@@ -61,7 +61,7 @@ class Cohorts(Protocol):
 
     or_all: ClassVar[bool] = False  # True where all clients are wanted unless one of the two is given
 
-    participation: Fraction | None = None  # the share of all clients asked each round
+    participation: Fraction | None = None  # share of all clients asked each round
     clients: Count | None = None  # or their number
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Cohorts(Protocol):
 class Rounds(Cohorts):
     """A protocol of so many rounds."""
 
-    rounds: Count  # how often a cohort is asked
+    rounds: Count  # number of rounds
 
     def share(self, world: World) -> float:
         """Return the rounds begun as a share of all."""

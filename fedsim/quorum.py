@@ -29,8 +29,8 @@ Waiting = Generator[simpy.Event, Any, None]
 class Quorum(Cohorts):
     """A protocol whose rounds begin once enough clients are there."""
 
-    least: Amount = 1  # clients that must be there: a count, or a share of those wanted
-    longest_wait: Seconds | None = None  # for them; then the round begins with whoever is there
+    least: Amount = 1  # clients that must be available before a round starts
+    longest_wait: Seconds | None = None  # how long to wait for them; then the round starts with those available
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""

@@ -119,7 +119,7 @@ def test_few_conditions_show_every_value_of_every_axis():
             "McMahan et al., AISTATS 2017",
         ),
         ("algorithm", "fedgta", "FedGTA: topology-aware averaging", 'Li et al., "FedGTA", VLDB 2023'),
-        ("partition", "random", "Vertices dealt out at random, in shares that differ by one vertex at most", ""),
+        ("partition", "random", "Vertices assigned at random, in shares that differ by at most one vertex", ""),
     ],
 )
 def test_a_source_is_what_stands_in_brackets_with_a_year(kind, name, line, source):

@@ -42,9 +42,9 @@ class Clocked(Stream, ABC):
     process.  `table` gives recorded times instead.  `offset` is how late each client's own clock starts.
     """
 
-    every: Clock | None = None  # until the next period
-    offset: SecondsDraw = field(default=SECONDS.draw(0.0), kw_only=True)  # how late a client's clock starts
-    table: File | None = field(default=None, kw_only=True)  # recorded times: client, period, time_s
+    every: Clock | None = None  # time or updates until the next period
+    offset: SecondsDraw = field(default=SECONDS.draw(0.0), kw_only=True)  # delay after which each client's clock starts
+    table: File | None = field(default=None, kw_only=True)  # recorded times, with the columns client, period, time_s
 
     def __post_init__(self) -> None:
         """Hold that exactly one of the two says when."""

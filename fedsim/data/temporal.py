@@ -42,8 +42,8 @@ class Featureless(DynamicDataset):
     graph has vertices.
     """
 
-    features: Literal["constant", "degree", "onehot"] = "constant"  # of data that have none
-    width: Count = 32  # of constant features, and the number of bins of degrees
+    features: Literal["constant", "degree", "onehot"] = "constant"  # features for data that have none
+    width: Count = 32  # number of constant features, or of bins of degrees
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

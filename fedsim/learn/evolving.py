@@ -26,8 +26,8 @@ from fedsim.learn.recurrent import Activation, Recurrent, activate
 class Evolving(Recurrent):
     """Glorot weights, gates drawn from ±1/√inputs, zero biases."""
 
-    norm: Norm = "sym"  # of the sums over neighbours and oneself; mean: GraphSAGE's aggregator (FedSageDyn)
-    activation: Activation = "relu"  # after each layer
+    norm: Norm = "sym"  # normalisation of the sums over neighbours and oneself; mean is GraphSAGE's (FedSageDyn)
+    activation: Activation = "relu"  # activation after each layer
 
     @abstractmethod
     def summary(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:

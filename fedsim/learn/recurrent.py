@@ -32,8 +32,8 @@ class Recurrent(Model):
     """Recurrent layers of one kind; subclasses give `layer_init`, `layer` and `layer_flops`."""
 
     hidden: Count = 16  # width of every layer
-    layers: Count = 2  # recurrent layers; the classifier comes behind them
-    dropout: Fraction = 0.0  # share of the values between layers zeroed while training; the states keep theirs
+    layers: Count = 2  # recurrent layers, followed by the classifier
+    dropout: Fraction = 0.0  # share of the values between layers zeroed while training; states are kept
 
     @abstractmethod
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:

@@ -22,8 +22,8 @@ class Picked(Codec):
     which that is no smaller (a short one, or a large share) goes whole.
     """
 
-    share: Fraction  # of an array's entries, which travel
-    feedback: bool = True  # add what was left out to the next upload
+    share: Fraction  # of each array's entries that is sent
+    feedback: bool = True  # error feedback: add what was left out to the next upload
     downwards: ClassVar[bool] = False  # a model with zeros for most of its parameters is none
 
     def __post_init__(self) -> None:

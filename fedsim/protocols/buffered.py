@@ -30,14 +30,14 @@ DEFAULTS = {"constant": (0.0, 0.0), "polynomial": (0.5, 0.0), "hinge": (10.0, 4.
 
 @dataclass(frozen=True, kw_only=True)
 class Buffered(Rounds):
-    """`rounds` is the number of updates; `participation` or `clients` tell how many are at work at a time."""
+    """`rounds` is the number of updates; `participation` or `clients` say how many clients work at the same time."""
 
-    buffer: Count  # replies an update
+    buffer: Count  # replies per update
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"  # how a stale reply is discounted
-    a: float | None = None  # how fast: 0.5 for polynomial, 10 for hinge
-    b: float | None = None  # from where on, in updates, for hinge: 4
-    rate: float = 1.0  # the server's mixing rate
-    most_stale: int | None = None  # replies that are more updates behind are discarded
+    a: float | None = None  # how fast the weight falls; if not given, 0.5 for polynomial and 10 for hinge
+    b: float | None = None  # staleness from which it falls, in updates (hinge); if not given, 4
+    rate: float = 1.0  # the server's mixing rate; 1 adds the mean of the buffer as it is
+    most_stale: int | None = None  # replies that are more updates behind than this are discarded
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""
@@ -56,7 +56,7 @@ class Buffered(Rounds):
             raise ValueError("most_stale: must be 0 or more (0 takes only what started from the present version)")
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return why not: exchanges of several steps need a cohort, and here everybody has a pace of their own."""
+        """Return why not: exchanges of several steps need a cohort, and here each client has its own pace."""
         if own_steps(algorithm):
             name = type(algorithm).__name__
             return (

@@ -17,11 +17,11 @@ from fedsim.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Deadline(Quorum, Rounds):
-    """A round never lasts longer than `wait` and the server's own work."""
+    """A step of a round ends after `wait` at the latest; the server's own work comes on top."""
 
     sums = by_chance = True
-    wait: Seconds  # the longest that a round's step may take
-    over: float = 1.0  # how many times more clients are asked than wanted
+    wait: Seconds  # the longest duration of a round's step
+    over: float = 1.0  # how many clients are asked for each one wanted; 1.3 asks 30 % more
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""

@@ -1,4 +1,4 @@
-"""Peers without a server: each trains, sends its share to its neighbours, and mixes what it has received.
+"""Gossip: peers without a server; each trains, sends its share to its neighbours, and mixes what it has received.
 
 Decentralised SGD in its asynchronous form (D-PSGD: Lian et al., NeurIPS 2017; AD-PSGD: Lian et al., ICML 2018), with
 whole shares instead of averaged pairs.  A peer's round begins when it is online and holds data.  It works on its own
@@ -45,8 +45,8 @@ class Gossip(Protocol):
 
     shares_only: ClassVar[bool] = True
 
-    rounds: Count  # of each peer
-    weights: Literal["equal", "metropolis"] = "equal"  # of own and received shares, in mixing
+    rounds: Count  # rounds of each peer
+    weights: Literal["equal", "metropolis"] = "equal"  # of a peer's own and the received shares, in mixing
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
         """Return why not: it needs neighbours, and an algorithm whose state can be shared."""

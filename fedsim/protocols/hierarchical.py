@@ -51,10 +51,10 @@ class Leg:
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchical(Quorum, Rounds):
-    """`participation` or `clients` tell how many of an edge's clients take part in each of its rounds."""
+    """`participation` or `clients` say how many of an edge's clients take part in each of its rounds."""
 
-    edge_rounds: Count = 1  # rounds of an edge in each round of the cloud
-    wait: Seconds | None = None  # the longest that the cloud waits for its edges
+    edge_rounds: Count = 1  # rounds of each edge per round of the cloud
+    wait: Seconds | None = None  # how long the cloud waits for its edges, at most
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""

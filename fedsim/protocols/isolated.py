@@ -1,4 +1,4 @@
-"""Everybody alone: each client goes on from its own state, as the only client of a federation of its own.
+"""Isolated training: each client continues from its own state, as the only client of its own federation.
 
 The variant without federation of any algorithm, against which POWER compares ER-GNN, TWP and DSLR (its Fig. 2b).  In a
 round every client of the cohort works once on what its own state would send it, and folds the outcome into that state
@@ -28,7 +28,7 @@ from fedsim.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Isolated(Rounds):
-    """A step lasts as long as its slowest client; who is lost is asked again in the next step."""
+    """A step lasts as long as its slowest client; a lost client is asked again in the next step."""
 
     silent: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
-"""One round: every client that is wanted is asked once, as soon as it is online and holds data, and one update.
+"""One round and one update: each selected client is asked once, as soon as it is online and holds data.
 
-`participation` or `clients` tell how many are wanted; who, the sampler draws from all clients at the start, online or
+`participation` or `clients` say how many are selected; the sampler draws them from all clients at the start, online or
 not.  It is over when `enough` of them have replied, when all have replied or are lost, or when the time is up; those
 still at work are late.  Where the algorithm has several steps, each is gone through in order with those who replied to
 the one before, by the same rules.  With `least` nobody is asked before so many of those wanted are there at once; from
@@ -65,14 +65,14 @@ class _Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot(Quorum):
-    """All clients are wanted unless `participation` or `clients` says otherwise."""
+    """All clients are selected unless `participation` or `clients` says otherwise."""
 
     or_all = True
 
-    enough: Fraction = 1.0  # the share of those wanted whose replies suffice
-    wait: Seconds | None = None  # the longest that a step may take
-    retry: bool = False  # ask again who was lost
-    late: Literal["drop", "fold"] = "drop"  # what becomes of replies that come when nobody waits for them
+    enough: Fraction = 1.0  # the share of the selected clients whose replies suffice
+    wait: Seconds | None = None  # the longest duration of a step
+    retry: bool = False  # ask lost clients again
+    late: Literal["drop", "fold"] = "drop"  # what happens to replies that arrive too late
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""

@@ -1,4 +1,4 @@
-"""Replay: recorded transfers move over the network at their recorded times, and nothing is learned.
+"""Replay: recorded transfers start at their recorded times, and nothing is trained.
 
 A network study, or a check of the clock against one's own measurements: a row's `sent` is the moment at which its
 connection is opened, `arrived` the moment at which the receiver has the last byte.  `bytes` are the message's own, so
@@ -37,7 +37,7 @@ class Replay(Protocol):
 
     asks: ClassVar[bool] = False
 
-    transfers: File  # the table
+    transfers: File  # the table of transfers
 
     def __post_init__(self) -> None:
         """Read the table.  Raises UserError where it is not one."""

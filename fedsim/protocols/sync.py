@@ -1,4 +1,4 @@
-"""Synchronous rounds: a fresh cohort each round, and an update when all of it has replied or is lost."""
+"""Synchronous rounds: a new cohort each round, and an update once each of its clients has replied or is lost."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedsim.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Sync(Quorum, Rounds):
-    """A step lasts as long as its slowest client; who is lost is noticed at once, and asked again in the next step."""
+    """A step lasts as long as its slowest client; lost clients are noticed at once and asked again in the next step."""
 
     sums = by_chance = True
 

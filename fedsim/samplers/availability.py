@@ -1,4 +1,4 @@
-"""Clients that are often there, or seldom there, are likelier to be asked, by their share of the time so far online.
+"""Clients that have often, or seldom, been online so far are more likely to be asked.
 
 `seldom` follows the thought of REFL's selection (Abdelmoniem et al., EuroSys 2023): who is rarely available is taken
 while it lasts.  REFL predicts each client's availability and takes the least available outright; here it is what has
@@ -18,8 +18,8 @@ from fedsim.sampler import Numbers, Rows, Sampler, draw
 class Availability(Sampler):
     """Draws without replacement with a weight of share ** exponent (`often`) or 1 / share ** exponent (`seldom`)."""
 
-    prefer: Literal["often", "seldom"] = "seldom"  # whose chance is the larger: who is often online, or seldom
-    exponent: float = 1.0  # 0 makes all equally likely; the larger, the stricter
+    prefer: Literal["often", "seldom"] = "seldom"  # clients often online, or those seldom online
+    exponent: float = 1.0  # 0: all are equally likely; larger values prefer more strongly
 
     def __post_init__(self) -> None:
         """Hold the exponent's range."""

@@ -1,4 +1,4 @@
-"""Every client takes part with a probability of its own, from a table.
+"""Each client takes part with its own probability, from a table.
 
 A round's volunteers step forward independently of one another, and at most as many as are wanted are asked, by equal
 chances.  Not modelled: rates that change over time, or that depend on one another.
@@ -20,9 +20,9 @@ COLUMNS = [Column("client", whole=True, low=0), Column("rate", low=0.0, high=1.0
 
 @dataclass(frozen=True)
 class Rates(Sampler):
-    """Draws until somebody volunteers; nobody where no client that is free has a rate above 0."""
+    """Draws again until at least one client takes part; none does if no available client has a rate above 0."""
 
-    table: File  # columns client, rate (from 0 to 1)
+    table: File  # with the columns client and rate (from 0 to 1)
     default: Fraction = 1.0  # the rate of clients that the table does not list
 
     def __post_init__(self) -> None:

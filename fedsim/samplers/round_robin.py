@@ -1,4 +1,4 @@
-"""Everybody in turn: who has waited longest for the last turn is asked; nothing is drawn."""
+"""Clients take turns: those whose last turn is longest ago are asked; nothing is random."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from fedsim.sampler import Numbers, Rows, Sampler
 
 @dataclass(frozen=True)
 class RoundRobin(Sampler):
-    """Takes those whose last turn is longest ago, first those who never had one; of equals the lower number."""
+    """Clients that have not had a turn yet come first; ties go to the lower number."""
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""

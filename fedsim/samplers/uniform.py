@@ -1,4 +1,4 @@
-"""Every client that could take part is equally likely to be asked."""
+"""Each available client is equally likely to be asked."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from fedsim.sampler import Numbers, Rows, Sampler
 
 @dataclass(frozen=True)
 class Uniform(Sampler):
-    """Draws without replacement; all of them where there are no more than wanted."""
+    """Draws without replacement; takes all if no more than wanted are available."""
 
     even = True
 

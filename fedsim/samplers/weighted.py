@@ -1,4 +1,4 @@
-"""Clients with more data are likelier to be asked: by the number of labelled vertices to train on.
+"""Clients with more data are more likely to be asked: by their number of training examples.
 
 With a plain mean of the replies this estimates the mean over all examples, as scheme II of Li et al. (ICLR 2020) does
 with replacement.  FedAvg weighs replies by examples as well, so that under it large clients count twice.
@@ -13,7 +13,7 @@ from fedsim.sampler import Numbers, Rows, Sampler, draw
 
 @dataclass(frozen=True)
 class Weighted(Sampler):
-    """Draws without replacement in proportion to examples; clients without any only when nobody else is left."""
+    """Draws without replacement in proportion to examples; clients without any come last."""
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""

@@ -127,7 +127,7 @@ def test_recorded_times_are_kept_exactly(tmp_path: Path) -> None:
     [
         ("2,0,1", "line 4: there is no client 2; they are numbered 0 to 1"),
         ("1,2,1", "line 4: there is no period 2; the stream cuts periods 0 to 1"),
-        ("0,1,1", "line 4: client 0, period 1 is there twice"),
+        ("0,1,1", "line 4: client 0, period 1 appears twice"),
         ("1,1,1", r"line 4: client 1 has period 1, but not 0; add that first"),
         ("-1,0,1", "line 4: column 'client': -1 is out of range"),
         ("1,0,soon", "line 4: column 'time_s': 'soon' is not a number"),
@@ -147,7 +147,7 @@ def test_later_periods_cannot_come_earlier(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "told"),
-    [("0,9,3", "line 2: there is no period 9"), ("0;1", "line 2: 1 cell"), ("", "a header and no rows")],
+    [("0,9,3", "line 2: there is no period 9"), ("0;1", "line 2: 1 cell"), ("", "a header without rows")],
 )
 def test_a_table_that_does_not_fit_is_told_by_the_scenarios_key_at_once(tmp_path: Path, row: str, told: str) -> None:
     path = written(tmp_path, row)

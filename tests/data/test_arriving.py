@@ -64,7 +64,7 @@ def test_all_at_once_is_one_snapshot() -> None:
 
 
 def test_what_cannot_arrive_is_told() -> None:
-    with pytest.raises(ScenarioError, match=r"data\.dataset\.of: 'drifting' changes by itself"):
+    with pytest.raises(ScenarioError, match=r"data\.dataset\.of: 'drifting' is already a graph that changes"):
         loaded(of="drifting")
     with pytest.raises(ScenarioError, match=r"data\.dataset\.of: 'digitz' is not a dataset"):
         loaded(of="digitz")

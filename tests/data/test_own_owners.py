@@ -63,7 +63,7 @@ WRONG = {
     ),
     "names": ("0,a\n1,b\n2,c\n3,a\n", {}, "clients.count: .*owner.csv names 3 clients, and clients.count is 2; write"),
     "empty": ("0,0\n1,\n", {}, "line 3: column 'client': an empty cell; write a text"),
-    "none": ("", {}, "a header and no rows"),
+    "none": ("", {}, "a header without rows"),
 }
 
 
@@ -133,7 +133,7 @@ def test_a_split_that_the_data_set_does_not_have_is_refused(tmp_path, monkeypatc
     [
         ("edges.csv", "source,target\npaper 00,nowhere\n", "line 2: column 'target': there is no vertex 'nowhere'"),
         ("owner.csv", "vertex,client\n0,0\n", "owner.csv, line 2: column 'vertex': there is no vertex '0'"),
-        ("vertices.csv", "id,label\n", "vertices.csv: a header and no rows"),
+        ("vertices.csv", "id,label\n", "vertices.csv: a header without rows"),
     ],
 )
 def test_the_command_line_ends_with_2_and_one_message(tmp_path, monkeypatch, capsys, name, content, told):

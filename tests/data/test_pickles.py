@@ -59,7 +59,7 @@ def test_code_before_the_end_of_a_torn_pickle_is_seen(tmp_path):
 def test_code_behind_what_cannot_be_looked_through_is_not_run(tmp_path, number):
     path, made = tmp_path / "hex", tmp_path / "made"
     path.write_bytes(f"{number}\n0cos\nmkdir\n(S'{made}'\ntR.".encode())
-    with pytest.raises(UserError, match=r"could run code .* looked through to its end; copy the file"):
+    with pytest.raises(UserError, match=r"could run code .* inspected completely; copy the file"):
         refuse_code(path)
     with path.open("rb") as file:
         pickle.load(file)

@@ -85,7 +85,7 @@ def test_a_run_has_rows_of_the_server_for_what_the_cut_took(tmp_path):
 
 
 def test_the_summary_needs_a_split_of_clients(tmp_path):
-    with pytest.raises(ScenarioError, match=r"measure\.splits: 'across' holds no client's score"):
+    with pytest.raises(ScenarioError, match=r"measure\.splits: 'across' has no score per client"):
         small_points.run_in(tmp_path / "point", **DYNAMIC, measure={"metrics": ["auc"], "splits": ["across"]})
 
 

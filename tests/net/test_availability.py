@@ -81,7 +81,7 @@ def test_wrong_tables_are_told_by_their_line(tmp_path):
 
 
 def test_a_day_on_which_nobody_comes_is_refused():
-    with pytest.raises(ValueError, match="diurnal: option 'peak' is 0: nobody would ever be online"):
+    with pytest.raises(ValueError, match="diurnal: option 'peak' is 0: no client would ever be online"):
         Diurnal(peak=0.0, trough=0.0)
 
 

@@ -124,13 +124,13 @@ def test_a_step_that_nobody_answered_ends_the_round():
         ("over", 0.9, "at least 1"),
         ("over", float("nan"), "finite"),
         ("over", float("inf"), "finite"),
-        ("wait", 0, "longer than 0"),
+        ("wait", "0 s", "longer than 0"),
         ("wait", "-1 s", "protocol.wait"),
         ("timeout", 3, "no option 'timeout'"),
     ],
 )
 def test_options_without_meaning_are_refused(option, value, told):
-    options = {"rounds": 1, "clients": 1, "wait": 1.0, option: value}
+    options = {"rounds": 1, "clients": 1, "wait": "1 s", option: value}
     with pytest.raises(ScenarioError, match=told):
         find.build("protocol", Part(name="deadline", options=options))
 

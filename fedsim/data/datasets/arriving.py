@@ -1,4 +1,4 @@
-"""A static graph that arrives in snapshots: any other data set, its vertices in an order that is drawn.
+"""A static graph that arrives in snapshots: any other data set, its vertices in random order.
 
 Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
 joins after the first snapshot, evenly, with its features and label; an edge is there as soon as both ends are, and
@@ -24,7 +24,7 @@ class Arriving(DynamicDataset):
     """Such as `{name: arriving, of: cora}`, or `of: {name: synthetic, vertices: 500}`."""
 
     of: Part  # the data set whose graph arrives
-    snapshots: Count = 10  # how many
+    snapshots: Count = 10  # number of snapshots
     growth: Fraction = 0.9  # share of the vertices that join after the first snapshot
 
     def load(self, root: Path, seed: int) -> Graph:

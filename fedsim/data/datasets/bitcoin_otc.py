@@ -1,4 +1,4 @@
-"""Who trusts whom on Bitcoin-OTC (Kumar et al., "Edge Weight Prediction in Weighted Signed Networks", ICDM 2016).
+"""Trust ratings on Bitcoin-OTC (Kumar et al., "Edge Weight Prediction in Weighted Signed Networks", ICDM 2016).
 
 35,592 ratings among 5,881 traders, from November 2010 to January 2016, as the SNAP collection has them.  A rating is an
 event, read in both directions; its value is not read.  Times are seconds since 1970 as published, whatever the time

@@ -1,4 +1,4 @@
-"""CiteSeer: the graph `CiteSeer` of `planetoid`, under a short name of its own."""
+"""CiteSeer: short for the graph `CiteSeer` of `planetoid`."""
 
 from dataclasses import dataclass
 from typing import Literal

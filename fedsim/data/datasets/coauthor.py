@@ -1,4 +1,4 @@
-"""Authors who wrote together, CS and Physics (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
+"""Co-authorship graphs, CS and Physics (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
 
 Keywords of papers, made binary by PyG.  There is no public split, so the masks are empty.
 """

@@ -1,4 +1,4 @@
-"""Amazon Computers: the graph `Computers` of `amazon`, under a short name of its own."""
+"""Amazon Computers: short for the graph `Computers` of `amazon`."""
 
 from dataclasses import dataclass
 from typing import Literal

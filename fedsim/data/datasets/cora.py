@@ -1,4 +1,4 @@
-"""Cora: the graph `Cora` of `planetoid`, under a short name of its own."""
+"""Cora: short for the graph `Cora` of `planetoid`."""
 
 from dataclasses import dataclass
 from typing import Literal

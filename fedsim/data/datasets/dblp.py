@@ -1,4 +1,4 @@
-"""Co-authors of DBLP in ten years (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019): who, not what.
+"""Co-authorship in DBLP over ten years (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019): edges only.
 
 Only the adjacency of the published graphs DBLP3 and DBLP5 is read; neither their features nor their labels are in
 these files, and most authors never have an edge.  Year k is the seconds from 31,536,000 k on, so `steps: 10` gives the

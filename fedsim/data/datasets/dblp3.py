@@ -1,4 +1,4 @@
-"""DBLP3: the graph `DBLP3` of `dblp`, under a short name of its own."""
+"""DBLP3: short for the graph `DBLP3` of `dblp`."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""DBLP5: the graph `DBLP5` of `dblp`, under a short name of its own."""
+"""DBLP5: short for the graph `DBLP5` of `dblp`."""
 
 from dataclasses import dataclass
 from typing import Literal

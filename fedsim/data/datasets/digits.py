@@ -21,7 +21,7 @@ from fedsim.units import Count
 class Digits(Dataset):
     """The nearest-neighbour graph of 8x8 images."""
 
-    neighbours: Count = 10  # of each vertex, before edges are made symmetric
+    neighbours: Count = 10  # nearest neighbours of each vertex, before edges are made symmetric
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; neither argument matters.  Raises ValueError for 1,797 neighbours or more."""

@@ -1,4 +1,4 @@
-"""A labelled graph that grows and drifts, drawn from the run's seed: a planted partition whose parts change.
+"""A labelled graph that grows and drifts, generated from the run's seed: a planted partition that changes.
 
 Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
 joins after the first snapshot, evenly.  Labels are drawn when a vertex joins, from a mix of the classes whose logits
@@ -33,18 +33,18 @@ from fedsim.units import Count, Fraction
 class Drifting(DynamicDataset):
     """A graph of any size; `vertices` and `edges` (undirected) are those of the last snapshot."""
 
-    vertices: Count = 1000  # of the last snapshot
-    edges: Count = 4000  # of the last snapshot, undirected
-    classes: Count = 5  # how many
-    features: Count = 32  # of a vertex
-    snapshots: Count = 10  # how many
+    vertices: Count = 1000  # in the last snapshot
+    edges: Count = 4000  # undirected edges in the last snapshot
+    classes: Count = 5  # number of classes
+    features: Count = 32  # number of features per vertex
+    snapshots: Count = 10  # number of snapshots
     growth: Fraction = 0.5  # share of the vertices that join after the first snapshot
-    removal: Fraction = 0.1  # share of the edges that go in each later snapshot
+    removal: Fraction = 0.1  # share of the edges removed in each later snapshot
     renewal: Fraction = 0.1  # share of the vertices with new features in each later snapshot
-    drift: float = 0.2  # length of a step of the walks, a snapshot
+    drift: float = 0.2  # step length of the random walks, per snapshot
     homophily: Fraction = 0.8  # share of edges within a class
     signal: float = 1.0  # length of a class's mean feature vector; the noise has standard deviation 1
-    communities: Count = 1  # sets of vertices, equally large at first, that edges seldom leave
+    communities: Count = 1  # groups of vertices, initially of equal size, with few edges between them
     insularity: Fraction = 0.99  # share of the edges within a community, if there are several
     active: Fraction = 1.0  # share of the communities that change in each later snapshot
 

@@ -22,16 +22,16 @@ READ = 2  # files kept between points of one process, most of which share theirs
 
 @dataclass(frozen=True)
 class File(Dataset):
-    """One graph; the suffix of `file` says how it is read."""
+    """The suffix of `file` says how it is read."""
 
-    file: table.File
-    vertices: table.File | None = None  # CSV only: the table of vertices; `file` is that of edges
-    id: str = "id"  # CSV only: the column of ids
+    file: table.File  # the graph; CSV: its table of edges
+    vertices: table.File | None = None  # CSV only: the table of vertices
+    id: str = "id"  # CSV only: the column of the vertices' ids
     label: str = "label"  # CSV and GraphML: the column or attribute of labels; of arrays it is y
-    labelled: bool = True  # false: the graph has no labels, as for link prediction
-    features: list[str] | None = None  # CSV and GraphML: columns or attributes; left out, all that are left
-    missing_features: Absent = "refuse"  # where there are none: one-hot degrees, or a 1 for each vertex
-    ignore: list[str] | None = None  # columns, attributes or arrays that are not read
+    labelled: bool = True  # false: the graph has no labels (link prediction)
+    features: list[str] | None = None  # CSV and GraphML: columns or attributes; if not given, all the others
+    missing_features: Absent = "refuse"  # if there are none: an error, one-hot degrees, or a 1 for each vertex
+    ignore: list[str] | None = None  # columns, attributes or arrays to leave out
 
     def __post_init__(self) -> None:
         """Refuse a suffix that is not known, and options that another kind of file takes."""

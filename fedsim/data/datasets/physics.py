@@ -1,4 +1,4 @@
-"""Coauthor Physics: the graph `Physics` of `coauthor`, under a short name of its own."""
+"""Coauthor Physics: short for the graph `Physics` of `coauthor`."""
 
 from dataclasses import dataclass
 from typing import Literal

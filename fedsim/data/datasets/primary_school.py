@@ -1,4 +1,4 @@
-"""Who met whom face to face in a primary school (Stehlé et al., PLoS ONE 2011; SocioPatterns).
+"""Face-to-face contacts in a primary school (Stehlé et al., PLoS ONE 2011; SocioPatterns).
 
 125,773 contacts of 20 seconds each among 242 pupils and teachers on two days; the labels are the ten school classes
 and "Teachers", in alphabetical order.  A contact is an event at the second at which it was published.

@@ -1,4 +1,4 @@
-"""PubMed: the graph `PubMed` of `planetoid`, under a short name of its own."""
+"""PubMed: short for the graph `PubMed` of `planetoid`."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Roman-empire: the graph `Roman-empire` of `heterophilous`, under a short name of its own."""
+"""Roman-empire: short for the graph `Roman-empire` of `heterophilous`."""
 
 from dataclasses import dataclass
 from typing import Literal

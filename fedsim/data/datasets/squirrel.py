@@ -1,4 +1,4 @@
-"""Squirrel: the graph `squirrel` of `wikipedia`, under a short name of its own."""
+"""Squirrel: short for the graph `squirrel` of `wikipedia`."""
 
 from dataclasses import dataclass
 from typing import Literal

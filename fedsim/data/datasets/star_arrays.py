@@ -1,4 +1,4 @@
-"""Labelled graphs in ten years or so, as arrays (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019).
+"""Labelled graphs over about ten years, as arrays (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019).
 
 The form in which DBLP3, DBLP5, Brain and Reddit were published and passed on: one NumPy archive of the user's own.
 Snapshot k is the seconds from k to k + 1, so `steps` is the number of snapshots; all vertices are there from the start,

@@ -24,14 +24,14 @@ TRIES = 60  # times that what is missing is drawn again
 
 @dataclass(frozen=True)
 class Synthetic(Dataset):
-    """A graph of any size, drawn from the run's seed."""
+    """A graph of any size, generated from the run's seed."""
 
-    vertices: Count = 1000  # how many
-    classes: Count = 6  # equally large, but for one vertex
-    features: Count = 64  # of a vertex
+    vertices: Count = 1000  # number of vertices
+    classes: Count = 6  # number of classes, of equal size to within one vertex
+    features: Count = 64  # number of features per vertex
     degree: float = 8.0  # mean number of neighbours
     homophily: Fraction = 0.8  # share of edges within a class
-    exponent: float = 2.5  # of the degrees' power law; infinite: all propensities equal
+    exponent: float = 2.5  # of the degrees' power law; .inf: equal expected degrees
     signal: float = 1.0  # length of a class's mean feature vector; the noise has standard deviation 1
 
     def __post_init__(self) -> None:

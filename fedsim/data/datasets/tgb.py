@@ -1,4 +1,4 @@
-"""A table of events in the form of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023): a file of the user's own.
+"""A table of events in the format of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023), from your own file.
 
 A CSV with a header and, among its columns, `source`, `destination` and `timestamp` (s), in any order of rows.  Ends may
 be numbers or names; the same one in both columns is the same vertex.  An event is read in both directions.  Other
@@ -21,7 +21,7 @@ COLUMNS = ["source", "destination", "timestamp"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tgb(Featureless):
-    """The table `file`."""
+    """The graph of the events in `file`."""
 
     file: File  # the table of events
 

@@ -25,9 +25,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Buckets(Partition):
-    """Clients of whole communities where they fit, and vertices that nobody owns."""
+    """Clients get whole communities where these fit; the vertices of one bucket have no owner."""
 
-    slack: int = 20  # vertices that a bucket may deviate from its share by
+    slack: int = 20  # vertices by which a bucket may differ from its share
     resolution: float = 1.0  # of Louvain; above 1: more and smaller communities
 
     def __post_init__(self) -> None:

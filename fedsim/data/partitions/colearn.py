@@ -30,13 +30,13 @@ class CoLearn(Partition):
 
     stages: Name = "mincut_first"  # which steps improve the parts, in which order
     alpha: Fraction = 0.5  # weight of the first of the two secondary scores
-    tau: float = 0.4  # a vertex moves for more than that gain
-    most_cut: float | None = None  # cut edges that one move may add; none: any number
+    tau: float = 0.4  # a vertex moves for a larger gain than this
+    most_cut: float | None = None  # cut edges that one move may add; null: any number
     raw: bool = False  # secondary scores as the published code counts them
-    per_client: Count = 510  # directed entries of a snapshot that make one more part; not read on a static graph
-    isolated: Way = "round_robin"  # vertices without an edge
-    exact_seeds: bool = False  # the true farthest pair: a search from every vertex
-    repartition: bool = False  # everything anew at every snapshot
+    per_client: Count = 510  # directed edges of a snapshot per part; unused on a static graph
+    isolated: Way = "round_robin"  # what happens to vertices without an edge
+    exact_seeds: bool = False  # the exact farthest pair: a search from every vertex
+    repartition: bool = False  # partition anew at every snapshot
 
     def __post_init__(self) -> None:
         """Refuse thresholds that have no meaning."""

@@ -1,4 +1,4 @@
-"""Label skew: each class is dealt to the clients in shares drawn from a symmetric Dirichlet distribution.
+"""Label skew: each class is split among the clients by shares drawn from a symmetric Dirichlet distribution.
 
 After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  Two ways to come by clients
 that all hold something: what is missing is taken from the largest, or, with `tries`, everything is drawn anew until
@@ -20,12 +20,12 @@ from fedsim.units import Count
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
-    """A small `alpha` gives clients of few classes, a large one the same mix everywhere."""
+    """A small `alpha` gives clients with few classes, a large one the same mix everywhere."""
 
-    alpha: float = 0.5  # above 0; the smaller, the more uneven
-    least: Count = 10  # vertices of every client
-    capped: bool = False  # no further class goes to a client that holds N / K vertices or more
-    tries: Count | None = None  # draws until all have `least`; none: one, and what is missing comes from the largest
+    alpha: float = 0.5  # concentration, above 0; smaller is more uneven
+    least: Count = 10  # fewest vertices of a client
+    capped: bool = False  # clients with N / K vertices or more get no further class
+    tries: Count | None = None  # most draws until all have `least`; null: one draw, topped up from the largest client
 
     def __post_init__(self) -> None:
         """Refuse options that have no meaning."""

@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelSkew(Anew):
-    """Where there are no classes, `by: edge` tells vertices with an edge from those without one.
+    """Where there are no classes, `by: edge` distinguishes vertices with and without an edge.
 
     It takes `majors: 1`, and there is no skew where every vertex has an edge.
     """
 
-    majors: Count = 2  # labels; the published code and DG-CoLearn take 3
-    share: Fraction = 0.8  # of a client's vertices, from its major labels
+    majors: Count = 2  # major labels per client; the published code and DG-CoLearn use 3
+    share: Fraction = 0.8  # of a client's vertices that come from its major labels
     by: Literal["class", "edge"] = "class"  # what counts as a label: the class, or whether a vertex has an edge
-    linked: bool = False  # leave out vertices without an edge to another of the same client
-    held: Fraction = 0.0  # set aside, of all vertices; the published code takes 0.3
+    linked: bool = False  # drop vertices without an edge inside their client
+    held: Fraction = 0.0  # share of all vertices set aside for a global test; the published code uses 0.3
 
     def __post_init__(self) -> None:
         """Refuse to set everything aside, or vertices that have been trained on before."""

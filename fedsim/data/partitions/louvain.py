@@ -1,4 +1,4 @@
-"""Louvain communities, dealt out whole as far as the clients' shares allow.
+"""Louvain communities, kept whole as far as the clients' shares allow.
 
 Communities (Blondel et al., J. Stat. Mech. 2008; python-louvain) of more than a fair share N // K are cut into pieces
 of that size along a reverse Cuthill-McKee order, so that a piece keeps its neighbours; then the largest piece goes to
@@ -22,10 +22,10 @@ from fedsim.data.partition import grouped, require, top_up
 
 @dataclass(frozen=True)
 class Louvain(Anew):
-    """Clients of whole communities where they fit."""
+    """Clients get whole communities where these fit."""
 
     resolution: float = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
-    deal: Literal["fewest", "round_robin"] = "fewest"  # the next piece goes to the emptiest client, or round
+    deal: Literal["fewest", "round_robin"] = "fewest"  # the next goes to the smallest client, or to each in turn
 
     def __post_init__(self) -> None:
         """Refuse a resolution that has no meaning."""

@@ -1,4 +1,4 @@
-"""Vertices dealt out at random, in shares that differ by one vertex at most."""
+"""Vertices assigned at random, in shares that differ by at most one vertex."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedsim.data.partition import Partition, require
 
 @dataclass(frozen=True)
 class Random(Partition):
-    """The same label mix everywhere, and hardly an edge left inside a client: the floor to compare with."""
+    """The same label mix everywhere, and hardly any edge inside a client: a baseline."""
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices, ascending."""

@@ -1,4 +1,4 @@
-"""Owners from a table of your own: a CSV file with the columns vertex and client, a row a vertex.
+"""Owners from a table of your own: a CSV file with the columns vertex and client, one row per vertex.
 
 Vertices are named by their ids where the data set has ids (CSV, GraphML), and else by their row numbers from 0.
 Clients are numbers from 0, or names, which are numbered in the order in which they first appear.
@@ -23,10 +23,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Table(Partition):
-    """Each vertex belongs to the client that its row names, and to nobody else."""
+    """Each vertex belongs to the client that its row names."""
 
-    file: tables.File
-    unlisted: Literal["refuse", "unowned"] = "refuse"  # vertices without a row: a mistake, or nobody's
+    file: tables.File  # the table of owners
+    unlisted: Literal["refuse", "unowned"] = "refuse"  # vertices without a row: an error, or without an owner
 
     def with_names(self, names: Callable[[], Sequence[str] | None]) -> Partition:
         """Return the same with the vertices' ids."""

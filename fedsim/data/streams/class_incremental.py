@@ -1,4 +1,4 @@
-"""Class-incremental periods: the classes arrive a few at a time, in an order of each client's own.
+"""Class-incremental periods: the classes arrive a few at a time, in each client's own order.
 
 The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its vertices
 belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be.
@@ -35,11 +35,11 @@ class ClassIncremental(Clocked):
     `offset` and `table` say: see `fedsim.data.arrivals.Clocked`.
     """
 
-    classes: Count = 2  # classes a period
-    edges: Literal["removed", "kept"] = "removed"  # between two groups of classes
+    classes: Count = 2  # classes per period
+    edges: Literal["removed", "kept"] = "removed"  # edges between two groups of classes
     # in which a client meets the groups of classes
     order: Literal["random", "numpy", "same"] | tuple[tuple[int, ...], ...] = "random"
-    shuffle_classes: bool = False  # which classes form a group is drawn for each client
+    shuffle_classes: bool = False  # draw for each client which classes form a group
 
     def heads(self, graphs: Sequence[Graph]) -> int:
         """Return the number of classes that appear in some period; all of them where the groups are drawn."""

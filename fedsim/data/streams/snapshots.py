@@ -45,10 +45,10 @@ class Snapshots(Clocked):
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
     step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
-    window: Count = field(default=1, kw_only=True)  # a snapshot has the edges of that many windows, its own the last
+    window: Count = field(default=1, kw_only=True)  # number of windows whose edges a snapshot has, up to its own
     scored: Literal["ahead", "ahead_split", "split", "links"] = field(
         default="ahead", kw_only=True
-    )  # on which snapshots
+    )  # which snapshots are scored
 
     def __post_init__(self) -> None:
         """Hold that exactly one option says how long a window is."""

@@ -16,9 +16,9 @@ from fedsim.data.stream import Stream, World
 
 @dataclass(frozen=True)
 class Static(Stream):
-    """Everything at second 0, nothing later."""
+    """All data are there from second 0."""
 
-    numbered: bool = False  # vertices keep their numbers in the whole graph, so that cut edges can be told
+    numbered: bool = False  # vertices keep their numbers in the whole graph, so that cut edges can be identified
 
     def prepare(
         self, graphs: Sequence[Graph], split: SplitOptions, rng: Callable[[str], np.random.Generator]

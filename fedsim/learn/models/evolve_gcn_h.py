@@ -1,4 +1,4 @@
-"""EvolveGCN-H (Pareja et al., AAAI 2020, section 3.3): weights evolve by a summary of the vertices.
+"""EvolveGCN-H (Pareja et al., AAAI 2020, section 3.3): weights evolve with a summary of the vertices.
 
     s = h p / ‖p‖;  I = (h[top] ⊙ tanh(s[top]))ᵀ,  top: the H vertices of the largest s, as many as W has columns
 

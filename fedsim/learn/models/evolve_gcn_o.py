@@ -1,4 +1,4 @@
-"""EvolveGCN-O (Pareja et al., AAAI 2020, section 3.2): weights evolve by themselves, whatever the graph."""
+"""EvolveGCN-O (Pareja et al., AAAI 2020, section 3.2): weights evolve independently of the graph."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class EvolveGCNO(Evolving):
     original with a window of so many snapshots, since the weights of these do not hang on the graph.
     """
 
-    unroll: Count = 1  # steps of the recurrence in a pass, and in a turn
+    unroll: Count = 1  # steps of the recurrence per pass
 
     def summary(self, params, h, graph):
         """Return the weight."""

@@ -1,4 +1,4 @@
-"""Graph attention network (Veličković et al., ICLR 2018), one head a layer, as POWER (KDD 2025) uses it."""
+"""Graph attention network (Veličković et al., ICLR 2018), one head per layer, as in POWER (KDD 2025)."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from fedsim.learn.model import Model, glorot
 class GAT(Model):
     """One weight for source and target, self-loops, leaky slope 0.2, biases; no dropout on the attention."""
 
-    slope: float = 0.2  # of the leaky rectifier on the scores
+    slope: float = 0.2  # negative slope of the leaky ReLU on the scores
 
     def layer_init(self, inputs, outputs, generator):
         """Return weight (F, H), the attention vectors source and target (H,), and bias (H,)."""

@@ -21,8 +21,8 @@ from fedsim.units import Count
 class GCRNGRU(Recurrent):
     """Weights drawn from ±1/√(inputs · order), zero biases."""
 
-    layers: Count = 1  # recurrent layers; the classifier comes behind them
-    order: Count = 7  # terms of every convolution, hops plus one
+    layers: Count = 1  # recurrent layers, followed by the classifier
+    order: Count = 7  # terms of each Chebyshev convolution: hops plus one
 
     def layer_init(self, inputs, outputs, generator):
         """Return input (F, order · 3 H), memory (H, order · 2 H), candidate (H, order · H) and bias (3 H,)."""

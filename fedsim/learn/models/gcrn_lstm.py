@@ -21,8 +21,8 @@ from fedsim.units import Count
 class GCRNLSTM(Recurrent):
     """Weights drawn from ±1/√(inputs · order), Glorot peepholes, zero biases; i, f, o and the input in this order."""
 
-    layers: Count = 1  # recurrent layers; the classifier comes behind them
-    order: Count = 7  # terms of every convolution, hops plus one
+    layers: Count = 1  # recurrent layers, followed by the classifier
+    order: Count = 7  # terms of each Chebyshev convolution: hops plus one
 
     def layer_init(self, inputs, outputs, generator):
         """Return input (F, order · 4 H), memory (H, order · 4 H), peepholes (3 H,) and bias (4 H,)."""

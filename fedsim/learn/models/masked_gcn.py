@@ -1,4 +1,4 @@
-"""Graph convolutions under trained masks (Baek et al., "Personalized Subgraph Federated Learning", ICML 2023).
+"""Graph convolutional network with trained masks (Baek et al., "Personalized Subgraph Federated Learning", ICML 2023).
 
     h = dropout(relu(Â h (W ⊙ M) + b))  for all layers but the last;  logits = h (W ⊙ M) + b
 
@@ -23,8 +23,8 @@ from fedsim.units import Count
 class MaskedGCN(Model):
     """Glorot weights and zero biases in the convolutions; the classifier as `torch.nn.Linear` draws it."""
 
-    layers: Count = 3  # convolutions, and the linear classifier behind them
-    threshold: float = 1e-3  # in evaluation a mask's entry counts from here on, up or down
+    layers: Count = 3  # convolutions, followed by the linear classifier
+    threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
 
     def __post_init__(self) -> None:
         """Hold the options' ranges."""

@@ -1,4 +1,4 @@
-"""Multilayer perceptron: the same layers without the graph, the yardstick for what the edges are worth."""
+"""Multilayer perceptron: the same layers without the graph, to show what the edges contribute."""
 
 from dataclasses import dataclass
 

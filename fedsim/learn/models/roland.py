@@ -1,4 +1,4 @@
-"""ROLAND (You, Du and Leskovec, KDD 2022): message passing whose every layer keeps a state of each vertex.
+"""ROLAND (You, Du and Leskovec, KDD 2022): message passing in which every layer keeps a state of each vertex.
 
     m = σ(norm((AGG(h) + delta) W));  s = update(m, s before);  h = s
 
@@ -29,12 +29,12 @@ class Roland(Recurrent):
     """Glorot weights in the convolutions; updates drawn as `torch.nn.Linear` does."""
 
     convolution: Literal["gcn", "gat"] = "gcn"  # the message passing; gat takes no corrections
-    norm: Norm = "sym"  # of the sums over neighbours and oneself, in gcn
+    norm: Norm = "sym"  # normalisation of the sums over neighbours and oneself, in gcn
     update: Literal["gru", "moving_average", "mlp"] = "gru"  # how a vertex's state is updated
-    keep: Fraction | None = None  # what a moving average keeps of the past; none: by the degrees, as in the original
-    activation: Activation = "selu"  # after each layer
-    normalise: Literal["batch", "none"] = "batch"  # after each convolution
-    unit: bool = True  # give embeddings the length 1; states keep theirs
+    keep: Fraction | None = None  # weight of the past in moving_average; null: by the degrees, as in the original
+    activation: Activation = "selu"  # activation after each layer
+    normalise: Literal["batch", "none"] = "batch"  # normalisation after each convolution
+    unit: bool = True  # normalise embeddings to length 1; states stay as they are
 
     def layer_init(self, inputs, outputs, generator):
         """Return weight (F, H); bias (H,), or scale and shift (H,); what attends (H,); and what updates."""

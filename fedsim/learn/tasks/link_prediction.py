@@ -39,10 +39,10 @@ class LinkPrediction(Task):
 
     metrics: ClassVar[Sequence[str]] = ("accuracy", "auc", "average_precision", "mrr")
 
-    width: Count | None = None  # of the embedding; the model's hidden width where nothing is said
+    width: Count | None = None  # of the embedding; if not given, the model's hidden width
     normalise: bool = False  # divide every embedding by its length
     mrr: Literal["max", "mean", "min", "sampled_rows"] = "max"  # which of a source's positives is ranked, or the rule
-    negatives: Count = 1000  # that each source is ranked among
+    negatives: Count = 1000  # number of negatives that each source is ranked among
 
     @property
     def outputs(self) -> int:

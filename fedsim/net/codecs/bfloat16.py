@@ -1,4 +1,4 @@
-"""Bfloat16: numbers travel as the upper 16 bits of a float32."""
+"""Bfloat16: values are sent as the upper 16 bits of a float32."""
 
 from dataclasses import dataclass
 from typing import ClassVar

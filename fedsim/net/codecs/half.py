@@ -1,4 +1,4 @@
-"""Half: numbers travel as 16-bit floating point of IEEE 754."""
+"""Half: values are sent as 16-bit IEEE 754 floating point."""
 
 from dataclasses import dataclass
 from typing import ClassVar

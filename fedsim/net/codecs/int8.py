@@ -1,4 +1,4 @@
-"""Int8: numbers travel as one of 255 steps, rounded at random so that they are right on average."""
+"""Int8: values are sent as one of 255 levels, with unbiased stochastic rounding."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ STEPS = 127
 
 @dataclass(frozen=True)
 class Int8(Codec):
-    """An array becomes its largest magnitude (8 bytes) and whole numbers, of which 127 stand for that magnitude.
+    """An array is sent as its largest magnitude (8 bytes) and integers from -127 to 127, scaled to that magnitude.
 
     A number between two steps is rounded up with the probability of its fractional part, so its mean is right (QSGD,
     Alistarh et al., NeurIPS 2017, with the largest magnitude in place of the norm).  Not modelled: a scale for each

@@ -1,4 +1,4 @@
-"""Rand k: entries drawn at random travel; a seed tells their places."""
+"""Rand k: randomly drawn entries are sent; their positions follow from a seed."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedsim.net.picked import Picked
 
 @dataclass(frozen=True)
 class RandK(Picked):
-    """Of each array a `share` of the entries, drawn without replacement; all sets of that many are as likely.
+    """A `share` of each array's entries, drawn uniformly without replacement.
 
     Their places need not travel: the seed they are drawn from does, in 8 bytes, and the receiver draws them again.  So
     an entry costs its value's bytes only.  With `feedback` values are sent as they are and what was left out is added

@@ -1,4 +1,4 @@
-"""Top k: the entries of the largest magnitude travel, with their places."""
+"""Top k: the entries of largest magnitude are sent, with their positions."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from fedsim.net.wire import Spec
 
 @dataclass(frozen=True)
 class TopK(Picked):
-    """Of each array the `share` of entries of the largest magnitude; of equal ones those that come first, row by row.
+    """The `share` of each array's entries of largest magnitude; ties go to the first, in row order.
 
     Each entry costs 4 bytes for its place and its value's own: at a share of 10 %, a fifth of a float32 array.  With
     `feedback` (Stich et al., NeurIPS 2018) what was left out is added to the next upload before choosing; without it

@@ -29,10 +29,10 @@ class Byzantine(Effect):
     calm: ClassVar[bool] = True
     on_messages: ClassVar[bool] = True
 
-    attack: Literal["sign_flip", "scaled", "noise", "nan"]  # what those clients do to their values
-    share: Fraction | None = None  # of the clients, rounded
-    clients: tuple[int, ...] | None = None  # or these
-    factor: float | None = None  # 1 for sign_flip and noise, 10 for scaled
+    attack: Literal["sign_flip", "scaled", "noise", "nan"]  # what these clients do to their values
+    share: Fraction | None = None  # of the clients, rounded, that forge
+    clients: tuple[int, ...] | None = None  # or the numbers of these clients
+    factor: float | None = None  # if not given, 1 for sign_flip and noise, 10 for scaled
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that exclude one another or have no meaning."""

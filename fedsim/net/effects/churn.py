@@ -1,4 +1,4 @@
-"""Churn: clients go offline and come back, at random times or at those of a table."""
+"""Churn: clients go offline and come back, at random times or as a table says."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fedsim.units import Seconds
 
 @dataclass(frozen=True)
 class Churn(Effect):
-    """Each client by itself is online and offline in turn: for exponential times, or when a table says so.
+    """Each client alternates between online and offline, independently: for exponential times, or as a table says.
 
     With means the clients start as in the long run: each is online with probability online / (online + offline).  The
     table has the columns client, on_s and off_s, a line a stretch online (an empty off_s: for good); the clients that
@@ -29,8 +29,8 @@ class Churn(Effect):
     calm: ClassVar[bool] = True
 
     online: Seconds | None = None  # mean time online
-    offline: Seconds | None = None  # mean time offline; 0: nobody ever is
-    table: File | None = None  # instead of the means
+    offline: Seconds | None = None  # mean time offline; 0: clients stay online
+    table: File | None = None  # of online times, instead of the means
 
     def __post_init__(self) -> None:
         """Raise ValueError for means that make no sense or come with a table, UserError for a table that does not."""

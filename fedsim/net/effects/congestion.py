@@ -1,4 +1,4 @@
-"""Congestion: the traffic of others takes a share of a link that clients share."""
+"""Congestion: background traffic takes a share of a link that clients share."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from fedsim.units import Fraction, Seconds
 
 @dataclass(frozen=True)
 class Congestion(Effect):
-    """Traffic in the background takes the share `load` of a shared link: all the time, or for a while now and then.
+    """Background traffic takes the share `load` of a shared link, all the time or intermittently.
 
     What is left for the clients is capacity (1 - load); several on one link leave the product.  With `on` and `off` the
     traffic comes and goes, for exponential times of these means, from the start as in the long run, so that the mean
@@ -23,8 +23,8 @@ class Congestion(Effect):
     background flows that share the link fairly, the queue that they build up, load that depends on the hour.
     """
 
-    load: Fraction  # of the capacity, below 1
-    link: str = "ingress"  # or "egress", or another link that the topology shares
+    load: Fraction  # share of the capacity that is taken, below 1
+    link: str = "ingress"  # "ingress", "egress" or another shared link of the topology
     on: Seconds | None = None  # mean time with the traffic
     off: Seconds | None = None  # mean time without it
 

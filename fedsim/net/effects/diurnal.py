@@ -1,4 +1,4 @@
-"""Diurnal: clients are online by the hour of the day."""
+"""Diurnal: availability of clients follows the time of day."""
 
 import math
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Diurnal(Effect):
     peak: Fraction  # share online at the best time of the day
     trough: Fraction  # share online half a day from it
     peak_at: Seconds = 0.0  # local time of the peak, after midnight
-    every: Seconds = 3600.0  # mean time after which a client's reluctance is drawn again
+    every: Seconds = 3600.0  # mean time until a client's threshold for being online is drawn again
     zones: Count = 1  # time zones, evenly spread over a day
     day: Seconds = DAY  # length of a day
 

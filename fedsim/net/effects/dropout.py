@@ -16,7 +16,7 @@ class Dropout(Effect):
     It stays online and may be asked again.  Not modelled: clients that drop out more often than others.
     """
 
-    rate: Frequency  # departures a second of work; 0: none
+    rate: Frequency  # mean number of departures per time of work; 0: none
 
     def __post_init__(self) -> None:
         """Raise ValueError for a rate that is negative or not finite."""

@@ -1,4 +1,4 @@
-"""Jitter: packets are delayed by a varying time."""
+"""Jitter: packets are delayed by varying times."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fedsim.units import Seconds
 
 @dataclass(frozen=True)
 class Jitter(Effect):
-    """Delays every packet by U(0, `most`) in each direction, order kept.
+    """Each packet is delayed by a time uniform in [0, `most`], in each direction; packets keep their order.
 
     A transfer sees the mean of it, which is `most` a round trip.  Not modelled: delays that come in spells, and the
     reordering of packets.

@@ -1,4 +1,4 @@
-"""Loss: packets vanish independently of one another."""
+"""Loss: packets are lost independently of one another."""
 
 from dataclasses import dataclass
 

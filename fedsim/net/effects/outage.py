@@ -1,4 +1,4 @@
-"""Outage: many clients, or a shared link, lose their connection at the same moment."""
+"""Outage: many clients, or a shared link, lose their connection at the same time."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fedsim.units import Fraction, Seconds
 
 @dataclass(frozen=True)
 class Outage(Effect):
-    """Now and then a group of clients, drawn anew each time, is without connection for a while, all at once.
+    """From time to time a random group of clients, drawn anew each time, is disconnected together for a while.
 
     There is one outage after another: from the end of one to the start of the next it takes `every` on average, an
     outage lasts `length` on average.  While it lasts, the rates of those hit are 0 and their bytes under way wait; with
@@ -26,10 +26,10 @@ class Outage(Effect):
 
     every: Seconds  # mean time between outages
     length: Seconds  # mean length of an outage
-    share: Fraction = 1.0  # of the clients, rounded, but never none
-    cut: bool = False  # clients go offline, which cuts their transfers; otherwise bytes wait
-    link: str | None = None  # "ingress", "egress", ...: this shared link, not clients
-    times: Literal["exponential", "fixed"] = "exponential"  # fixed: every outage as long, and as long after the last
+    share: Fraction = 1.0  # of the clients, rounded; at least one
+    cut: bool = False  # clients go offline, which aborts their transfers; otherwise bytes wait
+    link: str | None = None  # affect this shared link ("ingress", "egress", ...) instead of clients
+    times: Literal["exponential", "fixed"] = "exponential"  # distribution of both times; fixed: always the means
 
     def __post_init__(self) -> None:
         """Raise ValueError for times that are not above 0, a share of none, and options that exclude one another."""

@@ -1,4 +1,4 @@
-"""Restart: the server goes down now and then, forgets what it had not saved, and comes up again."""
+"""Restart: the server goes down from time to time, loses what it had not saved, and restarts."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from fedsim.units import Count, Seconds
 
 @dataclass(frozen=True)
 class Restart(Effect):
-    """The server is down at given times, or after exponential times, each time for the same while.
+    """The server goes down at given or exponentially distributed times, each time for `length`.
 
     When it goes down, all that is on the way to it or from it is cut, clients break off what they do for it, replies
     that it has gathered and not folded are lost, an update that it computes is broken off, and its state is that of its
@@ -31,10 +31,10 @@ class Restart(Effect):
     calm: ClassVar[bool] = True
     on_messages: ClassVar[bool] = True
 
-    length: Seconds  # from going down to being up
-    every: Seconds | None = None  # mean time from being up to going down
-    at: tuple[Seconds, ...] | None = None  # or the seconds at which it goes down
-    checkpoint: Count = 1  # updates from one checkpoint to the next
+    length: Seconds  # duration of each downtime
+    every: Seconds | None = None  # mean time from a restart to the next failure
+    at: tuple[Seconds, ...] | None = None  # or the times at which it goes down
+    checkpoint: Count = 1  # updates between checkpoints
 
     def __post_init__(self) -> None:
         """Raise ValueError for times that make no sense, and unless there is one kind of them."""

@@ -1,4 +1,4 @@
-"""Straggler: some clients are slow, for good or for a while."""
+"""Straggler: some clients are slow, permanently or for a while."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fedsim.units import Fraction, Seconds
 
 @dataclass(frozen=True)
 class Straggler(Effect):
-    """A drawn share of the clients computes `factor` times longer for good, and any other client for a while.
+    """A random share of the clients computes `factor` times longer permanently, and any other client for spells.
 
     The others are slow and usual in turn, each by itself, for exponential times of mean `length` and `every`, from the
     start as in the long run; without these two they never are slow.  With `links` the rates of a slow client are
@@ -22,13 +22,13 @@ class Straggler(Effect):
     """
 
     factor: float  # how many times longer
-    share: Fraction = 0.0  # of the clients, rounded: slow for good
-    every: Seconds | None = None  # mean time between spells
-    length: Seconds | None = None  # mean length of a spell
+    share: Fraction = 0.0  # of the clients, rounded, that are slow permanently
+    every: Seconds | None = None  # mean time between slow spells of each other client
+    length: Seconds | None = None  # mean length of a slow spell
     links: bool = False  # a slow client's rates are divided by factor too
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a factor below 1, times that are not above 0, or if nobody would ever be slow."""
+        """Raise ValueError for a factor below 1, times that are not above 0, or if no client would ever be slow."""
         if not (math.isfinite(self.factor) and self.factor >= 1):
             raise ValueError(f"straggler: option 'factor' is {self.factor}; it must be finite and at least 1")
         if not 0 <= self.share <= 1:

@@ -1,4 +1,4 @@
-"""Trace: access rates that vary as recorded ones have."""
+"""Trace: access rates follow recorded traces."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fedsim.units import Rate, Seconds
 
 @dataclass(frozen=True)
 class Trace(Effect):
-    """The clients' access rates change with time: by a table that names clients, or as in traces dealt out to them.
+    """The clients' access rates change with time: as a table of clients says, or as in traces assigned to them.
 
     A rate holds until the next, also for bytes under way; 0 is an outage, in which they wait.  `rates` is a table of
     client, time_s, uplink_mbps, downlink_mbps: before a client's first line its own rates hold, after its last those
@@ -28,15 +28,15 @@ class Trace(Effect):
     counts.  Not modelled: delays and losses that vary as well, clients at one place whose rates vary together.
     """
 
-    rates: File | None = None  # a table
-    trace: Place | None = None  # instead: a trace or a folder of traces
-    direction: Literal["down", "up", "both"] = "down"  # of a trace
-    assign: Literal["random", "in_order"] = "random"  # in_order: client i follows file i, then over again
-    shift: bool = True  # each client begins at a random moment of its trace
+    rates: File | None = None  # a table of rates by client and time
+    trace: Place | None = None  # or a trace, or a folder of traces
+    direction: Literal["down", "up", "both"] = "down"  # which rates a trace replaces
+    assign: Literal["random", "in_order"] = "random"  # in_order: client i follows file i, cyclically
+    shift: bool = True  # each client starts at a random time of its trace
     loop: bool = True  # after its end a trace starts over; otherwise its last rate holds
-    window: Seconds = 0.5  # over which packets of a packet-delivery trace are counted
-    scale: float = 1.0  # times all rates
-    least: Rate | None = None  # no rate is below it
+    window: Seconds = 0.5  # over which the packets of a packet-delivery trace are averaged
+    scale: float = 1.0  # factor on all rates
+    least: Rate | None = None  # lower bound on all rates
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that make no sense or come together, UserError for files that are not sound."""

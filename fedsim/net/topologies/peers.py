@@ -1,4 +1,4 @@
-"""Peers: clients talk with their neighbours in a graph, and there is no server."""
+"""Peers: clients communicate with their neighbours in a graph, without a server."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ OPTIONS = {"ring": ("degree",), "regular": ("degree",), "erdos_renyi": ("degree"
 
 @dataclass(frozen=True)
 class Peers(Topology):
-    """Neighbours send straight to one another, over the sender's uplink and the receiver's downlink.
+    """Neighbours send directly to each other, over the sender's uplink and the receiver's downlink.
 
     The graph is `ring` (each client with its `degree` nearest, by number), `regular` (each client with `degree` others
     at random; drawn again until it is connected), `erdos_renyi` (each pair with probability
@@ -30,9 +30,9 @@ class Peers(Topology):
     """
 
     graph: str  # ring, regular, erdos_renyi, barabasi_albert, or a file
-    degree: Count | None = None  # neighbours a client (ring: 2 unless told; regular), or on average (erdos_renyi)
-    p: Fraction | None = None  # of an edge between two clients (erdos_renyi)
-    m: Count | None = None  # edges that each client brings (barabasi_albert)
+    degree: Count | None = None  # neighbours per client (ring: 2 by default; regular), or their mean (erdos_renyi)
+    p: Fraction | None = None  # probability of an edge between two clients (erdos_renyi)
+    m: Count | None = None  # edges that each new client adds (barabasi_albert)
 
     has_server: ClassVar[bool] = False
     has_peers: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Star: every client talks with the server, and with nobody else."""
+"""Star: every client communicates with the server only."""
 
 from dataclasses import dataclass
 

@@ -24,13 +24,13 @@ class Tree(Topology):
     that change their edge, edges that talk with one another.
     """
 
-    edges: Count  # how many
+    edges: Count  # number of edge aggregators
     uplink: Rate  # from each edge to the server
     downlink: Rate  # from the server to each edge
     latency: Seconds  # between edge and server, one way
     assign: Literal["contiguous", "round_robin", "random"] = "contiguous"  # of clients to edges, in equal numbers
-    ingress: Rate | None = None  # what all clients of an edge together can send it; none: no limit
-    egress: Rate | None = None  # what it can send them
+    ingress: Rate | None = None  # capacity that an edge's clients share for uploads; null: unlimited
+    egress: Rate | None = None  # the same for downloads
 
     has_edges: ClassVar[bool] = True
 
