@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
+from fedsim.net.alarm import Alarm
 from fedsim.net.spells import Floats, Numbers, Spells, order
 
 FEW = 12  # changes: so many are faster one by one
@@ -45,12 +46,12 @@ class Presence:
         self._coming: list[tuple[float, int]] = []  # next planned changes, of whoever is attended to and some others
         self._listed: set[int] = set()  # the clients in `_coming`
         self._hears_all = self._expecting = False
-        self._alarm = math.inf  # when the clock calls next
-        self._bell: simpy.Event | None = None
+        self._alarm: Alarm | None = None
 
     def start(self, env: simpy.Environment) -> None:
         """Go by this clock from now on."""
         self._env = env
+        self._alarm = self._alarm or Alarm(env, self._ring)
 
     def follow(self, env: simpy.Environment, plan: Spells) -> None:
         """Keep each client asleep during its spells, from now on."""
@@ -217,18 +218,10 @@ class Presence:
             self._listed.discard(heappop(self._coming)[1])
         wanted = self._due if self._hears_all or self._expecting else math.inf
         at = min(wanted, self._coming[0][0] if self._coming else math.inf)
-        if self._env is None or at >= self._alarm:
-            return
-        delay = max(0.0, at - self._env.now)
-        while self._env.now + delay > at and delay > 0:  # rather a little early, and then again, than late by a bit
-            delay = math.nextafter(delay, 0.0)
-        self._alarm, self._bell = at, self._env.timeout(delay)
-        self._bell.callbacks.append(self._ring)
+        if self._alarm is not None:
+            self._alarm.set(at)
 
-    def _ring(self, event: simpy.Event) -> None:
-        if event is not self._bell:  # another has been set to go off before
-            return
-        self._alarm = math.inf
+    def _ring(self) -> None:
         if self._hears_all or self._expecting:
             self._settle()
         while self._coming and self._coming[0][0] <= self._now:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
+from fedsim.net.alarm import Alarm
 from fedsim.net.courses import Course, Follower
 
 Floats = npt.NDArray[np.float64]
@@ -37,8 +38,7 @@ class Rates:
         self._attended = array("l", [0]) * len(uplink)  # how many attend to each
         self._coming: list[tuple[float, int]] = []  # next changes of whoever is attended to, and of some others
         self._listed: set[int] = set()  # the clients in `_coming`
-        self._alarm = math.inf  # when the clock calls next
-        self._bell: simpy.Event | None = None
+        self._alarm: Alarm | None = None
 
     def watch(self, callback: Callable[[int], None]) -> None:
         """Have the callback called with each client whose rates change; on a course, only while it is attended to."""
@@ -56,6 +56,7 @@ class Rates:
     ) -> None:
         """Have a client's rates go by a course that begins (or has begun) at that second; the latest word counts."""
         self._env = env
+        self._alarm = self._alarm or Alarm(env, self._ring)
         follower = Follower(course, start, env.now, up=up, down=down)
         self._followers.setdefault(client, []).append(follower)
         if follower.begun:
@@ -137,18 +138,10 @@ class Rates:
         while self._coming and not self._attended[self._coming[0][1]]:
             self._listed.discard(heappop(self._coming)[1])
         at = self._coming[0][0] if self._coming else math.inf
-        if self._env is None or at >= self._alarm:
-            return
-        delay = max(0.0, at - self._env.now)
-        while self._env.now + delay > at and delay > 0:  # rather a little early, and then again, than late by a bit
-            delay = math.nextafter(delay, 0.0)
-        self._alarm, self._bell = at, self._env.timeout(delay)
-        self._bell.callbacks.append(self._ring)
+        if self._alarm is not None:
+            self._alarm.set(at)
 
-    def _ring(self, event: simpy.Event) -> None:
-        if event is not self._bell:  # another has been set to go off before
-            return
-        self._alarm = math.inf
+    def _ring(self) -> None:
         assert self._env is not None
         while self._coming and self._coming[0][0] <= self._env.now:
             client = heappop(self._coming)[1]
