@@ -44,6 +44,9 @@ def first(m: Material) -> str:
         table = sections.firsts(axes, found.times, found.moved, found.best)
     else:
         table = ""
+    if len(m.kept.targets):
+        m.save("targets", m.kept.targets)
+        table += sections.each_period(m.kept.targets, m.by)
     if not m.reached:
         return paragraph("No run reached its target, so there is no time or traffic to it.") + table
     return to_target(m, "bytes_to_target") + table

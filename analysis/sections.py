@@ -12,6 +12,7 @@ from analysis.groups import joined
 from analysis.page import Cell, paragraph, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.sheet import part, sheet
+from analysis.spread import over_replicates
 from analysis.unchanging import settled
 
 COLUMNS = [  # heading, column, units
@@ -62,6 +63,27 @@ def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], be
         for one in zip(times, moved, best, strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def each_period(targets: pd.DataFrame, by: list[str]) -> str:
+    """Return a table of what the target took on each period (see digest.Digest); "" where it was not asked for."""
+    if targets.empty:
+        return ""
+    got = targets.assign(reached=targets["seconds"].notna())
+    frame = over_replicates(got, [*by, "period"], ["seconds", "bytes", "periods"])
+    frame["reached"] = got.groupby([*by, "period"], sort=False, dropna=False)["reached"].sum().to_numpy(int)
+    rows = [
+        [*placed(row, by), Cell(f"{row['period']:.0f}", row["period"])]
+        + [Cell(f"{row['reached']} of {row['n']}", row["reached"] / row["n"])]
+        + [figure(row, name, units) for name, units in (("seconds", SECONDS), ("bytes", BYTES), ("periods", COUNT))]
+        for _, row in frame.iterrows()
+    ]
+    heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then"]
+    note = (
+        "From the arrival of a period at a client to the first score on that period at or above the target, and the "
+        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}."
+    )
+    return part("each", "Period by period", sheet(heads, rows, "targets", len(by), note))
 
 
 def summary(means: pd.DataFrame, axes: list[str]) -> str:
