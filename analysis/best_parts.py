@@ -20,7 +20,7 @@ def answer(m: Material) -> str:
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
     notes = [setting(points, m.runs.resolved, m.score), caution(points, axes)]
-    if m.goal:
+    if m.goal and set(points["target_on"]) == {"all_periods"}:
         notes.insert(1, last_arrival(m.kept.curves))
     above = cautions(points, m.runs.points, axes)
     told = findings(points, axes, m.score, m.kept.curves if m.scored else None)

@@ -44,7 +44,7 @@ def firsts(axes: list[str], times: list[Outcome], moved: list[Outcome], best: li
         rows.append([*cells, _who(cheap), _value(cheap.value, BYTES), _who(good), _value(good.value, PERCENT)])
     note = (
         "Means over replicates; only methods that reach the target in every run are ranked by it. Names joined by "
-        "“/” are not significantly apart."
+        "“/” do not differ significantly."
     )
     return part("first", "Condition by condition", sheet(heads, rows, "first", len(axes), note))
 
@@ -102,7 +102,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         cells.append(figure(row, "prequential", PERCENT))
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
-    note = f"Means over n replicates{spread_in_words(means)}."
+    note = f"Means over n replicates{spread_in_words(means)}." if means["n"].max() > 1 else ""
     note += f" In percentage points: {joined([*shares])}." if shares else ""
     note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))
