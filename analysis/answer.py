@@ -98,7 +98,13 @@ def caution(points: pd.DataFrame, axes: Sequence[str]) -> str:
     if points[who].nunique() < 2:
         return ""
     by = [*conditions(points, axes), who]
-    if int(points.groupby(by, sort=False).size().min()) < FEWEST:
+    sizes = points.groupby(by, sort=False).size()
+    if sizes.min() < FEWEST <= sizes.max():
+        return (
+            f"A method is named first where paired differences from each of the others exclude zero (95 %), or, with "
+            f"fewer than {FEWEST} runs of a condition, where it was ahead in every run."
+        )
+    if sizes.max() < FEWEST:
         return (
             f"With {replicates_of(points, by)} no lead can be tested for significance, which takes {FEWEST}: a method "
             "is named first where it was ahead in every run, unless said otherwise."

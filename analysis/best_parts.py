@@ -20,7 +20,7 @@ def answer(m: Material) -> str:
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
     notes = [setting(points, m.runs.resolved, m.score), caution(points, axes)]
-    if m.goal:
+    if m.goal and set(points["target_on"]) == {"all_periods"}:
         notes.insert(1, last_arrival(m.kept.curves))
     above = cautions(points, m.runs.points, axes)
     told = findings(points, axes, m.score, m.kept.curves if m.scored else None)
@@ -44,6 +44,9 @@ def first(m: Material) -> str:
         table = sections.firsts(axes, found.times, found.moved, found.best)
     else:
         table = ""
+    if len(m.kept.targets):
+        m.save("targets", m.kept.targets)
+        table += sections.each_period(m.kept.targets, m.by)
     if not m.reached:
         return paragraph("No run reached its target, so there is no time or traffic to it.") + table
     return to_target(m, "bytes_to_target") + table

@@ -67,14 +67,14 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     looks = {"color": colour(algorithms, columns=6), **_shades(frame)}
     chart = bars.encode(x=x, x2="ends:Q", y=down, **looks)
     chart = chart.properties(width=620, height=max(50, 24 * rows["condition"].nunique()))
-    note = "From the first score of any method on; the last stretch has no end"
+    note = "From the first score of any method on; the last lead is open-ended"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
     tips = [tip("condition", "condition"), tip("method", "leader"), tip("begins", "from", told=across.told("begins"))]
     tips += [tip("ends", "to", told=across.told("ends")), tip("score", "score", ".1%")]
     lasting = [f"{row['condition']}: {row['method']}" for _, row in rows[np.isinf(rows["to"])].iterrows()]
     rows = rows.drop(columns=["from", "to"])  # `to` is endless in the end, which no description can hold
-    says = f"Leaders in the end: {'; '.join(lasting)}"
+    says = f"Final leaders: {'; '.join(lasting)}"
     return finished(chart, rows, f"Best score for a budget of {name}", note, tips, says)
 
 

@@ -52,6 +52,11 @@ def ranged(low: float, high: float, units: Units) -> str:
     return f"{ends[0].removesuffix(f' {unit}') if unit else ends[0]} to {ends[1]}"
 
 
+def ranged_pair(one: float, other: float, units: Units) -> str:
+    """Return "39.3 and 28.1 %", the unit once where both have the same; a single number where they look the same."""
+    return ranged(one, other, units).replace(" to ", " and ")
+
+
 def key(value: float) -> float | str:
     """Return what a figure sorts by: itself, or nothing where it is missing."""
     return "" if math.isnan(value) else value

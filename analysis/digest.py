@@ -24,7 +24,7 @@ from analysis.frontier import over_all_periods, scored, with_bytes
 from analysis.load import Runs
 from analysis.stored import TABLES, Tables
 
-MOST_ROWS = 20_000  # of a batch, unless a single point has more
+MOST_ROWS = 200_000  # of a batch, unless a single point has more
 PLACE = ["place"]  # of a point among the points
 
 Head = tuple[str, str, str]  # a headline's model, metric and split
@@ -139,10 +139,10 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
 
 def _targets(tables: Tables, point: "pd.Series[Any]") -> pd.DataFrame:
     """Return what the target took on each period (from 1), no rows where it is not on each period."""
-    target = point["target"] if point["target_on"] == "each_period" else math.inf
+    if point["target_on"] != "each_period" or math.isnan(point["target"]):
+        return pd.DataFrame(columns=["period", "seconds", "bytes", "periods"], dtype="float64")
     head = point["scored_model"], point["metric"], point["scored_split"]
-    rows = tables["scores"] if math.isfinite(target) else tables["scores"].iloc[:0]
-    found = each_period(rows, tables["arrivals"], tables["transfers"], target, *head)
+    found = each_period(tables["scores"], tables["arrivals"], tables["transfers"], point["target"], *head)
     return found.assign(period=found["period"] + 1)
 
 

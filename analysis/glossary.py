@@ -16,12 +16,12 @@ TERMS = {
     "overhead": "headers and retransmissions of what was delivered",
     "aborted": "of transfers that were cut short, or lost before a byte had moved",
     "moved on the wire": "everything that went over the links: delivered payload and wasted bytes",
-    "transfer time": "of a delivered message, from its sending to the end of its transfer, with waiting for the link, "
+    "transfer time": "from the sending of a delivered message to the end of its transfer, with waiting for the link, "
     "the handshake and all retransmissions",
-    "asked, aggregated, lost, late": "clients asked for a reply; replies that were used; clients or replies that "
-    "vanished; replies that came when nobody waited for them any more",
-    "score": "the metric over all clients' test sets, averaged over the periods that have arrived so far; of a run, "
-    "the last one, when all have",
+    "asked, aggregated, lost, late": "clients asked for a reply; replies that were used; clients that "
+    "dropped out and replies that never arrived; replies that came too late to count",
+    "score": "the metric over all clients' test sets, averaged over the periods that have arrived so far; a run's "
+    "score is its last one",
     "AM": "average accuracy: the mean of the scores on all periods once the last one has been learned, in percentage "
     "points",
     "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "
@@ -40,8 +40,8 @@ TERMS = {
     "computing per job, per update": "mean simulated seconds that a client computes for one job, and that the server "
     "and edge aggregators compute for one update, without waiting",
     "participation": "the share of clients that take part in an update",
-    "robustness": "AM (the score, where there is one period) as a share of that under the easiest value of an axis, in "
-    "the same replicate; the area under it is 100 % if nothing is lost",
+    "robustness": "AM (the score, where there is one period) as a share of its value at the easiest setting of an axis, "
+    "in the same replicate; the area under it is 100 % if nothing is lost",
     "Pareto front": "the points for which no other has a better mean score at no more cost",
     "±": "one standard deviation over replicates (n - 1), where there are five or more; of fewer, the least and the "
     "greatest value are shown",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+MOST_ROWS = 1000  # of a table that a paper could print
 LONG = 50  # rows, from which on a table is broken over pages
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": r"\textless{}", ">": r"\textgreater{}"}
@@ -15,7 +16,12 @@ DASH = "--"
 
 
 def tabular(frame: pd.DataFrame) -> str:
-    """Return the frame as a table: texts left, numbers right, its columns' names as heads; no empty columns."""
+    """Return the frame as a table: texts left, numbers right, its columns' names as heads; no empty columns.
+
+    Of more than MOST_ROWS rows, which no paper prints, it is a comment that says so.
+    """
+    if len(frame) > MOST_ROWS:
+        return f"% {len(frame):,} rows are too many to print: the CSV of the same name has them.\n"
     frame = frame.dropna(axis="columns", how="all") if len(frame) else frame
     numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame]
     columns = "".join("r" if number else "l" for number in numeric)

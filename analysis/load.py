@@ -18,7 +18,7 @@ import pandas as pd
 import yaml
 
 from analysis.axes import is_replicate
-from analysis.methods import labels
+from analysis.methods import labels, without_digests
 from analysis.recount import recounted
 from analysis.settings import flat
 from analysis.stored import NotARunError, Stored, check, line
@@ -205,7 +205,8 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
 def _in_lines(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return the points with names and values that end no line in Vega's own expressions, which compare with them."""
     labels = [*dict.fromkeys([*axes, "run"])]
-    return points.assign(**points[labels].replace("[\u2028\u2029]", " ", regex=True))
+    plain = points[labels].replace("[\u2028\u2029]", " ", regex=True)
+    return points.assign(**{name: without_digests(plain[name]) for name in labels})
 
 
 def _provenance(folder: Path) -> dict[str, str]:

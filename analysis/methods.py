@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 NAME = "name"
+INLINE = r"\binline_[0-9a-f]{10}\."
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ def labels(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], axes: S
         names |= _apart(alike) if title else {(one.run, one.value): one.value for one in alike}
     keys = zip(points["run"], points["algorithm"], strict=True)
     return pd.Series([names[key] for key in keys], index=points.index, dtype="str")
+
+
+def without_digests(names: pd.Series) -> pd.Series:
+    """Return names of classes that were given in Python without the digest of their source, where they stay apart."""
+    short = names.str.replace(INLINE, "", regex=True)
+    return short if short.nunique() == names.nunique() else names
 
 
 def _given(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], own: set[str]) -> Iterator[Given]:

@@ -30,7 +30,8 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     shown = _sections(material)
     material.save("points", found.points)
     material.save("summary", material.means)
-    lead = f"{_count(len(material.points), 'point')}, {_count(material.points['algorithm'].nunique(), 'algorithm')}"
+    algorithms = material.points["algorithm"].nunique()
+    lead = _count(len(material.points), "point") + (f", {algorithms} algorithms" if algorithms > 1 else "")
     lead += "" if material.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
     path.write_text(page(title, lead, shown, material.charts), "utf-8")

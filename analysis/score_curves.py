@@ -104,8 +104,8 @@ def _note(rows: pd.DataFrame, target: float | None) -> str:
         note += "; a bar across a curve marks the arrival of a period"
         if not rows["after"].all():
             note += (
-                f". Dotted until all {most} periods have arrived: until then curves are tested on different "
-                "periods, and are not comparable"
+                f". Dotted until all {most} periods have arrived: before that, curves are tested on different "
+                "periods and cannot be compared"
             )
     if rows["lone"].any():
         note += "; a single score is a point"

@@ -12,6 +12,7 @@ from analysis.groups import joined
 from analysis.page import Cell, paragraph, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.sheet import part, sheet
+from analysis.spread import over_replicates
 from analysis.unchanging import settled
 
 COLUMNS = [  # heading, column, units
@@ -43,7 +44,7 @@ def firsts(axes: list[str], times: list[Outcome], moved: list[Outcome], best: li
         rows.append([*cells, _who(cheap), _value(cheap.value, BYTES), _who(good), _value(good.value, PERCENT)])
     note = (
         "Means over replicates; only methods that reach the target in every run are ranked by it. Names joined by "
-        "“/” are not significantly apart."
+        "“/” do not differ significantly."
     )
     return part("first", "Condition by condition", sheet(heads, rows, "first", len(axes), note))
 
@@ -64,6 +65,27 @@ def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], be
     return pd.DataFrame(rows)
 
 
+def each_period(targets: pd.DataFrame, by: list[str]) -> str:
+    """Return a table of what the target took on each period (see digest.Digest); "" where it was not asked for."""
+    if targets.empty:
+        return ""
+    got = targets.assign(reached=targets["seconds"].notna())
+    frame = over_replicates(got, [*by, "period"], ["seconds", "bytes", "periods"])
+    frame["reached"] = got.groupby([*by, "period"], sort=False, dropna=False)["reached"].sum().to_numpy(int)
+    rows = [
+        [*placed(row, by), Cell(f"{row['period']:.0f}", row["period"])]
+        + [Cell(f"{row['reached']} of {row['n']}", row["reached"] / row["n"])]
+        + [figure(row, name, units) for name, units in (("seconds", SECONDS), ("bytes", BYTES), ("periods", COUNT))]
+        for _, row in frame.iterrows()
+    ]
+    heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then"]
+    note = (
+        "From the arrival of a period at a client to the first score on that period at or above the target, and the "
+        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}."
+    )
+    return part("each", "Period by period", sheet(heads, rows, "targets", len(by), note))
+
+
 def summary(means: pd.DataFrame, axes: list[str]) -> str:
     """Return the table with one row for each condition and algorithm, means over replicates."""
     shares = {"AM": "am", "LA": "la", "FM": "fm"}
@@ -80,7 +102,7 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         cells.append(figure(row, "prequential", PERCENT))
         cells.append(Cell(MISSING, "") if untargeted else Cell(f"{reached} of {n}", reached / n))
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
-    note = f"Means over n replicates{spread_in_words(means)}."
+    note = f"Means over n replicates{spread_in_words(means)}." if means["n"].max() > 1 else ""
     note += f" In percentage points: {joined([*shares])}." if shares else ""
     note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))

@@ -36,7 +36,12 @@ def seconds_whole(points: pd.DataFrame, curves: pd.DataFrame) -> pd.Series:
 
 def from_the_start(points: pd.DataFrame, curves: pd.DataFrame, who: str, axes: Sequence[str]) -> str:
     """Return who is first by the score over all periods from the start; "" where it was not scored everywhere."""
-    if curves["whole"].isna().any() or curves["periods"].max() < 1.5:
+    if (
+        set(points["target_on"]) != {"all_periods"}
+        or curves.empty
+        or curves["whole"].isna().any()
+        or curves["periods"].max() < 1.5
+    ):
         return ""
     found = contest(points.assign(**{SECONDS: seconds_whole(points, curves)}), [*axes], who, SECONDS, least=True)
     if same_leaders(contest(points, [*axes], who, "seconds_to_target", least=True), found):

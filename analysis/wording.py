@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.axes import ordered
-from analysis.cells import ranged, shown_in_points
+from analysis.cells import ranged, ranged_pair, shown_in_points
 from analysis.contest import Outcome
 from analysis.groups import Group, everywhere, grouped, joined, where
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
@@ -110,7 +110,12 @@ def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
         return f"{figures} {every}".strip()
     if words.apart and first.kind == "lead" and all(one.margin for one in members):
         return _above(members, every)
-    following = f"; next {first.rival}, {show(first.behind, words.units)}" if first.rival and len(members) == 1 else ""
+    if len(members) > 1 or not first.rival:
+        following = ""
+    elif first.rival in first.names:
+        figures, following = ranged_pair(first.value, first.behind, words.units), ""
+    else:
+        following = f"; next {first.rival}, {show(first.behind, words.units)}"
     lead, doubt = _leading(members, words)
     told = " ".join(filter(None, [lead, every]))
     return f"{told}{f', {doubt}' if doubt else ''} ({figures}{following})"
@@ -139,7 +144,7 @@ def _leading(members: Sequence[Outcome], words: Words) -> tuple[str, str]:
             return f"{joined(first.names)} are level", ""
         if not first.missing and len(first.names) == first.compared:
             return "no difference is significant", f"{best} ahead on average"
-        return f"{joined(first.names)} are ahead", "without a significant difference between them"
+        return f"{joined(first.names)} lead", "with no significant difference between them"
     if words.reaches and all(one.only for one in members):
         return f"only {best} {words.reaches} in every run", ""
     sure = all(one.tested or one.always for one in members)

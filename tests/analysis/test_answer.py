@@ -85,11 +85,11 @@ def test_with_five_seeds_leads_are_tested():
     assert "exclude zero (95 %)" in caution(tested, [])
     level = points([rows[0], ("1 s", "1.0", "B", near, 0.7)], seeds=5)
     assert told(level)["Time to 70 % accuracy on all 5 periods (5 seeds)"] == (
-        "No difference is significant, A ahead on average (10.0 s; next B, 10.2 s)."
+        "No difference is significant, A ahead on average (10.0 and 10.2 s)."
     )
     three = points([rows[0], ("1 s", "1.0", "B", near, 0.7), ("1 s", "1.0", "C", far, 0.7)], seeds=5)
     assert told(three)["Time to 70 % accuracy on all 5 periods (5 seeds)"] == (
-        "A and B are ahead, without a significant difference between them (10.0 s; next B, 10.2 s)."
+        "A and B lead, with no significant difference between them (10.0 and 10.2 s)."
     )
 
 

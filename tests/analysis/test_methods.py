@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from algorithms.fedavg import FedAvg
-from analysis.methods import labels
+from analysis.methods import labels, without_digests
 from fedsim import find
 
 TITLES = {
@@ -93,3 +93,9 @@ def test_options_of_all_kinds_are_words():
     parts = [{"name": "x", "on": on, "many": many, "none": None} for on, many in ((True, [1, 2]), (False, []))]
     found = called(*(("run", f"x{place}", "X", part) for place, part in enumerate(parts)))
     assert found == ["X (on true, many 1 + 2)", "X (on false, many none)"]
+
+
+def test_names_of_classes_given_in_python_lose_their_digest_unless_they_would_be_mixed_up():
+    assert without_digests(pd.Series(["fedavg", "inline_0123456789.Mine"])).tolist() == ["fedavg", "Mine"]
+    alike = ["inline_0123456789.Mine", "inline_abcdef0123.Mine"]
+    assert without_digests(pd.Series(alike)).tolist() == alike

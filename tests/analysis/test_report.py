@@ -151,7 +151,7 @@ def test_figures_and_tables_are_files(report):
 
 
 def test_a_figure_that_does_not_change_along_an_axis_is_said_and_not_drawn(report):
-    assert "AM is the same at latency 10 ms and 1 s, to within 0.5 %." in Page(report).words
+    assert "AM is the same at every latency (10 ms and 1 s), to within 0.5 %." in Page(report).words
     assert (report.parent / "tables" / "am_along_network.latency.csv").is_file()
 
 
