@@ -24,9 +24,9 @@ from fedsim.scenario_file import Document
 
 if TYPE_CHECKING:
     from analysis.logger import Logger
+    from fedsim.attempt import Row
     from fedsim.engines.local import Local
     from fedsim.engines.ray import Ray
-    from fedsim.sweep import Row
 
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
 
@@ -131,17 +131,18 @@ def run(
 
 def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> None:
     """Print the answer, and keep the full table beside the summary.  Raises UserError where it cannot be written."""
-    from fedsim import results, sweep
+    from fedsim import final_table
+    from fedsim.whole_files import replace, unwritable
 
     console.print()
-    for line in results.answer(rows, axes, console.width, console.encoding):
+    for line in final_table.answer(rows, axes, console.width, console.encoding):
         console.print(line, soft_wrap=True)
     try:
-        sweep.replace(out / "results.txt", results.full(rows, axes))
+        replace(out / "results.txt", final_table.full(rows, axes))
     except OSError as error:
-        raise sweep.unwritable(out, error) or UserError(f"{out / 'results.txt'}: {error.strerror}") from None
+        raise unwritable(out, error) or UserError(f"{out / 'results.txt'}: {error.strerror}") from None
     console.print()
-    for note in (results.failures(rows, str(out)), results.refusals(rows)):
+    for note in (final_table.failures(rows, str(out)), final_table.refusals(rows)):
         if note:
             console.print(note, soft_wrap=True)
     console.print(f"full table: {out / 'results.txt'}; a row a point: {out / 'summary.csv'}", soft_wrap=True)

@@ -10,9 +10,11 @@ from pathlib import Path
 from analysis.logger import Finished, LogError, Logger
 from analysis.stored import NotARunError
 from fedsim import stale
+from fedsim.attempt import Row
+from fedsim.point_folders import finished
 from fedsim.progress import Progress
 from fedsim.scenario import Point
-from fedsim.sweep import Row, Watcher, finished
+from fedsim.sweep import Watcher
 
 
 @dataclass(frozen=True)

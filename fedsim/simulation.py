@@ -20,6 +20,7 @@ import pandas as pd
 from rich.console import Console
 
 from fedsim import check, find, notebook, objects, scenario_file, stamp, yaml_text
+from fedsim.attempt import Row
 from fedsim.display import Display
 from fedsim.engines.local import Local
 from fedsim.errors import ScenarioError, UserError
@@ -27,7 +28,7 @@ from fedsim.result import Result, write_report
 from fedsim.run import run
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
-from fedsim.sweep import Row, Sweep
+from fedsim.sweep import Sweep
 
 __all__ = ["Result", "as_given", "data_folder", "simulate", "write_report"]
 

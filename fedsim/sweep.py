@@ -7,59 +7,31 @@ if there is one (`checkpoint.py`).  A point that was made from other sources tha
 and its old results give way when the new ones are complete.
 """
 
-import csv
-import errno
-import io
-import json
 import os
-import platform
-import re
 import shutil
-import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from filelock import FileLock, Timeout
-
-from fedsim import checkpoint, provenance, stale, stamp
+from fedsim import provenance, stale
+from fedsim.attempt import Outcome, Row, Run, attempt
 from fedsim.errors import UserError
+from fedsim.lock import locked
+from fedsim.point_folders import PARTIAL, clear, clear_partial, finished, folders, settle
 from fedsim.progress import Progress
 from fedsim.scenario import Point
+from fedsim.whole_files import Unwritable, replace, unwritable, write_table
 
-Row = dict[str, Any]
-Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 RESULTS = [
     "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
     "late", "refused", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
     "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds",
 ]  # fmt: skip
-TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
-FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
-LOCK, HOLDER = ".lock", ".holder"  # nobody else may read a file that is locked on Windows: its holder is beside it
-PARTIAL, OLD = ".partial-", ".old-"  # a point that runs, and results that give way to new ones
-ID = re.compile(r"[0-9a-f]{12}")
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-BARRED = (errno.EACCES, errno.EPERM)
-
-
-class Unwritable(UserError):  # noqa: N818 - it tells what is wrong
-    """Results cannot be written any more, of this point nor of others."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one point: its row, or the message and the traceback of its failure."""
-
-    row: Row | None = None
-    message: str = ""
-    traceback: str = ""
-    mistake: UserError | None = None  # where it is the user's, not the program's
 
 
 class Engine(Protocol):
@@ -197,187 +169,3 @@ class Sweep:
             watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
         if begun := len([*self.out.glob(f"{PARTIAL}*")]):
             watcher.note(f"{begun} point{' goes' if begun == 1 else 's go'} on from where an earlier call was ended")
-
-
-def attempt(
-    run: Run, out: Path, data: Path, git: Row | None, point: Point, told: Callable[[Progress], None]
-) -> Outcome:
-    """Run one point beside its place and move it there when it is done; a failure is returned, not raised.
-
-    `git` is the commit of what is run, for its provenance.
-    """
-    folder = out / f"{PARTIAL}{point.id}"
-    try:
-        if not (out / LOCK).is_file():  # whoever runs the sweep holds it
-            lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
-            raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
-        strip(folder)  # of a worker that has died
-        folder.mkdir(exist_ok=True)
-        began, made = provenance.now(), stamp.of(point.scenario, point.written)
-        row = run(point, folder, data, told)
-        row = {**row, "provenance": {**provenance.here(began), **row.get("provenance", {}), "git": git}}
-        (folder / stale.FILE).write_text(made.text(), encoding="utf-8")
-        (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
-        put(folder, out / point.id)
-    except Exception as error:
-        if mistake := unwritable(out, error):
-            return Outcome(message=str(mistake), mistake=mistake)  # its checkpoint is as good as before
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, UserError):
-            return Outcome(message=str(error), mistake=error)
-        told_of = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Outcome(message=told_of, traceback=traceback.format_exc())
-    else:
-        return Outcome(row=json.loads(json.dumps(row, default=_python)))
-    finally:
-        strip(folder)
-
-
-def put(folder: Path, place: Path) -> None:
-    """Move a finished point to its place; what is there gives way, and is there again if the move fails."""
-    aside = place.with_name(f"{OLD}{place.name}")
-    if place.exists():
-        place.rename(aside)
-    folder.rename(place)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def settle(out: Path) -> None:
-    """Put results back that were to give way when a move failed or the program ended, and remove those that did."""
-    for aside in out.glob(f"{OLD}*"):
-        place = aside.with_name(aside.name.removeprefix(OLD))
-        if ID.fullmatch(place.name) and not place.exists():
-            aside.rename(place)
-        elif ID.fullmatch(place.name):
-            shutil.rmtree(aside, ignore_errors=True)
-
-
-def unwritable(out: Path, error: Exception) -> Unwritable | None:
-    """Return what to tell where an error says that nothing more can be written into the folder of results."""
-    if not isinstance(error, OSError):
-        return None
-    number = error.errno
-    barred = number in BARRED and str(error.filename).startswith(str(out))
-    if number is None or not (number in FULL or barred):
-        return None
-    mend = "mend the rights to it" if barred else "make room"
-    told = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {mend}"
-    return Unwritable(f"{told}, and the same command continues")
-
-
-def finished(folder: Path) -> Row | None:
-    """Return the row of a finished point, or None where a file is missing or it did not end well."""
-    if not all(os.path.isfile(folder / name) for name in FILES):  # no name may be too long to be asked for
-        return None
-    try:
-        row: Row = json.loads((folder / "row.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return row if row.get("status", "done") != "failed" else None
-
-
-def folders(out: Path) -> list[Path]:
-    """Return the folders of points in a folder of results."""
-    return sorted(path for path in out.iterdir() if path.is_dir() and ID.fullmatch(path.name))
-
-
-def clear(out: Path) -> None:
-    """Remove every file that sweeps have made in this folder, and nothing else."""
-    for path in folders(out):
-        if (path / "scenario.yaml").is_file():
-            shutil.rmtree(path)
-    logs = [path for path in out.glob("*.log") if ID.fullmatch(path.stem)]
-    for path in [*logs, out / "summary.csv", out / "results.txt", out / "scenario.yaml"]:
-        path.unlink(missing_ok=True)
-    shutil.rmtree(out / "report", ignore_errors=True)
-    clear_partial(out, set())
-
-
-def clear_partial(out: Path, unfinished: Set[str]) -> None:
-    """Remove what points that were interrupted have left, but for the checkpoints of those unfinished."""
-    for path in out.glob(f"{PARTIAL}*"):
-        own = path.name.removeprefix(PARTIAL)
-        if own in unfinished:
-            strip(path)
-        elif ID.fullmatch(own):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def strip(folder: Path) -> None:
-    """Leave of an unfinished point's folder its checkpoint, and nothing where there is none."""
-    if not checkpoint.path_in(folder).is_file():
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for path in folder.iterdir():
-        if path.name != checkpoint.FOLDER:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write a CSV file whole, under another name first; None and NaN are left empty."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-    replace(path, text.getvalue())
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a text file whole, under another name first."""
-    hidden = path.with_name(f".{path.name}.partial")
-    try:
-        hidden.write_text(text, encoding="utf-8", newline="")
-        os.replace(hidden, path)
-    finally:
-        hidden.unlink(missing_ok=True)  # where the disk is full
-
-
-@contextmanager
-def locked(out: Path) -> Iterator[list[Path]]:
-    """Hold the folder for this process alone, creating it; the lock of a process that has died is free again.
-
-    Folders put into the list that it gives are removed at the end if this call created them and they are empty.
-    Raises UserError where the folder cannot be written or another process holds it.
-    """
-    new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        _take(lock, out)
-    except OSError as error:
-        raise UserError(f"{out} cannot be written ({error.strerror}); give another folder with --out") from None
-    remove: list[Path] = []
-    try:
-        yield remove
-    finally:
-        for name in (HOLDER, LOCK):  # the lock while it is held: afterwards it may be another's
-            with suppress(OSError):  # in a folder that is barred by now it stays, and holds nobody off
-                (out / name).unlink(missing_ok=True)
-        lock.release()  # on Windows, where a file that is open cannot be removed, this removes it
-        for folder in new if remove else []:
-            if not any(folder.iterdir()):
-                folder.rmdir()
-
-
-def _take(lock: FileLock, out: Path) -> None:
-    # The system frees the lock of a process that dies, however it dies.
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        holder = (out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else ""
-        mend = "wait until it ends, or give another folder with --out"
-        raise UserError(f"{out} is being written by process {holder or '?'}; {mend}") from None
-    try:
-        (out / HOLDER).write_text(f"{os.getpid()}\n", "utf-8")
-    except OSError:
-        lock.release()
-        raise
-
-
-def _python(value: Any) -> Any:
-    return value.item()  # a number of numpy's
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and value != value):
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)

@@ -5,8 +5,8 @@ import signal
 import time
 
 from fedsim.errors import Problem, ScenarioError
+from fedsim.point_folders import FILES
 from fedsim.progress import Progress
-from fedsim.sweep import FILES
 
 
 def run(point, folder, data, progress):

@@ -7,7 +7,7 @@ are run before Ctrl-C).  Each call is noted in `calls`.
 import math
 import time
 
-from fedsim.sweep import FILES
+from fedsim.point_folders import FILES
 
 
 def run(point, folder, data, progress):

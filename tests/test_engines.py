@@ -17,13 +17,15 @@ from test_sweep import Listener, alive, names
 
 from fedsim import __main__ as command_line
 from fedsim import arguments
+from fedsim.attempt import attempt
 from fedsim.engines import choose, queue
 from fedsim.engines.local import Local, Slot
 from fedsim.engines.queue import Died, Queue
 from fedsim.engines.ray import Ray
 from fedsim.errors import UserError
+from fedsim.lock import LOCK
 from fedsim.scenario import Scenario
-from fedsim.sweep import LOCK, Sweep, attempt
+from fedsim.sweep import Sweep
 
 
 def swept(root, *does, seeds=(1,)):

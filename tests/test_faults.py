@@ -7,11 +7,11 @@ import small_points
 from small_points import SYNC
 
 from fedsim import check
+from fedsim.final_table import refusals
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.tree import leaves
 from fedsim.net.finite import is_finite
 from fedsim.record import SERVER, Recorder
-from fedsim.results import refusals
 from fedsim.run import build
 
 RING = {"name": "peers", "graph": "ring"}

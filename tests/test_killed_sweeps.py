@@ -11,9 +11,10 @@ import fake_runs
 import pytest
 from test_sweep import HERE, Listener, make, names, table
 
-from fedsim import sweep
+from fedsim import sweep, whole_files
 from fedsim.checkpoint import path_in
 from fedsim.errors import UserError
+from fedsim.point_folders import finished
 
 __all__ = ["make"]  # a fixture
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,7 +105,7 @@ def test_a_summary_that_cannot_be_written_loses_no_point(make, monkeypatch, numb
     swept, write = make(seeds=[1, 2]), sweep.replace
 
     def barred(path, text):
-        if path.name == "summary.csv" and sum(map(bool, (sweep.finished(swept.out / p.id) for p in swept.points))):
+        if path.name == "summary.csv" and sum(map(bool, (finished(swept.out / p.id) for p in swept.points))):
             raise OSError(number, os.strerror(number), str(path))
         write(path, text)
 
@@ -113,7 +114,7 @@ def test_a_summary_that_cannot_be_written_loses_no_point(make, monkeypatch, numb
         swept.run(fake_runs.run, HERE, Listener())
     monkeypatch.undo()
     assert [row["status"] for row in table(swept.out)] == []
-    assert sweep.finished(swept.out / swept.points[0].id)
+    assert finished(swept.out / swept.points[0].id)
     assert [row["status"] for row in swept.run(fake_runs.run, HERE, Listener())] == ["done", "done"]
 
 
@@ -126,15 +127,15 @@ def test_other_errors_of_a_point_are_its_own(make):
 
 def test_half_a_file_is_never_left_where_the_disk_is_full(tmp_path):
     path = tmp_path / "summary.csv"
-    sweep.replace(path, "first")
+    whole_files.replace(path, "first")
     resource = pytest.importorskip("resource", reason="needs a system that bounds the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         with pytest.raises(OSError, match="too large") as told:
-            sweep.replace(path, "x" * 1000)
+            whole_files.replace(path, "x" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert names(tmp_path) == ["summary.csv"]
     assert path.read_text() == "first"
-    assert sweep.unwritable(tmp_path, told.value)
+    assert whole_files.unwritable(tmp_path, told.value)

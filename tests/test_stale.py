@@ -12,7 +12,7 @@ import pytest
 from scenario_texts import SMALL
 from test_sweep import Listener, calls, make
 
-from fedsim import __version__, scenario_file, stale, stamp, sweep
+from fedsim import __version__, point_folders, scenario_file, stale, stamp
 from fedsim.engines.local import Local
 
 __all__ = ["make"]  # a fixture
@@ -227,7 +227,7 @@ def test_old_results_stay_until_the_new_ones_are_complete(make, tmp_path):
     seen = []
 
     def run(point, folder, data, progress):
-        seen.append(sweep.finished(swept.out / point.id) is not None)
+        seen.append(point_folders.finished(swept.out / point.id) is not None)
         if point is second:
             raise KeyboardInterrupt
         return fake_runs.run(point, folder, data, progress)
@@ -236,7 +236,7 @@ def test_old_results_stay_until_the_new_ones_are_complete(make, tmp_path):
         swept.run(run, HERE, Listener())
     assert seen == [True, True]
     assert stamps(swept)[first.id].is_file()
-    assert sweep.finished(swept.out / second.id)  # as it was
+    assert point_folders.finished(swept.out / second.id)  # as it was
     assert not stamps(swept)[second.id].is_file()
     listener = Listener()
     swept.run(fake_runs.run, HERE, listener)
@@ -249,7 +249,7 @@ def test_results_that_were_giving_way_when_the_program_ended_are_not_lost(make, 
     swept = make(seeds=[1])
     [point] = swept.points
     swept.run(fake_runs.run, HERE, Listener())
-    place, aside = swept.out / point.id, swept.out / f"{sweep.OLD}{point.id}"
+    place, aside = swept.out / point.id, swept.out / f"{point_folders.OLD}{point.id}"
     shutil.copytree(place, aside)
     if not moved:
         shutil.rmtree(place)
@@ -265,8 +265,8 @@ def test_a_move_that_fails_leaves_what_was_there(tmp_path):
     place.mkdir()
     (place / "row.json").write_text("old")
     with pytest.raises(FileNotFoundError):
-        sweep.put(tmp_path / "nothing", place)
-    sweep.settle(tmp_path)
+        point_folders.put(tmp_path / "nothing", place)
+    point_folders.settle(tmp_path)
     assert (place / "row.json").read_text() == "old"
 
 

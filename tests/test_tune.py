@@ -24,9 +24,9 @@ from fedsim.display import Display
 from fedsim.engines.local import Local
 from fedsim.errors import UserError
 from fedsim.learn.replay import BETA
+from fedsim.point_folders import ID
 from fedsim.scenario import Part
 from fedsim.span import Span
-from fedsim.sweep import ID
 from fedsim.tune import command, study
 from fedsim.tune.bench import Bench
 

@@ -13,7 +13,7 @@ from test_command_line import QUICK
 import fedsim.learning
 import fedsim.run
 from fedsim import __main__ as command_line
-from fedsim import sweep
+from fedsim import point_folders
 
 VERSION, OVERRIDE = 0x20080522, 0b110  # of Linux's capabilities; to pass over rights to write, to read and to search
 
@@ -57,7 +57,7 @@ def commanded(folder, bars=False):
 
 
 def finished(out):
-    return [path.parent.name for path in out.glob("*/row.json") if sweep.finished(path.parent)]
+    return [path.parent.name for path in out.glob("*/row.json") if point_folders.finished(path.parent)]
 
 
 def test_a_folder_that_is_barred_in_the_middle_keeps_its_points_and_goes_on_once_it_is_mended(tmp_path):

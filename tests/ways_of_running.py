@@ -19,7 +19,8 @@ import small_points
 from fedsim import checkpoint
 from fedsim import run as running
 from fedsim.checkpoint import path_in
-from fedsim.sweep import TABLES, Sweep
+from fedsim.point_folders import TABLES
+from fedsim.sweep import Sweep
 
 SYNC = {"name": "sync", "rounds": 4, "participation": 0.8}
 BUFFERED = {"name": "buffered", "rounds": 5, "clients": 3, "buffer": 2}

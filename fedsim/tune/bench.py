@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedsim.attempt import Row, Run
 from fedsim.display import Display
 from fedsim.progress import Progress
 from fedsim.scenario import Point
-from fedsim.sweep import Engine, Row, Run, Sweep
+from fedsim.sweep import Engine, Sweep
 
 
 @dataclass

@@ -13,9 +13,9 @@ from fedsim.amounts import NONE, number
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Part, Point, Scenario
 from fedsim.scenario_file import Document
-from fedsim.sweep import replace, write_table
 from fedsim.tune.entries import Entry, key
 from fedsim.tune.study import Trial
+from fedsim.whole_files import replace, write_table
 
 COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed", "periods"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import results
+from fedsim import final_table
 from fedsim.sweep import RESULTS
 
 AXES = ["network.latency", "protocol.participation", "algorithm", "seed"]
@@ -36,7 +36,7 @@ def sweep(latencies=("10 ms", "1 s"), participations=(0.1, 1.0), algorithms=tupl
 
 
 def shown(rows, axes=AXES, width=80, encoding="utf-8"):
-    return [line.plain for line in results.answer(rows, axes, width, encoding)]
+    return [line.plain for line in final_table.answer(rows, axes, width, encoding)]
 
 
 def test_at_80_columns_there_is_a_block_a_condition_with_scores_and_costs_of_the_target():
@@ -69,8 +69,8 @@ def test_every_axis_is_there_and_no_number_is_cut_at_any_width(algorithms, laten
     lines = shown(rows, width=width)
     assert max(map(len, lines)) <= max(width, 40)
     flat = " ".join(" ".join(lines).split())
-    for group in results.grouped(rows, AXES):
-        assert results.spread(group.rows, "score", results.number) in flat
+    for group in final_table.grouped(rows, AXES):
+        assert final_table.spread(group.rows, "score", final_table.number) in flat
     assert all(word in flat for latency in latencies for word in latency.split())  # labels are folded at spaces
     assert all(NAMES[name] in flat for name in algorithms)
     assert "..." not in flat
@@ -79,7 +79,7 @@ def test_every_axis_is_there_and_no_number_is_cut_at_any_width(algorithms, laten
 def test_wider_terminals_get_more_columns_and_the_file_gets_all():
     lines = shown(sweep(), width=200)
     assert not any(line.startswith("Not shown") for line in lines)
-    whole = results.full(sweep(), AXES)
+    whole = final_table.full(sweep(), AXES)
     for text in (" ".join(lines), whole):
         for title in ("accuracy", "time to 0.7", "FM", "simulated", "up", "down"):
             assert re.search(rf"\b{title}\b", text)
@@ -113,7 +113,7 @@ def test_of_many_conditions_only_the_leaders_are_shown():
     assert first.split()[-4:] == ["POWER", "0.345", "–", "–"]  # a line each: they are not folded
     (second,) = [line for line in lines if line.startswith("latency 1 ms, participation 1.0")]
     assert "FedAvg 11.50 s" in second
-    assert lines[-1] == f"... and {60 - results.MOST_LEADERS} conditions more, which the full table has"
+    assert lines[-1] == f"... and {60 - final_table.MOST_LEADERS} conditions more, which the full table has"
 
 
 def test_a_leader_is_nobody_who_reaches_the_target_with_some_seeds_only():
@@ -176,6 +176,6 @@ def test_ascii_has_signs_for_what_it_lacks_within_the_width(width):
 
 def test_failed_points_are_told_with_their_logs():
     rows = [row(), {**row(), "status": "failed"}, {**row(), "status": "failed"}]
-    assert results.failures(rows[:1], "runs/x") is None
-    assert results.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")
-    assert results.failures(rows, "runs/x").startswith("failed: 2 of 3 points, see runs/x/*.log;")
+    assert final_table.failures(rows[:1], "runs/x") is None
+    assert final_table.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")
+    assert final_table.failures(rows, "runs/x").startswith("failed: 2 of 3 points, see runs/x/*.log;")
