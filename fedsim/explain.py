@@ -1,7 +1,7 @@
 """`--explain`: what a scenario will run, in words, and what the first rounds of some of its points will take.
 
-Of the conditions (points that differ in more than a seed) at most MOST are looked at, or `every` one.  Of a part only
-the options are shown that the scenario sets, or all with `every`.
+Of the conditions (points that differ in more than a seed) at most MOST are looked at, or `every` one.  Of a part
+the options are shown that are not at their defaults everywhere, or all with `every`.
 
 What it does not model is what `preview` leaves out.
 """
@@ -149,21 +149,24 @@ def _values(point: Point) -> list[tuple[str, str]]:
 
 def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
     """Yield a text for each part of a kind: what it is, and each choice of its options."""
-    parts: dict[str, dict[str, dict[str, None]]] = {}
+    parts: dict[str, dict[str, Part]] = {}
     for point in points:
         for part in (part for other, _, part in point.scenario.parts() if other == kind):
-            values = parts.setdefault(part.name, {})
-            for key, value in _options(kind, part, every):
-                values.setdefault(key, {})[value] = None
-    for name_, options in parts.items():
-        choices = ", ".join(f"{key}={' | '.join(values)}" for key, values in options.items())
+            parts.setdefault(part.name, {})[str(part.options)] = part
+    for name_, found in parts.items():
+        changed = {key for part in found.values() for key in find.bare(kind, name_, part.options)}
+        values: dict[str, dict[str, None]] = {}
+        for part in found.values():
+            for key, value in _options(kind, part):
+                if key in changed or (every and value is not None):
+                    values.setdefault(key, {})[shown(value)] = None
+        choices = ", ".join(f"{key}={' | '.join(texts)}" for key, texts in values.items())
         yield f"{name_}: {listing.line(kind, name_)}" + (f"; {choices}" if choices else "")
 
 
-def _options(kind: str, part: Part, every: bool) -> Iterator[tuple[str, str]]:
-    """Yield the options that the scenario sets, as it writes them, or all that have a value."""
+def _options(kind: str, part: Part) -> Iterator[tuple[str, Any]]:
+    """Yield a part's options as the scenario writes them, and those that it leaves out as the class has them."""
     built: Any = find.build(kind, part)
     for field in dataclasses.fields(built):
-        value = getattr(built, field.name)
-        if field.init and (field.name in part.options or (every and value is not None)):
-            yield field.name, str(part.options.get(field.name, shown(value)))
+        if field.init:
+            yield field.name, part.options.get(field.name, getattr(built, field.name))

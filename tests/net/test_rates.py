@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import access, down, up, world
+from netlab import Sized, access, down, up, world
 
 from fedsim.net.courses import Course, Follower
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.trace import Trace
+from fedsim.net.topologies.peers import Peers
 
 GAPS = st.lists(st.sampled_from([0.1, 0.3, 0.7, 1.0, 2.9]), min_size=1, max_size=6)
 
@@ -99,22 +100,49 @@ def test_lazy_rates_are_those_of_the_old_stepping_to_the_last_bit(
     tmp_path_factory, texts, messages, direction, loop, shared, seed
 ):
     """Rows, meters and rates of a network whose every change happens, against one where only those that matter do."""
+    folder = written(tmp_path_factory, texts)
+    ends = [(time, up(client, nbytes) if upload else down(client, nbytes)) for time, client, upload, nbytes in messages]
+    options = {"trace": folder, "direction": direction, "loop": loop, "least": 2e5}
+    server = {} if shared is None else {"server": access(shared)}
+    assert seen(Trace(**options), ends, seed, **server) == seen(Stepped(**options), ends, seed, **server)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    many_traces(), MESSAGES, st.sampled_from(["down", "up", "both"]), st.booleans(), st.sampled_from([None, 2e5]),
+    st.integers(0, 5),
+)  # fmt: skip
+def test_lazy_rates_are_those_of_the_old_stepping_between_peers_too(
+    tmp_path_factory, texts, messages, direction, loop, least, seed
+):
+    """A transfer between peers goes by the rates of both ends, of which each may have several under way."""
+    folder = written(tmp_path_factory, texts)
+    ends = [
+        (time, Sized(client, (client + (1 if ahead else -1)) % 5, nbytes)) for time, client, ahead, nbytes in messages
+    ]
+    options = {"trace": folder, "direction": direction, "loop": loop, "least": least}
+    found = seen(Trace(**options), ends, seed, topology=Peers(graph="ring"))
+    assert found == seen(Stepped(**options), ends, seed, topology=Peers(graph="ring"))
+    assert len(found[0]) == len(messages)
+
+
+def written(tmp_path_factory, texts):
+    """A folder of these traces."""
     folder = tmp_path_factory.mktemp("traces")
     for number, text in enumerate(texts):
         (folder / f"{number}.txt").write_text(text)
-    seen = []
-    for kind in (Trace, Stepped):
-        effect = kind(trace=folder, direction=direction, loop=loop, least=2e5)
-        effects = [effect, Outage(every=20.0, length=3.0, share=0.4)]
-        server = {} if shared is None else {"server": access(shared)}
-        here = world(clients=5, seed=seed, effects=effects, **server)
-        for time, client, upload, nbytes in messages:
-            here.at(time, here.network.send, up(client, nbytes) if upload else down(client, nbytes))
-        here.env.run(until=200.0)
-        here.network.close()
-        rates = [here.nodes.uplink.tolist(), here.nodes.downlink.tolist()]
-        seen.append((here.rows, here.network.meters(True).tolist(), here.network.meters(False).tolist(), rates))
-    assert seen[0] == seen[1]
+    return folder
+
+
+def seen(effect, messages, seed, **options):
+    """Rows, meters and rates after 200 s in which these messages were sent, with outages."""
+    here = world(clients=5, seed=seed, effects=[effect, Outage(every=20.0, length=3.0, share=0.4)], **options)
+    for time, message in messages:
+        here.at(time, here.network.send, message)
+    here.env.run(until=200.0)
+    here.network.close()
+    rates = [here.nodes.uplink.tolist(), here.nodes.downlink.tolist()]
+    return here.rows, here.network.meters(True).tolist(), here.network.meters(False).tolist(), rates
 
 
 @settings(max_examples=200, deadline=None)

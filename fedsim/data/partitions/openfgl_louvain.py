@@ -29,9 +29,7 @@ class OpenfglLouvain(Partition):
 
     resolution: float = 1.0  # above 1: more and smaller communities
     delta: int = 20  # vertices by which a client may differ from its share
-    scan: Literal["argmin", "official"] = (
-        "argmin"  # client of a community that fits nowhere: the smallest, or as published
-    )
+    scan: Literal["argmin", "official"] = "argmin"  # who gets what fits nowhere: the smallest, or as published
 
     def __post_init__(self) -> None:
         """Refuse options that have no meaning, and to be where there is no scikit-network."""
