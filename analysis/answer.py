@@ -16,7 +16,7 @@ from analysis.contest import Outcome, contest
 from analysis.intervals import FEWEST
 from analysis.ranking import headline
 from analysis.whole_stream import from_the_start
-from analysis.wording import BYTE, MOVED, SCORE, TIME, TOOK, amounts_of, same_leaders, sentence
+from analysis.wording import BYTE, MOVED, SAME_LEADERS, SCORE, TIME, TOOK, amounts_of, same_leaders, sentence
 
 MOST = 6  # groups of conditions that a sentence can tell
 COMPARED = ("algorithm", "protocol", "model", "network.codec.up", "network.codec.down", "data.partition", "data.stream")
@@ -88,7 +88,7 @@ def findings(
 def _bytes(known: Races) -> str:
     """Return who needs the fewest bytes to the target, briefly where it is who is first in time."""
     if known.moved[0].compared > 1 and same_leaders(known.times, known.moved):
-        return f"The order is the same as in time: {amounts_of(known.moved, BYTE)}."
+        return f"{SAME_LEADERS} as in time: {amounts_of(known.moved, BYTE)}."
     return sentence(known.moved, BYTE)
 
 

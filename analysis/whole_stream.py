@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.contest import contest
-from analysis.groups import joined
-from analysis.wording import TIME, same_leaders, sentence
+from analysis.wording import SAME_LEADERS, TIME, same_leaders, sentence
 
 SECONDS = "seconds_whole"
 
@@ -45,6 +44,5 @@ def from_the_start(points: pd.DataFrame, curves: pd.DataFrame, who: str, axes: S
         return ""
     found = contest(points.assign(**{SECONDS: seconds_whole(points, curves)}), [*axes], who, SECONDS, least=True)
     if same_leaders(contest(points, [*axes], who, "seconds_to_target", least=True), found):
-        same = joined(sorted({name for one in found for name in one.names if one.kind in ("lead", "level")}))
-        return "The order is the same." if same else ""
+        return f"{SAME_LEADERS}." if any(one.kind in ("lead", "level") for one in found) else ""
     return sentence(found, TIME)

@@ -15,6 +15,7 @@ from analysis.groups import Group, everywhere, grouped, joined, where
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.verdict import condition_of
 
+SAME_LEADERS = "The leaders are the same"
 MOST = 6  # groups of conditions that a sentence can tell
 Units = list[tuple[float, str]]
 

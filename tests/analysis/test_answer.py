@@ -52,7 +52,7 @@ def test_an_axis_that_changes_nothing_is_said_once():
         "at participation 0.1 nobody gets there."
     )
     assert found["Bytes to it"] == (
-        "The order is the same as in time: 10.0 MB at participation 0.3 and 8.00 MB at participation 1.0."
+        "The leaders are the same as in time: 10.0 MB at participation 0.3 and 8.00 MB at participation 1.0."
     )
     assert found["Final accuracy on all 5 periods"] == (
         "At every latency: at participation 0.1 and 0.3 A is best (30.0 to 80.0 %); "
