@@ -35,11 +35,8 @@ FLOORS: list[tuple[int, str, str]] = [
     (2, "fedsim.options", "the options of a part in words"),
     (2, "fedsim.starter", "a study to start from"),
     (11, "fedsim.stale", "which results are out of date"),
-    (
-        12,
-        "fedsim.sweep fedsim.attempt fedsim.engines fedsim.display fedsim.final_table",
-        "many points, and how they are shown",
-    ),
+    (12, "fedsim.sweep fedsim.engines fedsim.display fedsim.final_table", "many points, and how they are shown"),
+    (12, "fedsim.attempt", "one point in a worker"),
     (11, "fedsim.run", "one point"),
     (11, "fedsim.point_folders", "where its results lie"),
     (10, "fedsim.learning", "its learning half"),
@@ -172,7 +169,7 @@ def may_use(upper: str, lower: str) -> bool:
     if {from_entry, to_entry} <= {"fedsim.scenario", "fedsim.combinations", "fedsim.grid"}:
         return True
     if from_floor == to_floor == 12:
-        return to_entry == "fedsim.engines"
+        return to_entry in ("fedsim.engines", "fedsim.attempt")  # which use none of that floor
     if from_floor == to_floor == 1 and {from_entry, to_entry} <= set(WITHIN_FLOOR_1):
         return WITHIN_FLOOR_1.index(from_entry) < WITHIN_FLOOR_1.index(to_entry)
     return False
