@@ -27,11 +27,8 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
             Problem("privacy.clip", f"{told}use sync, deadline, buffered with a rate of 1 at most, or one_shot")
         )
     if privacy.clip is not None and find_spec("opacus") is None:
-        found.append(
-            Problem(
-                "privacy.clip", 'epsilon is computed by Opacus, which is not installed: pip install -e ".[privacy]"'
-            )
-        )
+        mend = 'pip install "fedsim[privacy]", or pip install -e ".[privacy]" in a checkout'
+        found.append(Problem("privacy.clip", f"epsilon is computed by Opacus, which is not installed: {mend}"))
     if masked and not protocol.sums:
         found.append(Problem(here, f"{name!r} has no cohort whose uploads are added; take sync or deadline"))
     elif masked and count == 1:
