@@ -78,6 +78,8 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
         same_text = writable(f"The same everywhere: {', '.join(everywhere)}", encoding)
         for line in wrapped(same_text, width, hanging="  "):
             yield Text(line)
+    for line in wrapped(_rule(rows), width):
+        yield Text(line)
     yield Text("")
     across = METHOD if METHOD in varying else varying[-1] if varying else ""
     outer = [axis for axis in varying if axis != across]
@@ -99,6 +101,17 @@ def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
     first, *rest = ["  ".join(f"{cell:<{size}}" for cell, size in zip(label, sizes, strict=True)) for label in labels]
     body = [[label, *(_cell(group, column) for column in columns)] for label, group in zip(rest, groups, strict=True)]
     return "\n".join([_summary(rows, groups), "", *table([first, *_titles(columns, rows)], body, UNBOUNDED), ""])
+
+
+def _rule(rows: Sequence[Row]) -> str:
+    """Return from when on a target counts, "" where there is no target or only one period."""
+    rules = {row.get("target_on") for row in rows if row.get("target") is not None}
+    most = max(given(rows, "periods"), default=0.0)
+    if most <= 1 or len(rules) != 1:
+        return ""
+    if "each_period" in rules:
+        return "Times and bytes to the target are means over the periods, each counted from its arrival."
+    return f"A target counts once all {most:.4g} periods have arrived."
 
 
 def grouped(rows: Sequence[Row], axes: Sequence[str]) -> list[Group]:

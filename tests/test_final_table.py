@@ -179,3 +179,13 @@ def test_failed_points_are_told_with_their_logs():
     assert final_table.failures(rows[:1], "runs/x") is None
     assert final_table.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")
     assert final_table.failures(rows, "runs/x").startswith("failed: 2 of 3 points, see runs/x/*.log;")
+
+
+@pytest.mark.parametrize(("rule", "words"), [
+    ("all_periods", "A target counts once all 5 periods have arrived."),
+    ("each_period", "Times and bytes to the target are means over the periods, each counted from its arrival."),
+])  # fmt: skip
+def test_from_when_on_a_target_counts_is_said_where_there_are_several_periods(rule, words):
+    rows = [{**one, "target_on": rule, "periods": 5.0} for one in sweep()]
+    assert words in " ".join(shown(rows))
+    assert words not in " ".join(shown([{**one, "periods": 1.0} for one in rows]))
