@@ -40,13 +40,8 @@ TERMS = {
     "computing per job, per update": "mean simulated seconds that a client computes for one job, and that the server "
     "and edge aggregators compute for one update, without waiting",
     "participation": "the share of clients that take part in an update",
-<<<<<<< HEAD
     "robustness": "AM (or the score, for one period) as a share of its value at the easiest setting of an axis, "
     "in the same replicate; the area under it is 100 % if nothing is lost",
-=======
-    "robustness": "AM (the score, where there is one period) as a share of its value at the easiest setting of an "
-    "axis, in the same replicate; the area under it is 100 % if nothing is lost",
->>>>>>> refs/heads/fixa
     "Pareto front": "the points for which no other has a better mean score at no more cost",
     "±": "one standard deviation over replicates (n - 1), where there are five or more; of fewer, the least and the "
     "greatest value are shown",

@@ -78,7 +78,7 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
         same_text = writable(f"The same everywhere: {', '.join(everywhere)}", encoding)
         for line in wrapped(same_text, width, hanging="  "):
             yield Text(line)
-    for line in wrapped(_rule(rows), width):
+    for line in wrapped(rule, width) if (rule := _rule(rows)) else ():
         yield Text(line)
     yield Text("")
     across = METHOD if METHOD in varying else varying[-1] if varying else ""
