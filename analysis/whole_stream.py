@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.contest import contest
-from analysis.wording import SAME_LEADERS, TIME, same_leaders, sentence
+from analysis.wording import TIME, except_where
 
 SECONDS = "seconds_whole"
 
@@ -43,6 +43,6 @@ def from_the_start(points: pd.DataFrame, curves: pd.DataFrame, who: str, axes: S
     ):
         return ""
     found = contest(points.assign(**{SECONDS: seconds_whole(points, curves)}), [*axes], who, SECONDS, least=True)
-    if same_leaders(contest(points, [*axes], who, "seconds_to_target", least=True), found):
-        return f"{SAME_LEADERS}." if any(one.kind in ("lead", "level") for one in found) else ""
-    return sentence(found, TIME)
+    if all(one.kind in ("alone", "none") for one in found):
+        return ""
+    return except_where(found, contest(points, [*axes], who, "seconds_to_target", least=True), TIME)

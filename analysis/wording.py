@@ -45,6 +45,25 @@ def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
     groups = _groups(outcomes, words)
     if groups is None:
         return _counted(outcomes, words)
+    whole = _clauses(outcomes, groups, words)
+    names = {name for one in outcomes for name in one.names}
+    return f"{whole if whole.startswith(tuple(names)) else whole[0].upper() + whole[1:]}."
+
+
+def except_where(outcomes: Sequence[Outcome], others: Sequence[Outcome], words: Words) -> str:
+    """Return in what conditions the leaders are not those of the others, which stand in the same order."""
+    if same_leaders(outcomes, others):
+        return f"{SAME_LEADERS}."
+    differing = [one for one, other in zip(outcomes, others, strict=True) if _leader(one) != _leader(other)]
+    groups = grouped(outcomes, _place, lambda one: (one in differing, one in differing and _answer(words, one)))
+    kept = [group for group in groups if group.members[0] in differing]
+    if len(differing) == len(outcomes) or len(kept) > MOST:
+        return sentence(outcomes, words)
+    return f"{SAME_LEADERS}, except that {_clauses(outcomes, kept, words)}."
+
+
+def _clauses(outcomes: Sequence[Outcome], groups: Sequence[Group[Outcome]], words: Words) -> str:
+    """Return what happens in each group of the conditions of all outcomes."""
     values = {axis: ordered(one.place[axis] for one in outcomes) for axis in outcomes[0].place}
     everys = [everywhere(group, _place) for group in groups]
     common = everys[0] if len(groups) > 1 and len({*everys}) == 1 else ""
@@ -54,9 +73,7 @@ def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
         place = where(group.way, values)
         order = [said, place] if group.members[0].kind == "alone" else [place, said]
         parts.append(" ".join(filter(None, order)))
-    whole = ": ".join(filter(None, [common, "; ".join(parts)]))
-    names = {name for one in outcomes for name in one.names}
-    return f"{whole if whole.startswith(tuple(names)) else whole[0].upper() + whole[1:]}."
+    return ": ".join(filter(None, [common, "; ".join(parts)]))
 
 
 def same_leaders(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
@@ -111,7 +128,8 @@ def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
         return f"{figures} {every}".strip()
     if words.apart and first.kind == "lead" and all(one.margin for one in members):
         return _above(members, every)
-    if len(members) > 1 or not first.rival:
+    alike = {(show(one.value, words.units), one.rival, show(one.behind, words.units)) for one in members}
+    if len(alike) > 1 or not first.rival:
         following = ""
     elif first.rival in first.names:
         figures, following = ranged_pair(first.value, first.behind, words.units), ""

@@ -48,21 +48,23 @@ def told(frame, axes=(LATENCY, PART)):
 def test_an_axis_that_changes_nothing_is_said_once():
     found = told(points(SWEEP))
     assert found["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (
-        "At every latency: at participation 0.3 A leads (10.0 s); at participation 1.0 B leads (8.00 s); "
-        "at participation 0.1 nobody gets there."
+        "At every latency: at participation 0.3 A leads (10.0 s; next B, 20.0 s); at participation 1.0 B leads "
+        "(8.00 s; next A, 9.00 s); at participation 0.1 nobody gets there."
     )
     assert found["Bytes to it"] == (
         "The leaders are the same as in time: 10.0 MB at participation 0.3 and 8.00 MB at participation 1.0."
     )
     assert found["Final accuracy on all 5 periods"] == (
         "At every latency: at participation 0.1 and 0.3 A is best (30.0 to 80.0 %); "
-        "at participation 1.0 B is best (95.0 %)."
+        "at participation 1.0 B is best (95.0 %; next A, 90.0 %)."
     )
 
 
 def test_one_answer_for_all_conditions():
     frame = points([row for row in SWEEP if row[1] == "0.3"])
-    assert told(frame)["Time to 70 % accuracy on all 5 periods (2 seeds)"] == "A leads at every latency (10.0 s)."
+    assert told(frame)["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (
+        "A leads at every latency (10.0 s; next B, 20.0 s)."
+    )
     one = points([row for row in SWEEP if row[:2] == ("1 s", "0.3")])
     assert told(one)["Time to 70 % accuracy on all 5 periods (2 seeds)"] == "A leads (10.0 s; next B, 20.0 s)."
 

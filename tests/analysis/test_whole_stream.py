@@ -51,3 +51,16 @@ def test_it_is_said_whether_the_leaders_change():
     assert from_the_start(points(A=3.0, B=2.0), early.assign(whole=math.nan), "algorithm", []) == ""
     each = points(A=3.0, B=2.0).assign(target_on="each_period")
     assert from_the_start(each, early, "algorithm", []) == ""
+
+
+def test_only_the_conditions_with_other_leaders_are_named():
+    early, late = curves(A=(0.6, 0.8, 0.9), B=(0.7, 0.8, 0.9)), points(A=3.0, B=2.0)
+    frames = [
+        (late.assign(latency=where, point=late["point"] + where, seconds_to_target=times),
+         early.assign(point=early["point"] + where))
+        for where, times in (("1 s", [3.0, 3.0, 2.0, 2.0]), ("2 s", [2.0, 2.0, 3.0, 3.0]))
+    ]  # fmt: skip
+    runs, courses = (pd.concat([frame[at] for frame in frames], ignore_index=True) for at in (0, 1))
+    assert from_the_start(runs, courses, "algorithm", ["latency"]) == (
+        "The leaders are the same, except that at latency 2 s B leads (1.00 s; next A, 2.00 s)."
+    )
