@@ -80,7 +80,7 @@ def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
     (tmp_path / "runs" / LOCK).touch()
     [point], slot = swept(tmp_path, "well").points, Slot("fake_runs")
     try:
-        slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path))
+        slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path, None, {}))
         assert slot.future.result(timeout=60).row
         assert slot._ear.poll()
         slot.end()
@@ -127,10 +127,12 @@ def test_a_point_waits_again_after_all_others_and_twice_is_enough(tmp_path):
 def test_a_machine_that_does_not_share_the_folder_is_told(tmp_path):
     [point] = swept(tmp_path, "well").points
     (tmp_path / "runs").mkdir()
-    outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None)
+    outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None)
     assert "must share this folder under this name" in str(outcome.mistake)
     (tmp_path / "runs" / LOCK).touch()
-    assert attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None).row["updates"] == 3
+    assert (
+        attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None).row["updates"] == 3
+    )
 
 
 # ---- the flags
