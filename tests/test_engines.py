@@ -165,9 +165,9 @@ def call(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
-        (["--ray-address", "auto"], "fedsim: --ray-address means nothing to the engine local"),
-        (["--tune", "2", "--gpus-per-point", "1"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
+        (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the local engine does not assign GPUs"),
+        (["--ray-address", "auto"], "fedsim: --ray-address has no effect with the local engine"),
+        (["--tune", "2", "--gpus-per-point", "1"], "fedsim: --gpus-per-point: the local engine does not assign GPUs"),
         (["--engine", "ray", "--gpus-per-point", "1.5"], "'1.5' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-point", "0"], "'0' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-point", "all"], "'all' is neither a fraction of a GPU"),
