@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim import provenance, stale, stamp
+from fedsim import imports, provenance, stale, stamp
 from fedsim.errors import UserError
 from fedsim.lock import LOCK
 from fedsim.point_folders import PARTIAL, put, strip
@@ -35,17 +35,25 @@ class Outcome:
 
 
 def attempt(
-    run: Run, out: Path, data: Path, git: Row | None, point: Point, told: Callable[[Progress], None]
+    run: Run,
+    out: Path,
+    data: Path,
+    git: Row | None,
+    sources: imports.Known,
+    point: Point,
+    told: Callable[[Progress], None],
 ) -> Outcome:
     """Run one point beside its place and move it there when it is done; a failure is returned, not raised.
 
-    `git` is the commit of what is run, for its provenance.
+    `git` is the commit of what is run, for its provenance; `sources` is what the sweep has read of them, so that not
+    every worker does.
     """
     folder = out / f"{PARTIAL}{point.id}"
     try:
         if not (out / LOCK).is_file():  # whoever runs the sweep holds it
             lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
             raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
+        imports.know(sources)
         strip(folder)  # of a worker that has died
         folder.mkdir(exist_ok=True)
         began, made = provenance.now(), stamp.of(point.scenario, point.written)

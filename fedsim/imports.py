@@ -39,6 +39,9 @@ class Source:
     imported: tuple[tuple[str, str], ...]  # module, and a name in it or ""
 
 
+Known = dict[tuple[str, int, int], Source]  # by path, time of the last change in nanoseconds, and size
+
+
 @dataclass(frozen=True)
 class Needed:
     """Modules by their names, with their files, and the top packages of the libraries that they import."""
@@ -51,7 +54,9 @@ def read(path: Path) -> Source | None:
     """Return a source as it is now, read anew only where it was written since; None where it cannot be read."""
     try:
         now = path.stat()
-        return _read(path, now.st_mtime_ns, now.st_size)
+        key = str(path), now.st_mtime_ns, now.st_size
+        sources = _sources()
+        return sources[key] if key in sources else sources.setdefault(key, _read(path))
     except OSError:
         return None
 
@@ -63,6 +68,16 @@ def text_of(path: Path) -> str:
         return _text(path, now.st_mtime_ns, now.st_size)
     except OSError:
         return ""
+
+
+def known() -> Known:
+    """Return every source that this process has read, for a process that it starts."""
+    return dict(_sources())
+
+
+def know(found: Known) -> None:
+    """Take over what another process has read; a file that has been written since is read all the same."""
+    _sources().update(found)
 
 
 def needed(roots: Iterable[str], left_out: Iterable[str] = ()) -> Needed:
@@ -147,14 +162,21 @@ def _text(path: Path, changed: int, size: int) -> str:
     return _hash(path.read_bytes())
 
 
-@lru_cache(maxsize=4096)
-def _read(path: Path, changed: int, size: int) -> Source:
+@lru_cache(maxsize=1)
+def _sources() -> Known:
+    # What this process has read, which others may take over.
+    return {}
+
+
+def _read(path: Path) -> Source:
     data = path.read_bytes()
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError):  # whoever imports it will say so
         return Source(Print(_hash(data), _hash(data)), ())
-    meaning = _hash(" ".join(_words(tree)).encode("utf-8", "surrogatepass"))
+    words: list[str] = []
+    _tell(tree, words)
+    meaning = _hash(" ".join(words).encode("utf-8", "surrogatepass"))
     return Source(Print(_hash(data), meaning), tuple(dict.fromkeys(_imported(tree))))
 
 
@@ -175,10 +197,10 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield from _imported(child)
 
 
-def _words(value: object) -> Iterator[str]:
-    """Yield what a syntax tree says, without docstrings, empty fields and places, so that versions of Python agree."""
+def _tell(value: object, words: list[str]) -> None:
+    """Add what a syntax tree says, without docstrings, empty fields and places, so that versions of Python agree."""
     if isinstance(value, ast.AST):
-        yield type(value).__name__
+        words.append(type(value).__name__)
         for name in value._fields:
             inner: Any = getattr(value, name, None)
             if name in PLAIN or (inner is None and not isinstance(value, ast.Constant)):
@@ -187,16 +209,16 @@ def _words(value: object) -> Iterator[str]:
                 inner = inner[1:]
             if inner == []:
                 continue
-            yield name
-            yield from _words(inner)
-        yield ")"
+            words.append(name)
+            _tell(inner, words)
+        words.append(")")
     elif isinstance(value, list):
-        yield "["
+        words.append("[")
         for one in value:
-            yield from _words(one)
-        yield "]"
+            _tell(one, words)
+        words.append("]")
     else:
-        yield repr(value)
+        words.append(repr(value))
 
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedsim import provenance, stale
+from fedsim import imports, provenance, stale, stamp
 from fedsim.attempt import Outcome, Row, Run, attempt
 from fedsim.errors import UserError
 from fedsim.lock import locked
@@ -130,7 +130,10 @@ class Sweep:
         watcher.begin(len(self.points), good)
         self._write_summary(rows)
         git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
-        job = partial(attempt, run, self.out.absolute(), self.data.absolute(), git)  # workers may be elsewhere
+        for point in rest[:1]:
+            stamp.needs(point.scenario)  # most of the sources that all need
+        place, data = self.out.absolute(), self.data.absolute()  # workers may be elsewhere
+        job = partial(attempt, run, place, data, git, imports.known())
         with closing(engine.work(rest, job, watcher.told)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)

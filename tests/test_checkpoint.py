@@ -133,6 +133,21 @@ def test_a_point_goes_on_as_if_nothing_had_happened(name, tmp_path, events):
         assert whole(folder, **changes) == first, after
 
 
+@pytest.mark.parametrize("budget", ["bytes", "bytes_up"])
+def test_a_point_goes_on_to_the_end_of_its_budget_of_bytes(budget, tmp_path, events):
+    changes = CASES["sync in a storm"]
+    row = run(small_points.point(**changes), tmp_path, tmp_path, lambda _: None, math.inf)
+    most = (row["bytes_up"] if budget == "bytes_up" else row["bytes_up"] + row["bytes_down"]) // 2
+    changes = {**changes, "measure": {**small_points.PLAIN["measure"], "until": {budget: f"{int(most)} B"}}}
+    first = whole(tmp_path / "first", **changes)
+    assert 20 < events[1] < events[0]  # the budget ends it, and not before anything has moved
+    for after in (events[1] // 2, events[1] - 1):  # bytes that moved before the checkpoint count as well
+        folder = tmp_path / str(after)
+        stop(folder, after, **changes)
+        assert path_in(folder).is_file()
+        assert whole(folder, **changes) == first, after
+
+
 def test_uploads_that_are_opened_and_not_folded_yet_stay_what_they_are(tmp_path, monkeypatch):
     computing, compute = [], ServerHost.compute
     monkeypatch.setattr(ServerHost, "compute", lambda self, work: computing.append(work) or compute(self, work))

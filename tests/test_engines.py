@@ -80,7 +80,7 @@ def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
     (tmp_path / "runs" / LOCK).touch()
     [point], slot = swept(tmp_path, "well").points, Slot("fake_runs")
     try:
-        slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path))
+        slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path, None, {}))
         assert slot.future.result(timeout=60).row
         assert slot._ear.poll()
         slot.end()
@@ -127,10 +127,12 @@ def test_a_point_waits_again_after_all_others_and_twice_is_enough(tmp_path):
 def test_a_machine_that_does_not_share_the_folder_is_told(tmp_path):
     [point] = swept(tmp_path, "well").points
     (tmp_path / "runs").mkdir()
-    outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None)
+    outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None)
     assert "must share this folder under this name" in str(outcome.mistake)
     (tmp_path / "runs" / LOCK).touch()
-    assert attempt(fake_runs.run, tmp_path / "runs", tmp_path, point, lambda progress: None).row["updates"] == 3
+    assert (
+        attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None).row["updates"] == 3
+    )
 
 
 # ---- the flags
@@ -163,9 +165,9 @@ def call(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
-        (["--ray-address", "auto"], "fedsim: --ray-address means nothing to the engine local"),
-        (["--tune", "2", "--gpus-per-point", "1"], "fedsim: --gpus-per-point: the engine local shares no GPU out"),
+        (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the local engine does not assign GPUs"),
+        (["--ray-address", "auto"], "fedsim: --ray-address has no effect with the local engine"),
+        (["--tune", "2", "--gpus-per-point", "1"], "fedsim: --gpus-per-point: the local engine does not assign GPUs"),
         (["--engine", "ray", "--gpus-per-point", "1.5"], "'1.5' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-point", "0"], "'0' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-point", "all"], "'all' is neither a fraction of a GPU"),

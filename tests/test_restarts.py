@@ -139,7 +139,7 @@ def test_a_score_after_a_restart_is_that_of_the_restored_state(tmp_path):
     small_points.run_in(tmp_path / "plain", **options)
     updates = small_points.table(tmp_path / "plain", "updates")
     second = (updates[2]["time"] + updates[3]["time"]) / 2
-    effect = {"name": "restart", "at": [second], "length": "1 s", "checkpoint": 2}
+    effect = {"name": "restart", "at": [f"{second!r} s"], "length": "1 s", "checkpoint": 2}
     small_points.run_in(tmp_path / "run", **options, network__effects=[effect])
     row = next(r for r in small_points.table(tmp_path / "run", "updates") if r["step"] == "restart")
     assert (row["version"], row["staleness"]) == (3, 1.0)

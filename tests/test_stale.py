@@ -1,5 +1,7 @@
 """Results that were made from other sources run again, with a message that names the file; comments change nothing."""
 
+import ast
+import functools
 import json
 import os
 import shutil
@@ -12,7 +14,7 @@ import pytest
 from scenario_texts import SMALL
 from test_sweep import Listener, calls, make
 
-from fedsim import __version__, point_folders, scenario_file, stale, stamp
+from fedsim import __version__, imports, point_folders, scenario_file, stale, stamp
 from fedsim.engines.local import Local
 
 __all__ = ["make"]  # a fixture
@@ -364,3 +366,20 @@ def test_a_scenario_that_was_resolved_is_known_by_its_sources_alone(lab, monkeyp
         ):
             assert not [name for name in modules if name == aside or name.startswith(f"{aside}.")]
     assert ["algorithms.fedprox" in modules for modules in needs] == [False, True, False]
+
+
+def test_a_worker_takes_over_what_was_read_but_not_of_a_file_written_since(tmp_path, monkeypatch):
+    file, other = tmp_path / "mine.py", tmp_path / "other.py"
+    for path in (file, other):
+        path.write_text("A = 1\n")
+        imports.read(path)
+    found = imports.known()
+    monkeypatch.setattr(imports, "_sources", functools.cache(dict))  # as in another process
+    other.write_text("A = 123\n")
+    parsed, parse = [], ast.parse
+    monkeypatch.setattr(ast, "parse", lambda data, *more: parsed.append(data) or parse(data, *more))
+    imports.know(found)
+    assert imports.read(file).mark == found[next(key for key in found if key[0] == str(file))].mark
+    assert parsed == []
+    assert imports.read(other).mark != imports.read(file).mark
+    assert len(parsed) == 1

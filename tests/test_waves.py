@@ -56,7 +56,7 @@ def tables(folder, options, waves):
     world.server.ask_all = lambda *given, **named: begun.append(ask_all(*given, **named)) or begun[-1]
     if not waves:
         world.server.write_many = None
-    until = scenario.measure.until
+    until = scenario.measure.until.time if scenario.measure.until else None
     while not done.processed and world.env.peek() <= (np.inf if until is None else until):
         world.env.step()
     if until is not None and not done.processed and world.env.now < until:
