@@ -84,6 +84,8 @@ DARK_CHARTS
 @media print { :root { color-scheme: light; } @page { margin: 14mm; }
   #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
   body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first, p.warning { break-inside: avoid; }
+  p.note, figcaption { font-size: 10px; } figcaption strong { font-size: 12px; }
+  h2 { font-size: 16px; margin-top: 22px; }
   h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
   .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
   figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }
