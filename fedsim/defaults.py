@@ -77,7 +77,10 @@ def _written(module: str, annotation: ast.expr, value: Any) -> Any:
         if owner == "fedsim.units" and hasattr(units, name):
             adapter: TypeAdapter[Any] = TypeAdapter(getattr(units, name))
             try:
-                return _sayable(adapter.dump_python(adapter.validate_python(value), mode="json"))
+                # A number in the source is of the SI unit, which a scenario has to say.
+                bare = isinstance(value, int | float) and not isinstance(value, bool)
+                text = adapter.dump_python(value, mode="json", warnings=False) if bare else value
+                return _sayable(adapter.dump_python(adapter.validate_python(text), mode="json"))
             except ValueError:  # a value that only the class may give, as 0 for a count
                 raise Unknown from None
     return _sayable(plain(value))
