@@ -71,9 +71,7 @@ class Quorum(Cohorts):
         while not (world.server.serving and world.ready(among) >= need):
             if over.processed:
                 now, there = world.env.now, world.ready(among)
-                told = (
-                    "%.3f s: a round begins short after %.3f s of waiting for %d clients: %d are there, %d are wanted"
-                )
-                log.info(told, now, now - began, need, there, wanted)
+                text = "%.3f s: a round starts short after waiting %.3f s for %d clients: %d are available, %d wanted"
+                log.info(text, now, now - began, need, there, wanted)
                 return
             yield world.clients.stirred | over

@@ -19,7 +19,7 @@ from fedsim.data.temporal import owners_of
 class Anew(Partition):
     """A partition with the option to assign each snapshot by itself, as far as it has arrived by then."""
 
-    each_snapshot: bool = field(default=False, kw_only=True)  # otherwise once, on the union of all snapshots
+    each_snapshot: bool = field(default=False, kw_only=True)  # partition every snapshot; otherwise once, their union
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
         """Return for each snapshot each client's vertices, ascending."""

@@ -149,7 +149,7 @@ def test_setting_nothing_aside_draws_what_was_drawn_before_one_could() -> None:
 def test_what_is_set_aside_can_neither_be_all_nor_be_drawn_anew() -> None:
     with pytest.raises(ValueError, match="held is 1: no vertex would be left"):
         LabelSkew(held=1.0)
-    with pytest.raises(ValueError, match="held: vertices set aside must stay so"):
+    with pytest.raises(ValueError, match="held: vertices set aside must stay the same"):
         LabelSkew(held=0.3, each_snapshot=True)
     with pytest.raises(ScenarioError, match=r"clients\.count.*graph of 5 vertices"):
         LabelSkew(held=0.5).assign(even(2, 5), 6, np.random.default_rng(0))

@@ -161,8 +161,8 @@ def test_options_that_make_no_sense_are_refused_by_name(effect, options, name):
         (Churn, {}, "give the mean times 'online' and 'offline', or a 'table'"),
         (Churn, {"online": 1.0}, "give the mean times"),
         (Straggler, {"factor": 2.0}, "no client would be slow"),
-        (Straggler, {"factor": 2.0, "every": 1.0}, "'every' and 'length' come together"),
-        (Congestion, {"load": 0.5, "off": 1.0}, "'on' and 'off' come together"),
+        (Straggler, {"factor": 2.0, "every": 1.0}, "'every' and 'length' belong together"),
+        (Congestion, {"load": 0.5, "off": 1.0}, "'on' and 'off' belong together"),
     ],
 )
 def test_options_that_need_one_another_say_so(effect, options, message):

@@ -61,8 +61,7 @@ def test_a_short_round_is_in_the_log(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         here.run(Sync(rounds=1, clients=3, least=1.0, longest_wait=60.0))
     assert (
-        "60.000 s: a round begins short after 60.000 s of waiting for 3 clients: 2 are there, 3 are wanted"
-        in caplog.text
+        "60.000 s: a round starts short after waiting 60.000 s for 3 clients: 2 are available, 3 wanted" in caplog.text
     )
     assert [(row.wanted, row.asked, row.folded) for row in here.updates] == [(3, 2, 2)]
 

@@ -95,7 +95,7 @@ def _distinct(count: int, mass: np.ndarray, ends: np.ndarray, inside: bool, rng:
         new = np.sort(pairs if not len(found) else pairs[~np.isin(pairs, found)])
         new = new[np.diff(new, prepend=-1) > 0]
         found = np.concatenate([found, rng.permutation(new)[:missing]])
-    raise ValueError("degree: so many different edges could not be drawn; lower degree or raise exponent")
+    raise ValueError("degree: not enough distinct edges could be drawn; lower degree or raise exponent")
 
 
 def _block(at: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

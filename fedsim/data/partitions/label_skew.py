@@ -42,7 +42,7 @@ class LabelSkew(Anew):
             raise ValueError("held is 1: no vertex would be left to the clients; take less, such as 0.3")
         if self.held and self.each_snapshot:
             raise ValueError(
-                "held: vertices set aside must stay so, but each_snapshot redraws them; leave one of the two out"
+                "held: vertices set aside must stay the same, but each_snapshot redraws them; leave one of the two out"
             )
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:

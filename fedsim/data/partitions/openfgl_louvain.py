@@ -29,7 +29,7 @@ class OpenfglLouvain(Partition):
 
     resolution: float = 1.0  # above 1: more and smaller communities
     delta: int = 20  # vertices by which a client may differ from its share
-    scan: Literal["argmin", "official"] = "argmin"  # who gets what fits nowhere: the smallest, or as published
+    scan: Literal["argmin", "official"] = "argmin"  # for a community that fits no client: the smallest, or as published
 
     def __post_init__(self) -> None:
         """Refuse options that have no meaning, and to be where there is no scikit-network."""
@@ -86,7 +86,7 @@ class OpenfglLouvain(Partition):
         return own
 
     def _forced(self, sizes: list[int], at: int) -> int:
-        logging.getLogger(__name__).info("a group fits no client; it goes to one by the scan %r", self.scan)
+        logging.getLogger(__name__).info("a community fits no client; it is assigned by the scan %r", self.scan)
         if self.scan == "argmin":
             return sizes.index(min(sizes))
         best = float("inf")

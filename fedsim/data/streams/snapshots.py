@@ -2,8 +2,8 @@
 
 In period t a client holds all vertices of its own that have been there by then, in the order of their numbers in the
 whole graph, and the edges among them that snapshot t has.  By default a model that was trained on snapshot t is
-validated on the next one and tested on the one after that (live update: You, Du and Leskovec, "ROLAND", KDD 2022, who
-score the next one), so that the last two snapshots are no periods.
+validated on the next one and tested on the one after that, so that the last two snapshots are no periods.  Live update
+(You, Du and Leskovec, "ROLAND", KDD 2022) scores the next one instead.
 It does not model edges between clients, which are lost, nor periods of different length for different clients.
 """
 

@@ -33,7 +33,9 @@ class Congestion(Effect):
         if not 0 <= self.load < 1:
             raise ValueError(f"congestion: option 'load' is {self.load}; it must be at least 0 and below 1")
         if (self.on is None) != (self.off is None):
-            raise ValueError("congestion: options 'on' and 'off' come together; give both, or neither for steady load")
+            raise ValueError(
+                "congestion: options 'on' and 'off' belong together; give both, or neither for steady load"
+            )
         for name, value in (("on", self.on), ("off", self.off)):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"congestion: option '{name}' is {value} s; it must be finite and above 0")

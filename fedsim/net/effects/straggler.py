@@ -34,7 +34,7 @@ class Straggler(Effect):
         if not 0 <= self.share <= 1:
             raise ValueError(f"straggler: option 'share' is {self.share}; it must lie between 0 and 1")
         if (self.every is None) != (self.length is None):
-            raise ValueError("straggler: options 'every' and 'length' come together; give both or neither")
+            raise ValueError("straggler: options 'every' and 'length' belong together; give both or neither")
         for name, value in (("every", self.every), ("length", self.length)):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"straggler: option '{name}' is {value} s; it must be finite and above 0")

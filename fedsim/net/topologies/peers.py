@@ -51,7 +51,7 @@ class Peers(Topology):
                 has = f"it has {' or '.join(own)}" if own else "a file needs none"
                 raise ValueError(f"peers: the graph {self.graph!r} has no option '{name}'; {has}")
         if self.graph == "ring" and self.degree is not None and self.degree % 2:
-            raise ValueError(f"peers: option 'degree' is {self.degree}; in a ring it is even: as many on either side")
+            raise ValueError(f"peers: option 'degree' is {self.degree}; in a ring it must be even, half on either side")
         if self.graph == "regular" and self.degree is None:
             raise ValueError("peers: the graph 'regular' needs 'degree', the neighbours of each client")
         if self.graph == "erdos_renyi" and (self.degree is None) == (self.p is None):
