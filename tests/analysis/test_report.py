@@ -185,7 +185,7 @@ def test_one_point_without_target_or_grid(tmp_path):
     page = Page(write([write_sweep(tmp_path / "single", **ONE, target=None)], tmp_path / "out"))
     words = "".join(page.words)
     assert not {"target", "along", "first"} & {*page.ids}
-    assert re.search(r"Final accuracy on all 4 periods \(1 seed\): [\d.]+ %\.", words)
+    assert re.search(r"Final accuracy on all 4 periods \(1 seed\): [\d.]+\s%\.", words)
     assert "A single replicate" in words
     assert not (tmp_path / "single" / "report.html").exists()
 
@@ -316,7 +316,7 @@ def test_bytes_alone_make_a_report(tmp_path):
         )
     ]  # fmt: skip
     assert "Nothing was scored: this report is about traffic and time" in "".join(page.words)
-    assert ", 1 algorithm. Nothing" in "".join(page.words)
+    assert "8 points. Nothing" in "".join(page.words)
     assert "prequential" not in next(row for row in page.rows if "simulated time" in row)
     assert all(link[1:] in page.ids for link in page.links if link.startswith("#"))
 
@@ -343,7 +343,7 @@ def test_orders_of_tasks_are_replicates(tmp_path):
     along = found["am_along_protocol.participation"].set_index(["algorithm", "x"])
     assert along.loc[("power", 1.0), ["mean", "low"]].tolist() == pytest.approx([told["mean"], told["low"]])
     assert ["data.split.numpy_seed", "1, 2, 3, 4, 5"] in page.rows
-    assert "over n = 5 replicates" in "".join(page.words)
+    assert "over 5 replicates" in "".join(page.words)
 
 
 @pytest.mark.long
