@@ -55,7 +55,7 @@ def problems(tmp_path):
         (["network.effects=[{name: congestion, link: ingres, load: 0.5}]"], "network.effects.0: .*mean 'ingress'"),
         (["network.model=naive", "network.effects=[{name: congestion, load: 0.5}]"], "network.effects.0: .*naive"),
         (["clients.sampler={name: rates, table: odds.csv}"], "clients.sampler: .*odds.csv lists client 9"),
-        (["clients.sampler={name: rates, table: never.csv}"], "clients.sampler: nobody would ever be asked"),
+        (["clients.sampler={name: rates, table: never.csv}"], "clients.sampler: no client would ever be asked"),
         ([f"network.topology={TREE}"], "network.topology.edges: there are 9 edges for 6 clients"),
         ([GOSSIP, "network.topology={name: peers, graph: apart.csv}"], "network.topology: .*apart.csv.* not connected"),
         ([GOSSIP, "network.topology={name: peers, graph: far.csv}"], "network.topology: .*far.csv, line 2: "),

@@ -143,9 +143,12 @@ def test_no_data_set_runs_what_is_in_its_files(kind, tmp_path, made, monkeypatch
     parts = datasets()
     assert len(parts) > 20
     for part in parts:
-        if part.name in ("star_arrays", "tgb"):
-            file = tmp_path / "own.npz"
-            file.touch()
+        if part.name in ("file", "star_arrays", "tgb"):
+            file = tmp_path / ("own.pt" if kind == "torch" else "own.npz")
+            if part.name == "file":
+                evil(kind, file, made)
+            else:
+                file.touch()
             part = Part(name=part.name, options={"file": str(file)})
         with pytest.raises(UserError, match=r"cannot be read|could run code"):
             find.build("dataset", part).load(tmp_path / "data", 0)

@@ -11,7 +11,7 @@ import fake_runs
 import pytest
 from test_sweep import HERE, Listener, make, names, table
 
-from fedsim import sweep, whole_files
+from fedsim import whole_files
 from fedsim.checkpoint import path_in
 from fedsim.errors import UserError
 from fedsim.point_folders import finished
@@ -102,14 +102,14 @@ def test_a_full_disk_ends_the_sweep_with_one_message_and_what_is_finished_stays(
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 def test_a_summary_that_cannot_be_written_loses_no_point(make, monkeypatch, number):
-    swept, write = make(seeds=[1, 2]), sweep.replace
+    swept, write = make(seeds=[1, 2]), whole_files.replace
 
     def barred(path, text):
         if path.name == "summary.csv" and sum(map(bool, (finished(swept.out / p.id) for p in swept.points))):
             raise OSError(number, os.strerror(number), str(path))
         write(path, text)
 
-    monkeypatch.setattr(sweep, "replace", barred)
+    monkeypatch.setattr(whole_files, "replace", barred)
     with pytest.raises(UserError, match="the same command continues"):
         swept.run(fake_runs.run, HERE, Listener())
     monkeypatch.undo()

@@ -56,7 +56,7 @@ def test_the_resolved_scenario_reads_back_to_the_same_point(tmp_path):
 def test_until_ends_the_run_at_its_second(tmp_path):
     whole = small_points.run_in(tmp_path / "whole")
     until = whole["sim_seconds"] / 2
-    half = small_points.run_in(tmp_path / "half", measure__until=until)
+    half = small_points.run_in(tmp_path / "half", measure__until=f"{until!r} s")
     assert (half["status"], half["sim_seconds"]) == ("done", until)
     assert 0 < half["updates"] < whole["updates"]
     transfers = small_points.table(tmp_path / "half", "transfers")

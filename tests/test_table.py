@@ -71,11 +71,11 @@ def test_what_is_written_is_read_exactly(tmp_path_factory, rows, order, chunk):
         ("", 1, "no header; the first line names the columns: client, rate, kind"),
         ("\nclient\n1\n", 1, "no header"),
         ("1,2\n3,4\n", 1, "a number where the header should be"),
-        ("client;rate\n1;2\n", 1, "parted by ';'; write commas"),
-        ("client\trate\n1\t2\n", 1, r"parted by '\\t'; write commas"),
+        ("client;rate\n1;2\n", 1, "separated by ';'; write commas"),
+        ("client\trate\n1\t2\n", 1, r"separated by '\\t'; write commas"),
         ("client,rat\n1,2\n", 1, "no column 'rat'; did you mean 'rate'. There are: client, rate, kind"),
         ("client,rate,\n1,2,\n", 1, "no column ''"),
-        ("client,rate,client\n1,2,1\n", 1, "'client' is there twice"),
+        ("client,rate,client\n1,2,1\n", 1, "'client' appears twice"),
         ("rate\n2\n", 1, "column 'client' is missing"),
         ("client,rate\n1,2\n1\n", 3, "1 cell, but the header names 2 columns"),
         ("client,rate\n1,2,3\n", 2, "3 cells, but the header names 2 columns"),
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path, text, line, message)
 
 def test_a_table_without_rows_or_without_a_file_is_told(tmp_path):
     path = write(tmp_path, "client\n\n")
-    with pytest.raises(UserError, match="no rows"):
+    with pytest.raises(UserError, match="a header without rows"):
         read(path, COLUMNS)
     with pytest.raises(UserError, match=r"there is no such file; did you mean .*clients\.csv"):
         read(tmp_path / "client.csv", COLUMNS)
