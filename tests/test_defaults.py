@@ -35,6 +35,7 @@ def _read(cls, key, written):
     return TypeAdapter(get_type_hints(cls, include_extras=True)[key]).validate_python(written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_resolved_points_of_the_project_read_back_to_the_same(path, tmp_path):
     points = [*scenario_file.load(path)[0].points()]

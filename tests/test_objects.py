@@ -291,6 +291,7 @@ def test_a_mistake_elsewhere_leaves_nothing_either(here, notebook):
     assert not [*here.iterdir()]
 
 
+@pytest.mark.long
 def test_workers_find_classes_of_cells(here, notebook):
     damped = notebook.run(DAMPED)["Damped"]
     before = [*sys.path]

@@ -13,6 +13,8 @@ import pytest
 
 from fedsim import __main__ as command_line
 
+pytestmark = pytest.mark.long
+
 TEXT = (Path(__file__).parents[1] / "docs" / "own_graph.md").read_text("utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -156,6 +156,7 @@ def test_own_parts_that_were_edited_run_again_and_comments_do_not(lab):
     assert of_sources(command(lab, TRAFFIC)) == ["2 of 2 points are finished already"]
 
 
+@pytest.mark.long
 def test_an_edited_data_set_runs_again_with_all_that_learn_from_it(lab):
     assert of_sources(command(lab, LEARNED)) == []
     edit(lab / "mylab" / "rings.py", "all but exactly", "exactly")
@@ -197,6 +198,7 @@ def swept(project, jobs=1):
     return [line for line in done.stdout.splitlines() if line and " of another version " not in line]
 
 
+@pytest.mark.long
 def test_shipped_parts_that_were_edited_and_upgrades_run_again(project):
     assert swept(project) == swept(project) == []
     edit(project / "algorithms" / "fedprox.py", "mu: float = ", "mu: float = 0.5 + ")

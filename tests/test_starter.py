@@ -14,6 +14,7 @@ from fedsim import starter
 from fedsim.errors import UserError
 
 
+@pytest.mark.long
 def test_the_study_is_written_and_runs_from_its_folder(call, tmp_path):  # noqa: F811
     code, out, told = call("--init", "study")
     assert (code, told) == (0, "")

@@ -115,6 +115,7 @@ def test_metis_without_pymetis_is_one_message_with_the_mend_before_anything_runs
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_louvain_is_the_default_and_runs_where_posix_and_metis_are_missing(tmp_path):
     (tmp_path / "cut.yaml").write_text(SCENARIO.replace(", partition: metis", ""), encoding="utf-8")
     done = bare(

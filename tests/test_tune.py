@@ -30,6 +30,8 @@ from fedsim.span import Span
 from fedsim.tune import command, study
 from fedsim.tune.bench import Bench
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 TEXT = SMALL + "grid: {algorithm: [fedavg, fedprox, fed_twp], seed: [0, 1]}\n"
 

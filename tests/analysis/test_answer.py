@@ -138,6 +138,7 @@ def test_a_target_on_each_period_says_so():
     )
 
 
+@pytest.mark.long
 def test_too_many_answers_are_counted():
     names = "ABCDEFG"
     rows = [(f"{place} ms", "1.0", name, 10.0 - (name == names[place % 7]), 0.5) for place in range(1, 30)

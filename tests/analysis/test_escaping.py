@@ -14,6 +14,8 @@ import yaml
 from analysis import page as html
 from analysis import panels, report
 
+pytestmark = pytest.mark.long
+
 NASTY = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><svg onload=alert(1)>", "&amp;&lt;b&gt;",
     "</noscript><iframe src=//x>", "{{7*7}}${alert(1)}", "<!--<script>", "]]></style></title></textarea><b>",

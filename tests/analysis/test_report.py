@@ -18,6 +18,8 @@ from analysis.report import write
 from analysis.stored import NotARunError
 from analysis.summarise import summarise
 
+pytestmark = pytest.mark.long
+
 SMALL = {"latencies": ("10 ms", "1 s"), "participations": ("0.1", "1.0"), "algorithms": ("fedavg", "power")}
 ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("power",), "seeds": (0,)}
 FIGURES = (

@@ -278,6 +278,7 @@ def test_clients_without_a_vertex_take_part(tmp_path: Path) -> None:
     assert row["folded"] == 8 * 45
 
 
+@pytest.mark.long
 def test_a_scenario_in_yaml_runs_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cut = {"name": "snapshots", "step": "1500 ms", "window": 2, "every": "1 update"}
