@@ -35,6 +35,7 @@ def moved(transfers, direction):
     return transfers[mine]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["bytes", "bytes_up", "bytes_down"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_byte_budget_is_used_up_at_the_end_and_not_before(tmp_path, protocol, direction):
@@ -66,6 +67,7 @@ def test_the_first_budget_to_be_used_up_ends_the_run(tmp_path):
         assert found.points["sim_seconds"].iloc[0] == pytest.approx(time if updates == 3 else time / 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("until", [{"bytes_up": "700 kB"}, {"updates": 3}, {"time": "1500 ms"}])
 def test_the_end_is_the_same_however_a_cohort_moves(tmp_path, until):
     """Keeping views has every ask go by itself; without them a cohort is a wave where it can be."""

@@ -10,6 +10,8 @@ from fedsim import check
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.tree import leaves
 
+pytestmark = pytest.mark.long
+
 GOSSIP = {"protocol": {"name": "gossip", "rounds": 3}, "network__topology": {"name": "peers", "graph": "ring"}}
 HALVES = ["half", "bfloat16", "int8"]
 PICKS = [{"name": "top_k", "share": 0.1}, {"name": "rand_k", "share": 0.1}]

@@ -152,6 +152,7 @@ def test_parts_outside_the_project_are_found_from_the_working_folder(call, tmp_p
     assert "'fog' has no option 'deep' (mylab/fog.py); did you mean 'depth'?" in told
 
 
+@pytest.mark.long
 def test_a_reader_that_stops_early_is_no_failure(tmp_path):
     (tmp_path / "scenario.yaml").write_text(QUICK)
     command = f"{sys.executable} -m fedsim scenario.yaml --dry-run -v | true"

@@ -56,6 +56,7 @@ def hold_refused(refused, kind, name, option, whole):
     assert not whole or option in message, (name, option)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", find.KINDS)
 def test_a_wrong_value_of_an_option_is_refused_by_both_in_the_same_words(kind, refused):
     parts = [(name, found) for name in find.names(kind) if (found := own_options(kind, name))]

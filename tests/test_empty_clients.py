@@ -3,6 +3,8 @@
 import pytest
 import small_points
 
+pytestmark = pytest.mark.long
+
 DATA = {"name": "synthetic", "vertices": 60, "classes": 4, "features": 5, "degree": 4.0}
 ALGORITHMS = [
     {"name": "power", "rebuild_steps": 1}, "fed_pub", {"name": "fed_sd2c", "latent_steps": 1, "server_epochs": 1},

@@ -27,6 +27,8 @@ from fedsim.lock import LOCK
 from fedsim.scenario import Scenario
 from fedsim.sweep import Sweep
 
+pytestmark = pytest.mark.long
+
 
 def swept(root, *does, seeds=(1,)):
     axes = {"algorithm.do": list(does), "seed": list(seeds)}

@@ -16,6 +16,7 @@ from fedsim.preview import UPDATES, preview
 TREE = {"name": "tree", "edges": 2, "latency": "10 ms", "uplink": "8 Mbit/s", "downlink": "9 Mbit/s"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "more"),
     [

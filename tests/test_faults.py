@@ -102,6 +102,7 @@ def test_a_late_reply_that_is_refused_takes_no_weight_from_the_others(tmp_path, 
     assert all(weight in (1.0, 1.0 / folded) for folded, (_, weight) in enumerate(weights, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protocol", "attack"), [("sync", "sign_flip"), ("gossip", "noise")])
 def test_forged_values_change_what_is_learned_and_neither_time_nor_bytes(protocol, attack, tmp_path):
     effect = {"name": "byzantine", "attack": attack, "share": 0.4, "factor": 3.0}

@@ -12,6 +12,8 @@ from fedsim import check, scenario_file, source, yaml_text
 from fedsim.errors import ScenarioError
 from fedsim.scenario_file import Document
 
+pytestmark = pytest.mark.long
+
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 CHANGED, TORN = (100, 45) if FULL else (15, 8)  # of each of them
 MANY = 20_000  # clients that are more than should be drawn here

@@ -9,6 +9,8 @@ import pytest
 
 from fedsim import yaml_text
 
+pytestmark = pytest.mark.long
+
 TRAFFIC = {
     "name": "names", "clients": {"count": 2, "speed": "1 GFLOP/s"},
     "network": {"latency": "1 ms", "uplink": "1 Mbit/s", "downlink": "1 Mbit/s"},

@@ -12,6 +12,8 @@ from refusals import message_of
 from fedsim import check, find, scenario_file
 from fedsim.scenario import Part
 
+pytestmark = pytest.mark.long
+
 REPLAY = """
 name: replay
 clients: {table: clients.csv}

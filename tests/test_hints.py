@@ -83,10 +83,8 @@ def test_flags_that_exclude_one_another_are_refused(call, flags, message):  # no
     assert message in told
 
 
-LONG = pytest.mark.long
-
-
-@pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=LONG), pytest.param("latin-1", marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_any_encoding_gets_text_that_it_can_hold(tmp_path, encoding):
     (tmp_path / "scenario.yaml").write_text(QUICK)
     (tmp_path / "zwölf – β.yaml").write_text(QUICK.replace("0.5", "5"), encoding="utf-8")

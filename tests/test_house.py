@@ -274,6 +274,7 @@ def test_every_plural_folder_has_its_contract_beside_it():
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_name_in_a_scenario_resolves(path):
     scenario, _ = scenario_file.load(path)

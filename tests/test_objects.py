@@ -228,6 +228,7 @@ def test_a_name_of_a_kind_that_is_no_key_says_which_key_it_is(here):
         simulate(SCENARIO, progress=False, partition="louvain")
 
 
+@pytest.mark.long
 def test_objects_run_as_their_names_do_and_can_be_run_again_from_the_folder(here, notebook):
     damped = notebook.run(DAMPED)["Damped"]
     result = simulate(

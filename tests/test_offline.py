@@ -12,8 +12,11 @@ ELSEWHERE = "192.0.2.1"  # kept for documentation: no machine has it (RFC 5737)
 
 
 @pytest.fixture(autouse=True)
-def noted():
-    """Give what is refused in a test of this file, and forget it, since it is meant."""
+def noted(monkeypatch):
+    """Yield what is refused in a test of this file, and forget it, since it is meant; no proxy is asked instead."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)  # the first one keeps the proxies of its time
     assert offline.attempts == []
     yield offline.attempts
     offline.attempts.clear()
@@ -36,8 +39,6 @@ def test_this_machine_may_talk_to_itself(noted):
 
 
 def test_a_data_set_that_is_not_there_is_told_and_the_attempt_is_noted(noted, tmp_path, monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(published, "_cache", lambda: tmp_path)
     with pytest.raises(UserError, match=r"could not be fetched .*tests are offline"):
         Planetoid("Cora").load(tmp_path, 0)

@@ -217,6 +217,7 @@ TRICKY = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @given(
     latency=st.floats(0, 1e6),
     rate=st.floats(1e-3, 1e15),

@@ -331,6 +331,7 @@ simulate(yaml.safe_load(text), progress=True)
 """
 
 
+@pytest.mark.long
 def test_a_module_that_was_edited_after_its_import_is_refused_until_it_is_imported_anew(lab):
     (lab / "own.yaml").write_text(TRAFFIC)
     done = subprocess.run(

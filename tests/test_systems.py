@@ -55,6 +55,7 @@ def bare(code, *words, without="pymetis", cwd=ROOT):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_every_module_can_be_imported_without_posix_and_without_metis():
     names = sorted({*modules()})
     assert len(names) > 300
@@ -104,6 +105,7 @@ def _reads_locale(call):
     return name in ("read_text", "write_text")
 
 
+@pytest.mark.long
 def test_metis_without_pymetis_is_one_message_with_the_mend_before_anything_runs(tmp_path):
     (tmp_path / "cut.yaml").write_text(SCENARIO, encoding="utf-8")
     done = bare(COMMAND, "cut.yaml", "--jobs", 1, cwd=tmp_path)
@@ -149,6 +151,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_workers_are_spawned_and_inherit_nothing_whatever_the_system_does(method, tmp_path):
     script = tmp_path / "spawned.py"

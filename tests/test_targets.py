@@ -149,6 +149,7 @@ def check(row, tables):
     return told, expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "stream", "target_on"),
     [

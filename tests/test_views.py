@@ -15,6 +15,8 @@ from fedsim.net.message import Message
 from fedsim.net.wire import Spec
 from fedsim.views import Views
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 3
 EXCHANGED = ("embed", "correct")
 CHANGING = {

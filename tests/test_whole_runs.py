@@ -49,6 +49,7 @@ def look(world, times):
         check_rates(world)
 
 
+@pytest.mark.long
 @settings(quick, max_examples=15)
 @given(plain=scenarios())
 def test_equal_seeds_give_equal_files_and_others_do_not(plain, folder):
@@ -146,6 +147,7 @@ LEARNING = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", LEARNING)
 def test_so_it_is_where_something_is_learned(protocol, tmp_path):
     """Equal seeds give equal files, and clients trained in turn do what clients trained together do."""

@@ -11,6 +11,8 @@ from fedsim.learn import tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 
+pytestmark = pytest.mark.long
+
 SEEDS, CLIENTS = range(4), 2
 MODELS = {
     "evolve_gcn_o": EvolveGCNO(hidden=HIDDEN, unroll=2),

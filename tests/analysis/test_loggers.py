@@ -15,6 +15,8 @@ from analysis.frontier import curve
 from analysis.loggers.tensorboard import Tensorboard
 from fedsim.arguments import LOGGERS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def point(tmp_path_factory):

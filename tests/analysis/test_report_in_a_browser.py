@@ -13,6 +13,8 @@ from analysis.looks import DARK, INK
 from analysis.privacy_section import against_epsilon
 from analysis.score_curves import score_against
 
+pytestmark = pytest.mark.long
+
 AXES = ["protocol.participation"]
 KINDS = ("train", "embed")
 NASTY = "</script></noscript><img src=x onerror=alert(1)><b>power"

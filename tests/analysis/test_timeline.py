@@ -17,6 +17,8 @@ from analysis.timeline import arrows, counters, events, hosts, write
 from fedsim.__main__ import main
 from fedsim.hosts import ServerHost
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -69,6 +69,7 @@ def test_a_later_scoring_says_what_was_met_by_then():
     assert values[1] == values[2]  # the same model on the same test
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["fedavg", "power", {"name": "fed_pub", "proxy_blocks": 1}, "fedgta"])
 def test_a_run_is_the_same_but_for_these_rows(tmp_path, algorithm):
     kept = {}

@@ -8,6 +8,8 @@ from fedsim import scenario_file
 from fedsim.record import Recorder
 from fedsim.run import build
 
+pytestmark = pytest.mark.long
+
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "byzantine.yaml"
 AVERAGES = ["fedavg", "{name: fedavg, aggregation: median}", "{name: fedavg, aggregation: trimmed_mean, trim: 30 %}"]
 FEWER = ["protocol.rounds=12", "measure.every=12 updates", "model.hidden=32", "clients.count=10"]

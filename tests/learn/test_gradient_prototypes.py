@@ -6,6 +6,8 @@ import torch
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import lbfgs, prototypes
 
+pytestmark = pytest.mark.long
+
 KEYS = ["w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4"]
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from fedsim.learn import ranking
 
+pytestmark = pytest.mark.long
+
 RULES = ["max", "mean", "min"]
 
 

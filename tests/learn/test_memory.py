@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 FAULTS = """
 import ctypes, resource, sys
 import torch
