@@ -15,6 +15,8 @@ from fedsim.learn.training import Trainer
 from fedsim.record import Recorder
 from fedsim.run import build, observe, run
 
+pytestmark = pytest.mark.long
+
 PEERS = {"name": "peers", "graph": "ring"}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
 BUFFERED = {"name": "buffered", "rounds": 6, "clients": 3, "buffer": 2}

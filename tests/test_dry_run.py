@@ -74,6 +74,7 @@ def test_a_wrong_value_of_any_option_is_refused_by_both_in_the_same_words(kind, 
             refused(flag_of(kind, name, option, WRONG[1 + number % 3]))  # whether or not it fits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -113,6 +113,7 @@ def test_finished_points_are_skipped_and_their_rows_kept(make, tmp_path):
     assert [row["seed"] for row in rows] == [1, 2, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gone", point_folders.FILES)
 def test_a_point_that_lacks_a_file_is_run_again(make, tmp_path, gone):
     swept = make(seeds=[1, 2])

@@ -62,6 +62,7 @@ def apart(one, other):
 PLAN = [(0, 1, 2, 3), (1, 3), (0, 2, 4), (4, 1, 0)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [GCN(hidden=8), GAT(hidden=8)])
 @pytest.mark.parametrize("optimiser", [Adam(0.01, 5e-4), SGD(0.1, 1e-3, 0.9), SGD(0.1)])
 @pytest.mark.parametrize("options", [{}, {"budget": 1}, {"budget": 60_000}, {"keep_state": False}])

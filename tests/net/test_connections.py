@@ -80,6 +80,7 @@ def test_who_goes_closes_all_it_has(how):
     assert [row.arrived - row.sent for row in here.rows] == pytest.approx([0.15, 0.15, 0.05, 0.15])
 
 
+@pytest.mark.long
 def test_an_idle_client_that_goes_as_planned_closes_all_it_has():
     """Nobody attends to it between its messages, a thousand seconds apart, while it goes and comes every other one."""
     here = world(0.05, reuse=True, effects=[Churn(online=1.0, offline=1.0)])
