@@ -252,6 +252,7 @@ def test_what_an_object_made_can_be_run_again_by_the_command_line(here, notebook
     assert (here / "again" / point / "row.json").is_file()
 
 
+@pytest.mark.long
 def test_a_changed_class_is_another_point(here, notebook):
     first = simulate(SCENARIO, progress=False, graph=graph(), algorithm=notebook.run(DAMPED)["Damped"](mu=0.5))
     same = simulate(SCENARIO, progress=False, graph=graph(), algorithm=notebook.run(DAMPED)["Damped"](mu=0.5))
@@ -260,6 +261,7 @@ def test_a_changed_class_is_another_point(here, notebook):
     assert first.points["point"].tolist() == same.points["point"].tolist() != other.points["point"].tolist()
 
 
+@pytest.mark.long
 def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
     one = simulate(SCENARIO, progress=False, graph=graph())
     moved = simulate(SCENARIO, progress=False, graph=graph(), out="elsewhere")

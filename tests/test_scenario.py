@@ -244,6 +244,7 @@ def test_a_resolved_scenario_reads_back_to_the_same_point(
     assert Scenario.model_validate(yaml.safe_load(path.read_text("utf-8"))).id() == point.id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_of_the_project_is_sound_and_points_editors_at_the_schema(path):
     scenario, _ = scenario_file.load(path)
