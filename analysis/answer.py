@@ -2,7 +2,7 @@
 
 Who comes first to the target, in time and in bytes, and whose final score is best: each is said once for all conditions
 in which it is the same, with whether the lead is more than chance. Where one algorithm was run, the protocols (or
-models, or codecs) are compared instead if they vary, and else its figures are told.
+models, or codecs) are compared instead if they vary; otherwise its figures are reported.
 
 Not modelled: rules for metrics of which less is better; what is left to the tables when there are many conditions.
 """

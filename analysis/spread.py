@@ -12,7 +12,7 @@ from analysis.frontier import on_grid
 from analysis.intervals import FEWEST
 
 STEPS = 80  # places along a mean curve
-STAGES = ("periods", "complete")  # what a curve tells of the periods that have arrived by then
+STAGES = ("periods", "complete")  # columns of a curve on the periods that have arrived by then
 
 
 def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> pd.DataFrame:

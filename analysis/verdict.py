@@ -1,6 +1,6 @@
 """Which method is first in each condition, as a table; and how conditions are called.
 
-Not modelled: what is told in words, once for all conditions that have the same answer: see `answer`.
+Not modelled: the answer in words, given once for conditions that share it (see `answer`).
 """
 
 import pandas as pd

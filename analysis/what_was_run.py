@@ -43,7 +43,7 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
 
 
 def _gathered(told: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """Return the different values of each thing that is told of points, in order."""
+    """Return the distinct values of each fact recorded of the points, in order."""
     found: dict[str, set[str]] = {}
     for one in told.values():
         for name, value in one.items():

@@ -22,7 +22,7 @@ Units = list[tuple[float, str]]
 
 @dataclass(frozen=True)
 class Words:
-    """How the outcomes of one measure are told: its units, what the first does, and what it means to have a value."""
+    """How the outcomes of one measure are worded: units, the verb for the first, the phrase for a value."""
 
     units: Units
     leads: str

@@ -166,7 +166,7 @@ def module_of(kind: str, name: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Told:
-    """What a part's source tells of its options: their names, the defaults, and which hold parts."""
+    """The options of a part as its source declares them: names, defaults, and which of them hold parts."""
 
     names: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from typing import Any
 from fedsim import source
 
 OURS = ("fedsim", "algorithms", "analysis")
-PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or are told twice
+PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or repeat others
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedsim.scenario import Point
 
 Row = dict[str, Any]
 EVERY = 0.5  # seconds between two changes of the line
-MOST = 10  # failures that are told one by one
+MOST = 10  # failures that are listed one by one
 
 
 def inside() -> bool:

@@ -20,7 +20,7 @@ UNKNOWN = "nothing tells what they were made from"
 
 @dataclass(frozen=True)
 class Review:
-    """What is to be done again: the ids of points whose results are out of date, and what is told of all points."""
+    """What must run again: the ids of points whose results are out of date, and notes that concern all points."""
 
     again: frozenset[str]
     notes: tuple[str, ...]

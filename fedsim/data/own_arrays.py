@@ -94,7 +94,7 @@ def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
 
 
 def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
-    """Return the graph of these arrays, checked.  Raises UserError, which names `where`, the array and the mend."""
+    """Return the graph of these arrays, checked.  Raises UserError, which names `where`, the array and a fix."""
     arrays = {name: value for name, value in arrays.items() if name not in ignore}
     if odd := [name for name in arrays if name not in KNOWN]:
         told = "fedsim graphs have no weights or attributes of edges, nor other arrays; "

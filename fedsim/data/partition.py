@@ -60,8 +60,8 @@ class Partition(ABC):
 def library(module: str, package: str, extra: str) -> Any:
     """Import and return a module of a package that comes with an extra of fedsim.
 
-    Raises ValueError, which names the mend, where the package is not installed; a partition asks when it is built, so
-    that it is refused before a run.
+    Raises ValueError, which says how to install it, where the package is missing; a partition asks when it is built,
+    so that it is refused before a run.
     """
     try:
         return import_module(module)

@@ -25,7 +25,7 @@ ASKED = "test"  # the vertices that are asked
 
 
 def refusal(periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> str | None:
-    """Return why there is no score over all of these periods, with the mend, or None where there is one."""
+    """Return why there is no score over all of these periods, with a fix, or None if there is one."""
     if any(period.ahead or "pairs" in period.graph for own in periods for period in own):
         return "under this stream a model is tested on later snapshots; take data.stream.scored: split, or leave it out"
     if type(algorithm).sees is not Algorithm.sees:
