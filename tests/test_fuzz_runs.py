@@ -43,7 +43,7 @@ WITH_TABLES = {
         "clients": {"count": 3, "table": "clients.csv", "sampler": {"name": "rates", "table": "chances.csv"}},
         "network": {**LINKS, "effects": [TRACE, {"name": "churn", "table": "online.csv"}]},
         "protocol": {"name": "sync", "rounds": 3, "clients": 2}, "measure": {"until": "100 s"},
-        "algorithm": {"name": "traffic", "down": "9 kB", "up": 1},
+        "algorithm": {"name": "traffic", "down": "9 kB", "up": "1 B"},
     },
     "replayed": {
         "clients": {"count": 3, "table": "clients.csv"}, "network": LINKS,
@@ -161,7 +161,8 @@ def odd_array(array, draw):
 
 
 def test_reports_and_loggers_write_into_the_folder_of_results_alone(home):
-    write(home, tiny(ROOT / "scenarios" / "private.yaml", random.Random(0)) | {"name": "said"})
+    several = {"algorithm": ["fedavg", "fedprox"]}  # a single method is not ranked
+    write(home, tiny(ROOT / "scenarios" / "private.yaml", random.Random(0)) | {"name": "said", "grid": several})
     loggers = [name for name in LOGGERS if find_spec(name)]
     words = ["changed.yaml", "--jobs", "1", "--trace", *(word for name in loggers for word in ("--log", name))]
     assert bounded_runs.run(words, home, home / "runs" / "said", loggers).code == 0
