@@ -22,10 +22,10 @@ import numpy as np
 
 from fedsim.net import floats, marks, wire
 from fedsim.net.floats import Array
-from fedsim.net.promised import DIFFERENCE
 from fedsim.net.wire import Spec, Tree
 
 Memory = dict[str, Any]
+DIFFERENCE = "update"  # the key of the difference to what was received, in an upload that names it
 
 
 class Codec(ABC):
