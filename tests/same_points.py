@@ -1,6 +1,6 @@
 """Small points that between them take every protocol and most of what changes a message, for `test_same_tables`.
 
-They stand alone, so that no change to another test's scenarios changes what was recorded of them.  Data are made by
+They set every section themselves, so that no change to `small_points` changes what was recorded of them.  Data are made by
 the point or installed with a library: nothing is read from FEDSIM_DATA.
 """
 
@@ -37,6 +37,8 @@ LEARNING: dict[str, Any] = {
 }
 TRAFFIC: dict[str, Any] = {
     "seed": 12,
+    "data": None,
+    "model": None,
     "clients": {"count": 200, "speed": "lognormal(2 GFLOP/s, 0.8)"},
     "network": {
         "profile": {"fibre": 0.2, "cable": 0.3, "lte": 0.4, "iot": 0.1},
@@ -45,6 +47,8 @@ TRAFFIC: dict[str, Any] = {
     },
     "protocol": {"name": "sync", "rounds": 5, "participation": 0.3},
     "algorithm": {"name": "traffic", "down": "1 MB", "up": "500 kB", "operations": 10e9},
+    "training": None,
+    "measure": {},
 }
 
 CHURN = {"name": "churn", "online": "6 s", "offline": "2 s"}
@@ -52,6 +56,7 @@ STORM = [CHURN, {"name": "dropout", "rate": "0.15/s"}, {"name": "loss", "rate": 
 NOISE = {"name": "byzantine", "attack": "noise", "share": 0.4}
 FLIP = {"name": "byzantine", "attack": "sign_flip", "share": 0.4, "factor": 3.0}
 RESTART = {"name": "restart", "every": "3 s", "length": "1 s", "checkpoint": 2}
+TWICE = {"name": "restart", "at": ["900 ms", "2 s"], "length": "300 ms"}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
 PEERS = {"name": "peers", "graph": "ring"}
 WIDE = {"ingress": "1 Gbit/s", "egress": "1 Gbit/s"}  # where a cohort is asked in one wave
@@ -61,7 +66,7 @@ BUFFERED = {"name": "buffered", "rounds": 6, "clients": 4, "buffer": 2}
 LATE = {"name": "one_shot", "enough": 0.6, "late": "fold", "retry": True}
 GOSSIP = {"name": "gossip", "rounds": 3}
 EDGES = {"name": "hierarchical", "rounds": 3, "edge_rounds": 2, "participation": 1.0}
-OWN_CLOCK = {"name": "class_incremental", "classes": 2, "every": "3 s", "offset": "uniform(0 s, 1 s)"}
+OWN_CLOCK = {"name": "class_incremental", "classes": 2, "every": "1 s", "offset": "uniform(0 s, 1 s)"}
 ALL_PERIODS = ["test", "all_periods"]
 CHANGING: dict[str, Any] = {
     "data": {
@@ -79,7 +84,8 @@ SKEWED = {"name": "dirichlet", "alpha": 0.5}
 LEARN: dict[str, dict[str, Any]] = {
     "sync in a storm": {"network__effects": STORM},
     "deadline, by each client's clock": {
-        "protocol": DEADLINE, "data__stream": OWN_CLOCK, "measure__splits": ALL_PERIODS, "measure__every": "700 ms",
+        "protocol": {**DEADLINE, "rounds": 8}, "data__stream": OWN_CLOCK, "measure__splits": ALL_PERIODS,
+        "measure__every": "700 ms",
     },
     "buffered, int8 both ways": {
         "protocol": BUFFERED, "network__codec": {"up": "int8", "down": "int8"}, "network__effects": STORM,
@@ -109,8 +115,8 @@ LEARN: dict[str, dict[str, Any]] = {
         "network__effects": [NOISE], "measure__views": True,
     },
     "isolated": {
-        "protocol": {"name": "isolated", "rounds": 4, "participation": 0.6}, "data__stream": OWN_CLOCK,
-        "network__effects": [CHURN],
+        "protocol": {"name": "isolated", "rounds": 4, "participation": 0.6},
+        "data__stream": {**OWN_CLOCK, "every": "200 ms"}, "network__effects": [CHURN],
     },
     "private": {"privacy": {"clip": 0.5, "noise": 0.3}, "network__effects": STORM},
     "masked": {
@@ -129,10 +135,10 @@ LEARN: dict[str, dict[str, Any]] = {
         "protocol": {**SYNC, "rounds": 8}, "network__effects": [RESTART],
         "network__codec": {"up": {"name": "rand_k", "share": 0.3}},
     },
-    "restarts, buffered": {"protocol": BUFFERED, "network__effects": [*STORM, RESTART]},
+    "restarts, buffered": {"protocol": BUFFERED, "network__effects": [*STORM, TWICE]},
     "waves of learners": {
         "protocol": {**DEADLINE, "clients": 4}, "network__server": WIDE, "network__effects": [CHURN],
-        "data__stream": {**OWN_CLOCK, "every": "1 s"}, "measure__views": True,
+        "data__stream": OWN_CLOCK, "measure__views": True,
     },
     "dg_colearn": {
         **CHANGING, "algorithm": {"name": "dg_colearn", "rounds": 3}, "measure__metrics": ["accuracy"],
@@ -161,7 +167,7 @@ SEND: dict[str, dict[str, Any]] = {
             {"name": "restart", "every": "30 s", "length": "3 s", "checkpoint": 2},
         ],
     },
-    "traffic, naive links, until": {"network__model": "naive", "network__server": {}, "measure": {"until": "1 min"}},
+    "traffic, naive links, until": {"network__model": "naive", "network__server": {}, "measure": {"until": "3 min"}},
     "traffic, buffered": {"protocol": {"name": "buffered", "rounds": 30, "clients": 40, "buffer": 10}},
     "replay": {
         "clients": {"count": 7}, "network": NETWORK, "protocol": {"name": "replay", "transfers": REPLAY_FILE},
@@ -171,14 +177,11 @@ SEND: dict[str, dict[str, Any]] = {
 NAMES = [*LEARN, *SEND]
 
 
-def scenario(name: str) -> dict[str, Any]:
-    """Return the scenario of a point as plain data."""
-    base, changes = (LEARNING, LEARN[name]) if name in LEARN else (TRAFFIC, SEND[name])
-    plain = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
-    for key, value in changes.items():
+def changes(name: str) -> dict[str, Any]:
+    """Return what a point sets: every key that decides its tables, sections whole."""
+    base, changed = (LEARNING, LEARN[name]) if name in LEARN else (TRAFFIC, SEND[name])
+    plain = dict(base)
+    for key, value in changed.items():
         section, _, inner = key.partition("__")
-        if inner:
-            plain[section] = {**plain[section], inner: value}
-        else:
-            plain[section] = value
-    return {"name": "same", "device": "cpu", **{key: value for key, value in plain.items() if value is not None}}
+        plain[section] = {**plain[section], inner: value} if inner else value
+    return plain

@@ -21,7 +21,6 @@ import os
 import platform
 import sys
 import tempfile
-import time
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -33,9 +32,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import same_points
+import small_points
 import torch
-
-from fedsim import simulate
 
 FILE = Path(__file__).with_name("same_tables.json")
 NEAR = 0.02  # between means of scores on two processors: some predictions flip
@@ -43,14 +41,12 @@ NEAR = 0.02  # between means of scores on two processors: some predictions flip
 
 def run(name: str, folder: Path) -> Path:
     """Run a point, and return the folder of its tables."""
-    (folder / "replay.csv").write_text(same_points.REPLAY, encoding="utf-8")
-    plain = same_points.scenario(name)
-    if plain["protocol"] == {"name": "replay", "transfers": same_points.REPLAY_FILE}:
-        plain["protocol"] = {"name": "replay", "transfers": str(folder / "replay.csv")}
-    result = simulate(plain, out=folder / "runs", data=folder, progress=False)
-    (row,) = result.points.to_dict("records")
-    assert row["status"] in ("done", "until"), row["status"]
-    return folder / "runs" / str(row["point"])
+    changes = same_points.changes(name)
+    if changes["protocol"] == {"name": "replay", "transfers": same_points.REPLAY_FILE}:
+        (folder / "replay.csv").write_text(same_points.REPLAY, encoding="utf-8")
+        changes["protocol"] = {"name": "replay", "transfers": str(folder / "replay.csv")}
+    small_points.run_in(folder / "run", **changes)
+    return folder / "run"
 
 
 def seen(folder: Path) -> dict[str, Any]:
@@ -82,7 +78,10 @@ def _digest(data: Any) -> str:
 def _digest_arrays(path: Path) -> str:
     with np.load(path, allow_pickle=False) as arrays:
         return _digest(
-            [(name, str(a.dtype), a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for name, a in sorted(arrays.items())]
+            [
+                (name, str(a.dtype), a.shape, hashlib.sha256(a.tobytes()).hexdigest())
+                for name, a in sorted(arrays.items())
+            ]
         )
 
 
@@ -150,12 +149,11 @@ def main(arguments: list[str]) -> int:
     chosen = [name for name in same_points.NAMES if not parts or any(part in name for part in parts)]
     points = {name: before[name] for name in same_points.NAMES if name in before}
     for name in chosen:
-        began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             found = seen(run(name, Path(folder)))
         old = points.get(name, {}).get("seen", {"clock": {}, "floats": {}})
         changed = [table for kind in ("clock", "floats") for table in differing(found[kind], old[kind])]
-        print(f"{name}: {', '.join(changed) or 'unchanged'} {time.perf_counter() - began:.2f}")
+        print(f"{name}: {', '.join(changed) or 'unchanged'}")
         points[name] = {"machine": machine(), "seen": found}
     ordered = {name: points[name] for name in same_points.NAMES if name in points}
     FILE.write_text(json.dumps({"points": ordered}, indent=1) + "\n", encoding="utf-8", newline="\n")
