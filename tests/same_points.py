@@ -1,7 +1,7 @@
 """Small points that between them take every protocol and most of what changes a message, for `test_same_tables`.
 
-They set every section themselves, so that no change to `small_points` changes what was recorded of them.  Data are made by
-the point or installed with a library: nothing is read from FEDSIM_DATA.
+They set every section themselves, so that no change to `small_points` changes what was recorded of them.  Data are
+drawn by the point: nothing is read from FEDSIM_DATA.
 """
 
 from typing import Any
@@ -175,6 +175,16 @@ SEND: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 NAMES = [*LEARN, *SEND]
+MORE = {
+    "one_shot, an ensemble",
+    "forgers, int8, late",
+    "restarts, buffered",
+    "dg_colearn, layer by layer in a storm",
+    "a model for each client",
+    "memories",
+    "two exchanges a round",
+    "traffic, buffered",
+}  # fmt: skip -- those that say little beyond the others, and are long together
 
 
 def changes(name: str) -> dict[str, Any]:

@@ -121,7 +121,11 @@ def differing(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
 
 
-@pytest.mark.parametrize("name", same_points.NAMES)
+def points() -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.long] * (name in same_points.MORE)) for name in same_points.NAMES]
+
+
+@pytest.mark.parametrize("name", points())
 def test_the_tables_are_those_that_were_recorded(name, tmp_path):
     record = recorded()["points"][name]
     found, wanted, here = seen(run(name, tmp_path)), record["seen"], machine()
