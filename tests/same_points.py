@@ -175,6 +175,7 @@ SEND: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 NAMES = [*LEARN, *SEND]
+# Those that say little beyond the others; they are marked long.
 MORE = {
     "one_shot, an ensemble",
     "forgers, int8, late",
@@ -184,7 +185,7 @@ MORE = {
     "memories",
     "two exchanges a round",
     "traffic, buffered",
-}  # fmt: skip -- those that say little beyond the others, and are long together
+}
 
 
 def changes(name: str) -> dict[str, Any]:
