@@ -27,7 +27,7 @@ from fedsim.clients import Clients
 from fedsim.cores import Cores
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Reply, Share, Ticket
-from fedsim.net import masking, wire
+from fedsim.net import masking
 from fedsim.net.message import Message
 from fedsim.net.network import Network
 from fedsim.net.service import Service
@@ -116,8 +116,8 @@ class ServerHost:
         """Return what these clients are sent, and its bytes with what masking sends beside it, or of that alone."""
         masks = self.clients.masks
         if masks is not None and masks.owns(step):
-            told = beside or {}
-            return [None] * len(clients), [wire.size({masking.BESIDE: told.get(client)}) for client in clients]
+            extra = beside or {}
+            return [None] * len(clients), [masks.own(extra.get(client)) for client in clients]
         tickets = self.learner.downloads(self.state, clients, step)
         sizes = [ticket.nbytes for ticket in tickets]
         if masks is not None and beside is not None:

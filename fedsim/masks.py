@@ -10,20 +10,30 @@ from dataclasses import dataclass, field
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Ticket
 from fedsim.net import masking, wire
+from fedsim.net.codec import Codec
 from fedsim.net.masking import Masking
 from fedsim.net.wire import Spec, Tree
 
 
 @dataclass
 class Masks:
-    """`added` counts the bytes by which masking has made payloads longer, of all that clients were sent and replied."""
+    """`added` counts the bytes by which masking has made payloads longer, of all that clients were sent and replied.
+
+    `codec` is the one of downloads, through which masking's own pass as well.
+    """
 
     options: Masking
+    codec: Codec | None = None
     added: int = field(default=0, init=False)
 
     def owns(self, step: str) -> bool:
         """Return whether an exchange is masking's own."""
         return step in masking.STEPS
+
+    def own(self, beside: Tree) -> int:
+        """Return the bytes of what a client is sent in an exchange of masking's own."""
+        tree = {masking.BESIDE: beside}
+        return wire.size(tree if self.codec is None else self.codec.like(tree))
 
     def down(self, nbytes: int, beside: Tree) -> int:
         """Return the bytes of a download of so many with what masking sends beside it."""

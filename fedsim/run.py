@@ -199,7 +199,7 @@ def _world(
     trained.forgers = links.forgers
     ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})
     secure = scenario.privacy.secure_aggregation
-    masks = Masks(Masking(secure.neighbours, secure.threshold, secure.bits)) if secure.on else None
+    masks = Masks(Masking(secure.neighbours, secure.threshold, secure.bits), trained.down) if secure.on else None
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)

@@ -30,7 +30,7 @@ def held(learner: Recorded) -> dict[str, Any]:
     """Return all that a learner holds whose jobs are trained by a cohort (`learn/cohort.py`)."""
     trained, values = learner.trained, learner.values()
     cohort: Any = trained.backend
-    uploads: dict[int, Upload] = {}
+    uploads: dict[int, Any] = {}
     for value in (*values.values(), *(client.last for client in trained.clients.values())):
         if isinstance(value, Upload):
             uploads[id(value)] = value

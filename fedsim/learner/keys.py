@@ -7,12 +7,13 @@ byzantine client forges, or a codec rounds), so that equal keys mean equal value
 """
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from fedsim.learner.ticket import Reply, Share, Ticket
+from fedsim.net.forged import Forgers
 
 SIZE = 16  # bytes
 
@@ -25,9 +26,10 @@ def digest(*parts: Any) -> bytes:
 class Keys:
     """What the keys of a run depend on beside the questions: it counts along."""
 
-    def __init__(self, root: bytes, forgers: Container[int] = (), *, draws: bool = False) -> None:
+    def __init__(self, root: bytes, forgers: Forgers | None = None, *, draws: bool = False) -> None:
         """Start from the first state's key; `draws`: whether codecs draw at random for downloads and shares."""
-        self.root, self._forgers, self._draws = root, forgers, draws
+        self.root, self._draws = root, draws
+        self._forgers = Forgers([]) if forgers is None else forgers
         self._data: dict[int, bytes] = {}  # what has reached each client
         self._memory: dict[int, bytes] = {}  # its last finished job
         self._sent: Counter[tuple[int, bool]] = Counter()

@@ -120,19 +120,17 @@ class Recorded(Learner):
         """Return of each reply whether all values of its upload are finite, as they are received."""
         found = []
         for reply in replies:
-            upload = reply.upload
-            assert upload is not None
-            key = b"" if self._keys is None else digest("finite", self._keys.opened(reply.client, upload))
+            key, upload = self._key_of_opened("finite", reply), self._upload(reply)
             found.append(bool(self._ask(key, lambda: int(self.trained.finite(self._values[upload])))))  # noqa: B023
         return found
 
     def masses(self, replies: Sequence[Reply]) -> list[float]:
         """Return how much each reply weighs in a mean over several servers' clients."""
-        keys = [b"" if self._keys is None else digest("mass", self._keys.opened(r.client, r.upload)) for r in replies]
-        return [
-            float(self._ask(key, lambda: self.trained.mass(self._opened([reply])[0])))  # noqa: B023
-            for key, reply in zip(keys, replies, strict=True)
-        ]
+        found = []
+        for reply in replies:
+            key = self._key_of_opened("mass", reply)
+            found.append(float(self._ask(key, lambda: self.trained.mass(*self._opened([reply])))))  # noqa: B023
+        return found
 
     def operations(self, state: Ticket, replies: Sequence[Reply], step: str) -> float:
         """Return the floating-point operations of folding these replies."""
@@ -240,11 +238,22 @@ class Recorded(Learner):
         except KeyError:
             raise Astray("the replay of an interrupted point asks what its first run did not") from None
 
+    def _key_of_opened(self, question: str, reply: Reply) -> bytes:
+        if self._keys is None:
+            return b""
+        return digest(question, self._keys.opened(reply.client, self._upload(reply)))
+
+    def _upload(self, reply: Reply) -> Ticket:
+        if reply.upload is None:
+            raise ValueError(f"the reply of client {reply.client} brings nothing to fold")
+        return reply.upload
+
     def _opened(self, replies: Sequence[Reply]) -> list[Any]:
-        return [
-            opened(reply, None if reply.download is None else self._values[reply.download].tree, self._values[reply.upload])
-            for reply in replies if reply.upload is not None
-        ]  # fmt: skip
+        found = []
+        for reply in replies:
+            download = None if reply.download is None else self._values[reply.download].tree
+            found.append(opened(reply, download, self._values[self._upload(reply)]))
+        return found
 
     def _scores(
         self, states: States, arrived: tuple[Any, ...] | None, make: Callable[[Callable[[int], Any]], Scores]

@@ -14,10 +14,17 @@ from fedsim.net.wire import Tree
 
 
 class Promise(Protocol):
-    """The upload of a job that may not have been trained yet; `declared` are its bytes where they are known before."""
+    """The upload of a job that may not have been trained yet."""
 
-    job: Job
-    declared: int | None
+    @property
+    def job(self) -> Job:
+        """The job."""
+        ...
+
+    @property
+    def declared(self) -> int | None:
+        """The encoded size where it is known before the work."""
+        ...
 
     @property
     def like(self) -> Tree | None:
