@@ -132,6 +132,7 @@ def build(
         from fedsim import learning
 
         lesson = learning.prepare(algorithm, scenario, clients, data_root)
+        algorithm = lesson.algorithm
         backend: Backend = lesson.cohort
         if not trains:
             from fedsim.learn.untrained import Estimates, untrained

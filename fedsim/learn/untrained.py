@@ -92,7 +92,7 @@ class Estimates:
 
 
 def untrained(algorithm: Algorithm) -> Untrained:
-    """Return the stand-in for an algorithm that is bound to its task."""
+    """Return the stand-in for an algorithm that has its context."""
     several = type(algorithm).steps is not Algorithm.steps
     return FirstStep(algorithm) if several else Untrained(algorithm)
 
