@@ -47,7 +47,6 @@ class Taped(Algorithm):
         """Stand before this algorithm."""
         self._tape, self._own = tape, algorithm
         self.talks, self.prepares = algorithm.talks, algorithm.prepares  # type: ignore[misc]
-        self.overview = algorithm.overview
 
     def start(self) -> State:
         """Return the server's first state."""
