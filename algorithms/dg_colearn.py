@@ -52,6 +52,8 @@ class DGCoLearn(FedAvg):
     title: ClassVar[str] = "DG-CoLearn"
 
     aggregates = True
+    own_steps = True
+    sees_more = True
     prepares = frozenset({"first", "embed", "correct", *(f"layer{i}" for i in range(2, LAYERS + 1))})
 
     exchange: Exchange = "exact"  # what is exchanged for cut edges

@@ -50,6 +50,8 @@ class FedGCN(FedAvg):
     """See the module's docstring."""
 
     aggregates = True
+    own_steps = True
+    sees_more = True
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
     hops: Literal[0, 1, 2] = 2  # number of hops over which features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # normalisation of the sums

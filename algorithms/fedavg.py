@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedsim.algorithm import Algorithm, Fit
+from fedsim.algorithm import Algorithm, Fit, declared
 from fedsim.learn import robust, tree
 from fedsim.units import Fraction
 
@@ -27,17 +27,11 @@ class FedAvg(Algorithm):
     weight_by: Literal["period", "train"] = "period"  # client weights: all examples of the period, or those trained on
     aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the clients' updates
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
-    aggregates: ClassVar[bool] = True  # whether `update` minds `aggregation`; who overrides it says so anew
-
-    def __init_subclass__(cls, **options):
-        """Take it that an update of a descendant's own does not mind `aggregation` unless it says that it does."""
-        super().__init_subclass__(**options)
-        if "update" in vars(cls) and "aggregates" not in vars(cls):
-            cls.aggregates = False
+    aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
 
     def __post_init__(self):
         """Raise ValueError for an aggregation that the algorithm would ignore, and for a trim without meaning."""
-        if self.ranks_replies and not self.aggregates:
+        if self.ranks_replies and not declared(self, "aggregates"):
             told = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
             raise ValueError(f"aggregation: {told}")
         if self.trim is not None and self.aggregation != "trimmed_mean":
@@ -83,11 +77,10 @@ class FedAvg(Algorithm):
         """Return a tree as large as the upload."""
         return {"update": job.download["model"], "samples": 0}
 
+    @property
     def averages(self):
-        """Return whether uploads, and what is made of them, are as here: not where a descendant has its own."""
-        own = type(self)
-        same = own.update is FedAvg.update and own.upload_like is FedAvg.upload_like
-        return same and own.steps is Algorithm.steps and own.talks
+        """Whether it sends anything: all that it sends is averaged."""
+        return self.talks
 
     def mass(self, reply):
         """Return the client's weight in the average."""

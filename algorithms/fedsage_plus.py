@@ -59,6 +59,7 @@ class FedSagePlus(FedAvg):
     title: ClassVar[str] = "FedSage+"
 
     aggregates = True
+    own_steps = True
     prepares = frozenset({"offer", "judge"})
 
     agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly

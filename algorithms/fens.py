@@ -49,6 +49,7 @@ from fedsim.units import Count
 class FENS(Algorithm):
     """All models count as one model with members."""
 
+    own_steps = True
     prepares = frozenset({"models", "weigh"})
 
     aggregator_rounds: Count = 10  # R, exchanges that train the aggregator

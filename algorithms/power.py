@@ -87,8 +87,9 @@ class Power(FedAvg):
         teachers = {r.client: tree.add(r.download["model"], r.upload["update"]) for r in replies}
         return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
 
+    @property
     def averages(self):
-        """Return whether nothing but the mean is used: not where prototypes are sent and models taught."""
+        """Whether nothing but the mean is used: not where prototypes are sent and models taught."""
         return not self.transfer
 
     def learn(self, state, replies):

@@ -1,8 +1,9 @@
 """The contract of an algorithm: what is computed and what is sent, never when or with whom.
 
-An algorithm is a frozen dataclass of hyper-parameters.  State goes in and comes out, so that old versions cost
-nothing and a stale reply can be judged against what was really sent.  `work` reads like a script for one client;
-where it needs training it yields a `Fit` and gets the trained parameters back.  Work never touches the network.
+An algorithm is a frozen dataclass of hyper-parameters, and of the `Context` that a run hands in.  State goes in and
+comes out, so that old versions cost nothing and a stale reply can be judged against what was really sent.  `work` reads
+like a script for one client; where it needs training it yields a `Fit` and gets the trained parameters back.  Work
+never touches the network.
 
 Everything random in an algorithm draws from a generator seeded by `job.seed` (on a client) or by `task.seed` and
 something kept in the state (on the server), never from torch's default generator, whose order depends on batching.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.net import wire
@@ -82,28 +83,78 @@ class Reply:
     ask: int = 0
 
 
-class Algorithm(ABC):
-    """A federated algorithm; `task` is bound once, before the run starts, by `bind`.
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a run tells its algorithm beside the algorithm's own options, the same for the whole run."""
 
-    So is `overview`: the whole graph at all times and who owns which vertex, for servers that are taken to know it;
-    None where the graph does not change.  And so are the local steps of a job and their optimiser's momentum.
+    task: Task  # what is learned, and the model that learns it
+    _: KW_ONLY
+    learning_rate: float  # of the clients' optimiser
+    local_steps: int  # training steps of a job
+    momentum: float  # of the clients' optimiser, 0 unless it is SGD
+    clients: int  # number of clients, those that are offline included
+    overview: Overview | None = None  # the whole graph at all times and who owns which vertex, where it changes
+
+
+if TYPE_CHECKING:
+    Handed = Context | None
+else:
+    Handed = Any  # no scenario holds a context: nothing checks its type, which would need torch
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm(ABC):
+    """A federated algorithm: its subclasses are frozen dataclasses whose fields are its options.
+
+    A run hands in its context with `dataclasses.replace(algorithm, context=...)` before it starts.
     """
 
-    title: ClassVar[str] = ""  # the published name, by which reports call it; without one, the class's name
-    task: Task
-    overview: Overview | None = None
-    local_steps: int = 1
-    momentum: float = 0.0
+    context: Handed = field(default=None, kw_only=True, repr=False, compare=False, metadata={"option": False})
+    title: ClassVar[str] = ""  # the published name, where the class's own name is another; not inherited
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
+    own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
+    sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Give a class without a title of its own that of its name: it is not the algorithm that it descends from."""
-        super().__init_subclass__(**options)
-        if "title" not in vars(cls):
-            cls.title = cls.__name__
+    @property
+    def task(self) -> Task:
+        """The task, with the model that learns it."""
+        return self._given.task
+
+    @property
+    def overview(self) -> Overview | None:
+        """The whole graph at all times and who owns which vertex, for servers that know it; None where it is static."""
+        return self._given.overview
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the clients' optimiser."""
+        return self._given.learning_rate
+
+    @property
+    def local_steps(self) -> int:
+        """The training steps of a job."""
+        return self._given.local_steps
+
+    @property
+    def momentum(self) -> float:
+        """The momentum of the clients' optimiser, 0 unless it is SGD."""
+        return self._given.momentum
+
+    @property
+    def clients(self) -> int:
+        """The number of clients, those that are offline included."""
+        return self._given.clients
+
+    @property
+    def _given(self) -> Context:
+        if self.context is None:
+            name = type(self).__name__
+            hint = "hand one in with dataclasses.replace(algorithm, context=Context(...))"
+            raise RuntimeError(f"{name} has no context yet, which a run hands in before it starts; elsewhere, {hint}")
+        return self.context
 
     def backbone(self, model: Model) -> Model:
         """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""
@@ -133,10 +184,12 @@ class Algorithm(ABC):
         """Return the exchanges that what this step has brought calls for before the round goes on."""
         return ()
 
+    @property
     def averages(self) -> bool:
-        """Return whether all that it learns from uploads is the weighted mean of their "update".
+        """Whether all that it learns from uploads is the weighted mean of their "update" (see `declared`).
 
-        So that it can be had of a masked sum, and with noise; "samples" may be the weight beside it, nothing else.
+        Only then can privacy be promised: the mean may come from a masked sum, or with noise.  "samples" may be the
+        weight beside it, nothing else.  A class declares it with `averages = True`.
         """
         return False
 
@@ -199,6 +252,36 @@ class Algorithm(ABC):
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
 
 
+# Which methods a declaration is about, and what is assumed where one of them has changed since it was made.
+DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {
+    "averages": (frozenset({"update", "upload_like", "steps"}), False),
+    "aggregates": (frozenset({"update"}), False),
+    "own_steps": (frozenset({"steps"}), True),
+    "sees_more": (frozenset({"sees"}), True),
+}
+
+
+def declared(algorithm: Algorithm, name: str) -> bool:
+    """Return what an algorithm's class declares of its methods, or the safe answer where it does not.
+
+    A declaration speaks for the class that makes it and for those above.  A subclass that overrides one of the methods
+    that it is about, without declaring it anew, gets the safe answer: no privacy is promised for an `update` by what a
+    base class declared of its own.
+    """
+    methods, safe = DECLARED[name]
+    for owner in type(algorithm).__mro__:
+        if name in vars(owner):
+            return bool(getattr(algorithm, name))
+        if methods & vars(owner).keys():
+            break
+    return safe
+
+
+def title_of(cls: type[Algorithm]) -> str:
+    """Return the name by which reports call an algorithm: the title of the very class, or else the class's name."""
+    return str(vars(cls).get("title") or cls.__name__)
+
+
 def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     """Return the weighted mean of equal trees of whatever can be multiplied and added."""
     first, total = trees[0], sum(weights)
@@ -207,21 +290,3 @@ def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     if isinstance(first, list | tuple):
         return type(first)(_mean(parts, weights) for parts in zip(*trees, strict=True))
     return sum(leaf * (weight / total) for leaf, weight in zip(trees, weights, strict=True))
-
-
-def bind(
-    algorithm: Algorithm,
-    task: Task,
-    overview: Overview | None = None,
-    *,
-    local_steps: int = 1,
-    momentum: float = 0.0,
-) -> Algorithm:
-    """Give the algorithm its task, what the server overlooks, and how long and with which momentum clients train.
-
-    The one time that a frozen algorithm is written to.
-    """
-    given = {"task": task, "overview": overview, "local_steps": local_steps, "momentum": momentum}
-    for name, value in given.items():
-        object.__setattr__(algorithm, name, value)
-    return algorithm

@@ -6,7 +6,6 @@ the options are shown that are not at their defaults everywhere, or all with `ev
 What it does not model is what `preview` leaves out.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
@@ -19,7 +18,7 @@ from rich.console import Console
 from analysis import terminal
 from analysis.axes import is_replicate, short
 from analysis.terminal import wrapped, writable
-from fedsim import find, fleet, listing
+from fedsim import find, fleet, listing, source
 from fedsim.amounts import NONE, duration, size
 from fedsim.display import name
 from fedsim.errors import UserError
@@ -167,6 +166,5 @@ def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
 def _options(kind: str, part: Part) -> Iterator[tuple[str, Any]]:
     """Yield a part's options as the scenario writes them, and those that it leaves out as the class has them."""
     built: Any = find.build(kind, part)
-    for field in dataclasses.fields(built):
-        if field.init:
-            yield field.name, part.options.get(field.name, getattr(built, field.name))
+    for field in source.option_fields(type(built)):
+        yield field.name, part.options.get(field.name, getattr(built, field.name))

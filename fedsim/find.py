@@ -116,7 +116,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     where = where or KINDS[kind].key
     cls = find(kind, part, where)
     path = source.shown(_path_of(cls))
-    fields = {f.name: _required(f) for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else {}
+    fields = {field.name: _required(field) for field in source.option_fields(cls)}
     given = {**{key: value for key, value in context.items() if key in fields}, **part.options}
     options = {key: required and key not in given for key, required in fields.items()}
     if wrong := _option_problems(part, options, path, where):
@@ -143,6 +143,12 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
         contract = getattr(importlib.import_module(KINDS[kind].contract[0]), KINDS[kind].contract[1])
     except (ImportError, SyntaxError) as error:
         raise ScenarioError([Problem(where, f"{source.shown(path)} cannot be imported: {error}")]) from error
+    except TypeError as error:
+        if "non-frozen dataclass" not in str(error):
+            raise
+        raise ScenarioError(
+            [Problem(where, f"{source.shown(path)}: write @dataclass(frozen=True): {error}")]
+        ) from error
     classes: dict[str, Any] = {
         name: cls
         for name, cls in vars(imported).items()
@@ -195,7 +201,7 @@ def _part_spelled_out(kind: str, value: Any) -> Any:
 
 def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     # What a class says itself may lie outside of its own types, as 0 for a count, and is not held against them.
-    own = {field.name: defaults.plain(_default(field)) for field in dataclasses.fields(cls)}
+    own = {field.name: defaults.plain(_default(field)) for field in source.option_fields(cls)}
     return {key: value for key, value in given.items() if not defaults.same(value, own[key])}
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from fedsim import check, find, partitions, paths
-from fedsim.algorithm import Algorithm, bind
+from fedsim.algorithm import Algorithm, Context
 from fedsim.data.fanout import fewer_each, fewer_neighbours
 from fedsim.data.graph import Graph, Period, to_device, with_keys
 from fedsim.data.partition import cut
@@ -101,7 +101,7 @@ class Lesson:
 
 
 def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) -> Lesson:
-    """Return what a scenario learns from and with, and bind the algorithm to its task.
+    """Return what a scenario learns from and with; its algorithm is the given one in the context of the scenario.
 
     Raises ScenarioError where the scenario does not say what to learn.
     """
@@ -124,7 +124,15 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
     training = scenario.training
     momentum = training.momentum if training.optimiser == "sgd" else 0.0
-    bind(algorithm, task, made.overview, local_steps=training.local_steps, momentum=momentum)
+    context = Context(
+        task, learning_rate=training.lr, local_steps=training.local_steps, momentum=momentum, clients=clients,
+        overview=made.overview,
+    )  # fmt: skip
+    try:
+        algorithm = replace(algorithm, context=context)
+    except TypeError as error:  # its class has an __init__ of its own
+        told = f"{type(algorithm).__name__} cannot be handed its context ({error}); make it a frozen dataclass"
+        raise ScenarioError([Problem("algorithm", f"{told} whose fields are its options, without __init__")]) from None
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,

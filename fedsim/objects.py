@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
-from fedsim import cells, find
+from fedsim import cells, find, source
 from fedsim.errors import ScenarioError, UserError
 
 FOLDER = "inputs"
@@ -146,14 +146,16 @@ def _saved(cls: type, files: Files) -> str:
 
 def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
     """Return the options of a part that are not the default."""
-    if not dataclasses.is_dataclass(value):
-        if vars(value):
+    fields = source.option_fields(type(value))
+    if not fields:
+        declared = {one.name for one in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
+        if vars(value).keys() - declared:
             raise UserError(f"{where}: {type(value).__name__} is no dataclass, so that its options cannot be known")
         return {}
     found = {}
-    for one in dataclasses.fields(value):
+    for one in fields:
         given = getattr(value, one.name)
-        if one.init and not _is_default(one, given):
+        if not _is_default(one, given):
             found[one.name] = _told(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
                 told = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"

@@ -15,7 +15,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from fedsim import find, units
+from fedsim import find, source, units
 
 # The annotations that parts use, in the words of whoever writes a scenario.
 TYPES = {
@@ -58,7 +58,7 @@ class Named:
 
 def options(cls: type[Any]) -> list[Option]:
     """Return the options of a part's class, in the order in which its fields stand."""
-    fields = [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+    fields = source.option_fields(cls)
     spans: Mapping[str, Any] = getattr(cls, "tunes", {})
     written = _written(cls)
     return [

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, declared
 from fedsim.hosts import Ask
 from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.topology import Topology
@@ -99,7 +99,7 @@ class Rounds(Cohorts):
 
 def own_steps(algorithm: Algorithm) -> bool:
     """Return whether the algorithm has exchanges of its own, which need rounds with one cohort throughout."""
-    return type(algorithm).steps is not Algorithm.steps
+    return declared(algorithm, "own_steps")
 
 
 def exchanges(world: World) -> Iterator[str]:

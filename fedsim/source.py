@@ -6,10 +6,14 @@ fits is known when the class is built.  Classes made at run time are not seen.
 
 import ast
 import sys
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, is_dataclass
+from dataclasses import fields as dataclass_fields
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
+
+NO_OPTION = ("init=False", "'option': False")  # how a field says that it is none
 
 
 @dataclass
@@ -88,6 +92,12 @@ def fields(module: str, name: str) -> dict[str, Line]:
                 if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id in own:
                     found[line.target.id] = Line(owner, line.annotation, line.value)
     return found
+
+
+def option_fields(cls: type[Any]) -> "list[Field[Any]]":
+    """Return the fields of an imported class that are options: that it is built with, and no run fills."""
+    known = dataclass_fields(cls) if is_dataclass(cls) else ()
+    return [one for one in known if one.init and one.metadata.get("option", True)]
 
 
 def origin(module: str, node: ast.expr) -> tuple[str, str] | None:
@@ -230,7 +240,7 @@ def _fields(node: ast.ClassDef) -> dict[str, bool]:
     for line in node.body:
         if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
             continue
-        hidden = isinstance(line.value, ast.Call) and "init=False" in ast.unparse(line.value)
+        hidden = isinstance(line.value, ast.Call) and any(mark in ast.unparse(line.value) for mark in NO_OPTION)
         if "ClassVar" not in ast.unparse(line.annotation) and not hidden:
             found[line.target.id] = line.value is None
     return found

@@ -75,10 +75,12 @@ class Views:
     def _received(self, message: Message) -> Tree:
         """Return what a message carries: the learner's part, what masking sends beside it, or that alone."""
         ticket, beside = message.label
-        if ticket is None:
-            return {masking.BESIDE: beside}
-        own = self.contents(ticket)
-        return own if beside is None else {**own, masking.BESIDE: beside}
+        own = {} if ticket is None else self.contents(ticket)
+        if beside is None:
+            return own
+        if isinstance(own, list):  # what a codec has encoded begins with the tree that it kept
+            return [{**own[0], masking.BESIDE: beside}, *own[1:]]
+        return {**own, masking.BESIDE: beside}
 
     def notes(self) -> list[Any]:
         """Return all that was recorded, for a checkpoint."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import simpy
+from contexts import within
 
 from fedsim import seeds
-from fedsim.algorithm import Algorithm, bind
+from fedsim.algorithm import Algorithm
 from fedsim.clients import Clients
 from fedsim.hosts import ServerHost
 from fedsim.net import wire
@@ -183,7 +184,7 @@ def lab(
 
     `links` makes the network; `edges` is the number of edge aggregators.
     """
-    algorithm = bind(algorithm or Number(), None)  # type: ignore[arg-type]
+    algorithm = within(algorithm or Number(), None)  # type: ignore[arg-type]
     env, rows, rng = simpy.Environment(), list[Row](), Streams(seed)
     columns = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, rate, rate)]
     nodes, moved = Nodes(*columns), list[Transfer]()

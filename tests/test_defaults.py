@@ -23,7 +23,7 @@ KINDS = [(kind, name) for kind in find.KINDS for name in find.names(kind)]
 def test_every_default_of_the_project_is_told_by_its_source_and_is_the_class_s_own(kind, name):
     cls = find.find(kind, Part(name=name), kind)
     told = find.spelled_out(kind, name, {})
-    own = {field.name: find._default(field) for field in dataclasses.fields(cls) if field.init}
+    own = {field.name: find._default(field) for field in source.option_fields(cls)}
     assert told.keys() == {key for key, default in own.items() if default is not dataclasses.MISSING}
     assert [*told] == [key for key in own if key in told]  # in the order of the class
     for key, written in told.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fedsim.algorithm import Algorithm, Job, Reply, State
+from fedsim.algorithm import Algorithm, Job, Reply, State, declared
 from fedsim.errors import UserError
 from fedsim.learner.traffic import Done
 from fedsim.learner.trained import Backend
@@ -92,8 +92,8 @@ class Estimates:
 
 
 def untrained(algorithm: Algorithm) -> Untrained:
-    """Return the stand-in for an algorithm that is bound to its task."""
-    several = type(algorithm).steps is not Algorithm.steps
+    """Return the stand-in for an algorithm that has its context."""
+    several = declared(algorithm, "own_steps")
     return FirstStep(algorithm) if several else Untrained(algorithm)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from contexts import within
 
 from algorithms.dg_colearn import DGCoLearn
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
@@ -61,7 +62,7 @@ class Driven:
                 period.graph["x"] = period.graph["x"].double()
         task = bind_model(NodeClassification(), self.model, self.graph.features, self.graph.classes, 0, "cpu")
         owners = [owners_of(lists, self.graph.vertices) for lists in owned]
-        bind(self.algorithm, task, Overview(self.snapshots, owners))
+        self.algorithm = within(self.algorithm, task, Overview(self.snapshots, owners))
         state = self.algorithm.start()
         self.state = {**state, "model": shaken(state["model"])}
         self.memories: list[dict[str, Any]] = [{} for _ in range(self.clients)]

@@ -1,8 +1,9 @@
 """What tests of methods of one exchange share: clients of few classes each, and an exchange by hand."""
 
 import torch
+from contexts import within
 
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -19,7 +20,9 @@ NUMBERS = FEATURES * 8 + 8 + 8 * CLASSES + CLASSES  # of GCN(hidden=8)
 
 def made(algorithm, seed=0, task=None, model=None):
     own = algorithm.backbone(model or GCN(hidden=8, dropout=0.0))
-    return bind(algorithm, bind_task(task or NodeClassification(), own, FEATURES, CLASSES, seed, "cpu"), local_steps=30)
+    return within(
+        algorithm, bind_task(task or NodeClassification(), own, FEATURES, CLASSES, seed, "cpu"), local_steps=30
+    )
 
 
 def of_classes(labels, seed, n=40, noise=1.0, train=0.5):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from camps import gap
+from contexts import within
 
 from algorithms.fed_cvae import FedCVAE
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.errors import ScenarioError
 from fedsim.learn import tree
@@ -26,7 +27,7 @@ NUMBERS = (4 + CLASSES + 1) * 16 + 17 * FEATURES
 
 def made(seed=0, task=None, **options):
     own = bind_task(task or NodeClassification(), GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
-    return bind(FedCVAE(**{**SMALL, **options}), own)
+    return within(FedCVAE(**{**SMALL, **options}), own)
 
 
 def easy(seed, n=45, train=0.5, classes=(0, 1, 2)):

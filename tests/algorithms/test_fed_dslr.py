@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from contexts import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.fed_dslr import FedDslr, strangers, taken
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, sparse_if_worth, with_masks
 from fedsim.learn import layout, replay, tree
 from fedsim.learn.cohort import Cohort
@@ -25,7 +26,7 @@ from fedsim.net import wire
 
 
 def made(algorithm, features=5, classes=5, model=None, seed=0):
-    return bind(algorithm, bind_task(NodeClassification(), model or GCN(hidden=6), features, classes, seed, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), model or GCN(hidden=6), features, classes, seed, "cpu"))
 
 
 def graph(classes, seed, n=24):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from camps import community, gap, rounds
+from contexts import within
 
 from algorithms.fed_ego import FedEgo, mixed, mixing, overall, shares_of
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of
 from fedsim.errors import ScenarioError
 from fedsim.learn import egos, tree
@@ -22,8 +23,7 @@ def ready(features=2, hidden=4, task=None, **options):
     """The algorithm bound to a task."""
     algorithm = FedEgo(**options)
     model = algorithm.backbone(GCN(hidden=hidden, dropout=0.0))
-    bind(algorithm, bind_model(task or NodeClassification(), model, features, CLASSES, 0, "cpu"))
-    return algorithm
+    return within(algorithm, bind_model(task or NodeClassification(), model, features, CLASSES, 0, "cpu"))
 
 
 def couples():

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from contexts import within
 
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import layout, replay, tree
 from fedsim.learn.cohort import Cohort
@@ -32,7 +33,7 @@ RULES = ["coverage", "other_class", "mean"]
 
 
 def bound(algorithm, hidden=HIDDEN, seed=0):
-    return bind(algorithm, bind_task(NodeClassification(), GCN(hidden=hidden), FEATURES, CLASSES, seed, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), GCN(hidden=hidden), FEATURES, CLASSES, seed, "cpu"))
 
 
 def history(algorithm, periods=PERIODS, trainer=None, **options):

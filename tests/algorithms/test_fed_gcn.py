@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import small_points
 import torch
+from contexts import within
 
 from algorithms.fed_gcn import FedGCN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.data.partition import cut
 from fedsim.data.temporal import Overview, owners_of
@@ -48,7 +49,7 @@ class Driven:
         self.algorithm, self.memories, self.messages = FedGCN(**options), [{} for _ in self.graphs], []
         model = self.algorithm.backbone(GCN(hidden=5, dropout=0.0))
         task = bind_model(NodeClassification(), model, F, 3, 0, "cpu")
-        bind(self.algorithm, task, Overview([self.whole], [owners_of(self.owned, N)]))
+        self.algorithm = within(self.algorithm, task, Overview([self.whole], [owners_of(self.owned, N)]))
         state = self.algorithm.start()
         self.state = {**state, "model": tree.transform(torch.Tensor.double, state["model"])}
 
@@ -219,6 +220,8 @@ def test_who_knows_no_cut_is_told_what_to_write(stream, more, told, tmp_path):
 
 def test_links_are_not_what_it_predicts():
     driven = Driven()
-    bind(driven.algorithm, bind_model(LinkPrediction(), GCN(), F, 3, 0, "cpu"), driven.algorithm.overview)
+    driven.algorithm = within(
+        driven.algorithm, bind_model(LinkPrediction(), GCN(), F, 3, 0, "cpu"), driven.algorithm.overview
+    )
     with pytest.raises(ScenarioError, match="node_classification"):
         driven.algorithm.start()

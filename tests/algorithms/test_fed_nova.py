@@ -4,10 +4,11 @@ import pytest
 import small_points
 import torch
 from camps import added, community, gap, moved, rounds
+from contexts import within
 
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, bind
+from fedsim.algorithm import Job
 from fedsim.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -23,7 +24,7 @@ from fedsim.run import build
 
 def made(of=FedNova, local_steps=3, momentum=0.0, **options):
     task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), 20, 4, 0, "cpu")
-    return bind(of(**options), task, local_steps=local_steps, momentum=momentum)
+    return within(of(**options), task, local_steps=local_steps, momentum=momentum)
 
 
 def graphs():

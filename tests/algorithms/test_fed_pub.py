@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 from camps import accuracy, added, check_mixing, community, gap, moved, rounds
+from contexts import within
 
 from algorithms.fed_pub import FedPUB, apart, both_ways, joined
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, bind
+from fedsim.algorithm import Job
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
@@ -21,7 +22,7 @@ from fedsim.net import wire
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):
     own = algorithm.backbone(model or GCN(hidden=8, dropout=0.0))
-    return bind(algorithm, bind_task(NodeClassification(), own, features, classes, seed, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), own, features, classes, seed, "cpu"))
 
 
 def graph(seed=0, n=12, features=5, classes=4, edges=20, share=0.5):

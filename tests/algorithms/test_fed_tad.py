@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 from camps import community, gap, moved, rounds
+from contexts import within
 
 from algorithms.fed_tad import FedTAD, sameness, shared
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.errors import ScenarioError
 from fedsim.learn import layout, reliability, tree
 from fedsim.learn.models.gcn import GCN
@@ -24,7 +25,7 @@ SMALL = {"vertices": 24, "iterations": 2, "model_steps": 2}
 
 def made(of=FedTAD, seed=0, task=None, **options):
     own = bind_task(task or NodeClassification(), GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
-    return bind(of(**({**SMALL, **options} if of is FedTAD else options)), own)
+    return within(of(**({**SMALL, **options} if of is FedTAD else options)), own)
 
 
 def graphs():

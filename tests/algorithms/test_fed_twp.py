@@ -5,10 +5,11 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.nn.functional as F
+from contexts import within
 
 from algorithms.fed_twp import FedTWP, penalty
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import layout, ops, tree
 from fedsim.learn.cohort import Cohort
@@ -40,7 +41,7 @@ PERIODS = [graph([0, 1], 1), graph([2, 3], 2), graph([1, 4], 3)]
 
 
 def bound(algorithm, model=None, seed=0):
-    return bind(algorithm, bind_task(NodeClassification(), model or GAT(hidden=6), 5, 5, seed, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), model or GAT(hidden=6), 5, 5, seed, "cpu"))
 
 
 def history(algorithm, *, model=None, seed=0, periods=PERIODS, rounds=2, steps=2):

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 from camps import accuracy, added, check_mixing, community, gap, moved, rounds
+from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
-from fedsim.algorithm import bind
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
@@ -19,7 +19,7 @@ from fedsim.net import wire
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):
-    return bind(algorithm, bind_task(NodeClassification(), model or GCN(hidden=8), features, classes, seed, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), model or GCN(hidden=8), features, classes, seed, "cpu"))
 
 
 def graph(seed=0, n=12, features=5, classes=4, edges=20):

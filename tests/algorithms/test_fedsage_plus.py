@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import small_points
 import torch
+from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import FedSagePlus
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -28,7 +29,7 @@ G = 4 * (5 * 6 + 6 + 6 * 8 + 8 + 5 * (8 * F + F))  # bytes of fGen at these size
 def made(**options):
     algorithm = FedSagePlus(**{**SMALL, **options})
     model = algorithm.backbone(GCN(hidden=4, dropout=0.25))
-    return bind(algorithm, bind_task(NodeClassification(), model, F, C, 0, "cpu"))
+    return within(algorithm, bind_task(NodeClassification(), model, F, C, 0, "cpu"))
 
 
 def drawn(vertices, seed, features=F):
@@ -93,7 +94,7 @@ def test_the_classifier_is_graphsage_of_the_scenarios_width():
     model = FedSagePlus().backbone(GCN(hidden=32, layers=3, dropout=0.2))
     assert isinstance(model, SAGE)
     assert (model.hidden, model.layers, model.dropout) == (32, 2, 0.2)
-    algorithm = bind(FedSagePlus(), bind_task(NodeClassification(), SAGE(hidden=64), 50, 6, 0, "cpu"))
+    algorithm = within(FedSagePlus(), bind_task(NodeClassification(), SAGE(hidden=64), 50, 6, 0, "cpu"))
     assert tree.count(algorithm.start()["model"]) == 2 * 50 * 64 + 64 + 2 * 64 * 6 + 6
 
 
@@ -115,7 +116,7 @@ def test_an_epoch_takes_the_bytes_of_the_formula(clients):
 
 
 def test_an_offer_at_the_papers_size_is_the_recipes():
-    algorithm = bind(FedSagePlus(), bind_task(NodeClassification(), SAGE(), 1433, 6, 0, "cpu"))
+    algorithm = within(FedSagePlus(), bind_task(NodeClassification(), SAGE(), 1433, 6, 0, "cpu"))
     graph = drawn(30, 1, features=1433)
     job = Job(0, "offer", 0, {}, graph, {}, 1)
     floats = 33_024 + 526_336 + 10_245 * 1433 + 128 * int(graph["train"].sum())
@@ -231,7 +232,7 @@ def test_alone_it_learns_without_judges_and_without_data_it_is_through_at_once()
 def test_uniform_aggregation_counts_every_client_once():
     data = graphs(2)
     assert [made(agg="uniform").samples(graph) for graph in data] == [1, 1]
-    plain = bind(FedAvg(), made().task)
+    plain = within(FedAvg(), made().task)
     assert [made().samples(graph) for graph in data] == [plain.samples(graph) for graph in data]
 
 

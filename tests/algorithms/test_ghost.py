@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 from camps import gap
+from contexts import within
 
 from algorithms.ghost import Ghost
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.errors import ScenarioError
 from fedsim.learn import tree
@@ -28,7 +29,7 @@ NUMBERS = 9 + 68 * 64 + 65 * 128 + 129 * 256 + 257 * FEATURES
 
 def made(seed=0, task=None, model=None, **options):
     own = bind_task(task or NodeClassification(), model or GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
-    return bind(Ghost(**options), own)
+    return within(Ghost(**options), own)
 
 
 def easy(seed, n=45, train=0.5):
@@ -212,7 +213,7 @@ def test_who_lacks_the_centre_learns_much_less():
         replies, _ = asked(algorithm, [easy(10 * seed + k) for k in range(3)], steps=80, seed=seed)
         graph = easy(500 + seed, n=90)
         known.append(accuracy(algorithm, replies, graph))
-        thief = bind(replace(algorithm, attacker=-40.0), algorithm.task)
+        thief = within(replace(algorithm, attacker=-40.0), algorithm.task)
         unknown.append(accuracy(thief, replies, graph))
     assert min(known) > 0.9
     assert sum(unknown) / 4 < sum(known) / 4 - 0.2

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -25,7 +26,7 @@ from fedsim.scenario import Scenario
 
 def made(algorithm, features=12, classes=6, hidden=8):
     task = bind_task(NodeClassification(), GAT(hidden=hidden), features, classes, 0, "cpu")
-    return bind(algorithm, task)
+    return within(algorithm, task)
 
 
 def graph(classes, features=12, n=30, seed=0, train=0.5):

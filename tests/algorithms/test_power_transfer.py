@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -33,7 +34,7 @@ def clusters(classes, seed, n=40):
 def recalled(algorithm, seed, rounds=4):
     """Train federated, the first client alone having the rare class; return the global model's accuracy on it."""
     task = bind_task(NodeClassification(), GCN(hidden=16), FEATURES, 3, seed, "cpu")
-    bind(algorithm, task)
+    algorithm = within(algorithm, task)
     graphs = {c: clusters([0, RARE] if c == 0 else [0, 1], 100 * seed + c) for c in range(CLIENTS)}
     memories, state = {c: {} for c in graphs}, algorithm.start()
     for number in range(rounds):

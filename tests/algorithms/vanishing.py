@@ -1,8 +1,9 @@
 """Snapshots in which a class loses all its edges, and federated periods over them, for the tests of FedDGL."""
 
 import torch
+from contexts import within
 
-from fedsim.algorithm import Job, Reply, bind
+from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -18,7 +19,7 @@ CLASSES, FEATURES, HIDDEN, EACH = 3, 8, 12, 20
 
 def bound(algorithm, model=None, seed=0, classes=CLASSES):
     model = model or GCN(hidden=HIDDEN, dropout=0.0)
-    return bind(algorithm, bind_model(NodeClassification(), model, FEATURES, classes, seed, "cpu"))
+    return within(algorithm, bind_model(NodeClassification(), model, FEATURES, classes, seed, "cpu"))
 
 
 def stream(client, seed, lost=2, periods=2):

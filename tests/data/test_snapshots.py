@@ -325,8 +325,8 @@ def test_an_algorithm_is_shown_what_the_server_overlooks() -> None:
     for name, stream_ in (("snapshots", scenario.data.stream), ("static", Part(name="static"))):  # type: ignore[union-attr]
         algorithm = find.build("algorithm", Part(name="fedavg"))
         data = scenario.data.model_copy(update={"stream": stream_})  # type: ignore[union-attr]
-        learning.prepare(algorithm, scenario.model_copy(update={"data": data}), 3, Path())
-        told[name] = algorithm.overview
+        lesson = learning.prepare(algorithm, scenario.model_copy(update={"data": data}), 3, Path())
+        told[name] = lesson.algorithm.overview
     assert told["static"] is None
     assert len(told["snapshots"].snapshots) == 6
 

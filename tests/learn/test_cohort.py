@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from contexts import within
 from learnlab import drawn, drawn_task, largest_gap
 
-from fedsim.algorithm import Algorithm, Fit, bind
+from fedsim.algorithm import Algorithm, Fit
 from fedsim.clients import ClientHost
 from fedsim.data.graph import Period
 from fedsim.learn import tree
@@ -60,7 +61,7 @@ class Hall:
     """Three hosts, one cohort, no network."""
 
     def __init__(self, *, batch=True, sizes=(8, 5, 13), **options):
-        self.algorithm = bind(Notebook(**options), drawn_task())
+        self.algorithm = within(Notebook(**options), drawn_task())
         self.trainer = Counting(Adam(0.05), 2)
         self.cohort = Cohort(self.algorithm, self.trainer, batch=batch)
         self.hosts = [ClientHost(k, 1.0, lambda client, job: 100 * client + job) for k in range(len(sizes))]
@@ -184,7 +185,7 @@ def test_work_that_only_returns_needs_no_trainer():
             return {"update": job.download["model"]}
 
     hall = Hall()
-    cohort = Cohort(bind(Plain(), hall.algorithm.task), hall.trainer)
+    cohort = Cohort(within(Plain(), hall.algorithm.task), hall.trainer)
     assert cohort.submit(hall.hosts[0].job("train", hall.model)).value() == {"update": hall.model["model"]}
     assert hall.trainer.calls == 0
 
@@ -203,7 +204,7 @@ class Extra(Notebook):
 @pytest.mark.parametrize("steps", [1, 3])
 def test_extra_steps_are_billed_beside_the_training_whatever_the_number_of_local_steps(steps):
     hall = Hall()
-    algorithm = bind(Extra(), hall.algorithm.task)
+    algorithm = within(Extra(), hall.algorithm.task)
     job = hall.hosts[0].job("train", hall.model)
     flops = Cohort(algorithm, Counting(Adam(0.05), steps)).flops(job)
     assert flops == algorithm.task.flops(job.data) * (2 * steps + 7)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from contexts import within
 from hypothesis import given
 from hypothesis import strategies as st
 from learnlab import drawn, job_of, largest_gap
@@ -15,7 +16,6 @@ from test_evaluate import Guess, Rows, evaluator_of, models, world_of
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
-from fedsim.algorithm import bind as bind_algorithm
 from fedsim.data import pairs
 from fedsim.data.graph import Graph, Period, to_device, with_masks
 from fedsim.errors import ScenarioError
@@ -177,7 +177,7 @@ def test_trained_together_or_one_by_one_clients_learn_the_same(steps):
 
 def test_fedavg_weighs_clients_by_links_and_trains_none_without():
     task = task_of()
-    algorithm = bind_algorithm(FedAvg(), task)
+    algorithm = within(FedAvg(), task)
     graph, bare = graph_of_size(12, 0), graph_of_size(1, 0)
     assert algorithm.samples(graph) == len(known(graph))
     assert algorithm.samples(bare) == 0

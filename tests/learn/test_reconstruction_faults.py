@@ -4,9 +4,10 @@ import logging
 
 import pytest
 import torch
+from contexts import within
 
 from algorithms.power import Power
-from fedsim.algorithm import Reply, bind
+from fedsim.algorithm import Reply
 from fedsim.learn import lbfgs, prototypes
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task
@@ -70,7 +71,7 @@ def replies_of(algorithm, state):
 def test_power_skips_what_could_not_be_rebuilt_and_says_so(monkeypatch, caplog, preset):
     monkeypatch.setattr(lbfgs, "minimise", Faulty(torch.nan, [1]))
     task = bind_task(NodeClassification(), GAT(hidden=8), FEATURES, CLASSES, 0, "cpu")
-    algorithm = bind(Power(preset=preset, restarts=0), task)
+    algorithm = within(Power(preset=preset, restarts=0), task)
     state = algorithm.start()
     with caplog.at_level(logging.WARNING, "algorithms.power"):
         new = algorithm.learn(state, replies_of(algorithm, state))

@@ -1,11 +1,11 @@
 """Which vertices are kept and how they are replayed (power.md 2.2, 2.3), against brute force."""
 
 import torch
+from contexts import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.fed_ergnn import FedERGNN
-from fedsim.algorithm import bind
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import layout, replay, tree
 from fedsim.learn.models.gat import GAT
@@ -104,7 +104,7 @@ def test_sparse_features_are_kept_sparse():
 def test_each_rule_of_ergnn_keeps_at_most_so_many_of_each_class():
     whole = graph(40)
     for rule in ("coverage", "other_class", "mean"):
-        algorithm = bind(FedERGNN(select=rule, keep=2), task())
+        algorithm = within(FedERGNN(select=rule, keep=2), task())
         kept = algorithm.experience({"data": whole, "model": algorithm.task.init(), "seed": 0})
         counts = torch.bincount(kept["y"], minlength=4)
         trained = torch.bincount(whole["y"][whole["train"]], minlength=4)

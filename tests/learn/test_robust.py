@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from contexts import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -13,7 +14,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
 from algorithms.fedprox import FedProx
 from fedsim import find
-from fedsim.algorithm import Reply, bind
+from fedsim.algorithm import Reply
 from fedsim.errors import ScenarioError
 from fedsim.learn import robust
 from fedsim.net.topologies.peers import Peers
@@ -87,7 +88,7 @@ def test_fedavg_takes_the_average_that_it_is_told_discounts_first_and_weights_as
     assert moved(FedAvg(aggregation="trimmed_mean"), replies) == pytest.approx((1 + 2 + 4 - 50 + 2.5) / 5)  # 10 % of 5
     assert moved(FedAvg(), replies) == pytest.approx((100 * 1 + 2 + 4 - 50 + 2.5) / 104)
     assert moved(FedProx(aggregation="median"), replies) == pytest.approx(2.0)
-    prepared = bind(FedNova(aggregation="median"), None, local_steps=2)
+    prepared = within(FedNova(aggregation="median"), None, local_steps=2)
     alike = [reply(k, value, 1, length=2.0) for k, value in enumerate([1.0, 3.0, -9.0])]
     assert moved(prepared, alike) == pytest.approx(1.0)
 

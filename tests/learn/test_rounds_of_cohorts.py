@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from contexts import within
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, bind
+from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import graph_of
 from fedsim.learn import ops, tree
 from fedsim.learn.cohort import Cohort
@@ -31,7 +32,7 @@ def graph_for(client, n=None, train=0.6):
 
 def world(batch=True, model=None, optimiser=None, steps=2, algorithm=None, **options):
     task = bind_task(NodeClassification(), model or GCN(hidden=8), 6, 3, 0, "cpu")
-    algorithm = bind(algorithm or FedAvg(), task)
+    algorithm = within(algorithm or FedAvg(), task)
     trainer = Trainer(optimiser or Adam(0.01, 5e-4), steps, **options)
     return algorithm, Cohort(algorithm, trainer, batch=batch)
 

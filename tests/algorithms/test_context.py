@@ -1,0 +1,102 @@
+"""An algorithm in the context that a run hands in."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import small_points
+from contexts import within
+
+from algorithms.fedavg import FedAvg
+from algorithms.fedprox import FedProx
+from fedsim import defaults, find, learning, objects, options, source
+from fedsim.algorithm import Algorithm
+from fedsim.errors import ScenarioError
+from fedsim.learn.models.gcn import GCN
+from fedsim.learn.task import bind
+from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.scenario import Part
+
+NAMES = ("task", "overview", "learning_rate", "local_steps", "momentum", "clients")
+WHERE = ("fedsim.algorithm", "Algorithm")
+
+
+def drawn_task():
+    return bind(NodeClassification(), GCN(hidden=5), 7, 3, 0, "cpu")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_context_the_error_says_how_to_get_one(name):
+    with pytest.raises(RuntimeError, match=r"FedProx has no context yet.*dataclasses\.replace"):
+        getattr(FedProx(), name)
+
+
+def test_a_scenario_s_settings_reach_its_algorithm():
+    training = {"optimiser": "sgd", "lr": 0.02, "momentum": 0.5, "local_steps": 4}
+    scenario = small_points.scenario(training=training)
+    given = find.build("algorithm", Part(name="fedprox", options={"mu": 0.3}))
+    lesson = learning.prepare(given, scenario, 3, Path())
+    own = lesson.algorithm
+    assert (own.learning_rate, own.local_steps, own.momentum, own.clients) == (0.02, 4, 0.5, 3)
+    assert own.task is lesson.task
+    assert own.mu == 0.3
+    assert given.context is None  # the algorithm itself is left as it was
+    adam = small_points.scenario(training={**training, "optimiser": "adam"})
+    assert learning.prepare(given, adam, 3, Path()).algorithm.momentum == 0.0
+
+
+def test_a_changed_copy_keeps_its_context_and_contexts_make_no_other_algorithm():
+    algorithm = within(FedProx(mu=0.1), drawn_task())
+    assert replace(algorithm, mu=0.2).task is algorithm.task
+    assert algorithm == FedProx(mu=0.1) != FedProx(mu=0.2)
+    assert repr(algorithm) == repr(FedProx(mu=0.1))
+
+
+@pytest.mark.parametrize("name", find.names("algorithm"))
+def test_a_context_is_no_option(name):
+    cls, shown = options.of("algorithm", name)
+    assert "context" not in [option.name for option in shown]
+    assert "context" not in [field.name for field in source.option_fields(cls)]
+    assert "context" not in source.outlines(cls.__module__, WHERE)[cls.__name__].options
+    assert "context" not in defaults.of(cls.__module__, cls.__name__)
+    with pytest.raises(ScenarioError, match="has no option 'context'"):
+        find.build("algorithm", Part(name=name, options={"context": 1}))
+
+
+def test_an_object_with_a_context_is_written_as_one_without():
+    algorithm = within(FedProx(mu=0.1), drawn_task())
+    assert objects.plain(algorithm, {}) == objects.plain(FedProx(mu=0.1), {}) == {"name": "fedprox", "mu": 0.1}
+
+
+def test_an_algorithm_with_an_init_of_its_own_is_refused_by_name():
+    class Stubborn(FedAvg):
+        def __init__(self):
+            super().__init__()
+
+    with pytest.raises(ScenarioError, match=r"Stubborn cannot be handed its context .*frozen dataclass"):
+        learning.prepare(Stubborn(), small_points.scenario(), 3, Path())
+
+
+def test_a_dataclass_that_is_not_frozen_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    text = "from dataclasses import dataclass\nfrom fedsim.algorithm import Algorithm\n"
+    text += "@dataclass\nclass Loose(Algorithm):\n    mu: float = 0.1\n"
+    (tmp_path / "loose_lab").mkdir()
+    (tmp_path / "loose_lab" / "loose.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ScenarioError, match=r"write @dataclass\(frozen=True\)"):
+        find.build("algorithm", Part(name="loose_lab.loose"))
+
+
+def test_a_plain_class_and_a_field_without_a_default_fit_below():
+    @dataclass(frozen=True)
+    class Needs(Algorithm):
+        wanted: int
+
+        def start(self):
+            return {}
+
+        download = work = update = start
+
+    assert Needs(3).wanted == 3
+    with pytest.raises(TypeError):
+        Needs(3, None)  # a context goes by its name alone

@@ -1,0 +1,28 @@
+"""Hands algorithms their context without a run."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from fedsim.algorithm import Algorithm, Context
+from fedsim.data.temporal import Overview
+from fedsim.learn.task import Task
+
+Some = TypeVar("Some", bound=Algorithm)
+
+
+def within(
+    algorithm: Some,
+    task: Task,
+    overview: Overview | None = None,
+    *,
+    learning_rate: float = 0.05,
+    local_steps: int = 1,
+    momentum: float = 0.0,
+    clients: int = 1,
+) -> Some:
+    """The algorithm in a context."""
+    context = Context(
+        task, learning_rate=learning_rate, local_steps=local_steps, momentum=momentum, clients=clients,
+        overview=overview,
+    )  # fmt: skip
+    return replace(algorithm, context=context)
