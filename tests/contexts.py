@@ -1,11 +1,15 @@
 """Hands algorithms their context without a run."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fedsim.algorithm import Algorithm, Context
-from fedsim.data.temporal import Overview
-from fedsim.learn.task import Task
+
+if TYPE_CHECKING:
+    from fedsim.data.temporal import Overview
+    from fedsim.learn.task import Task
 
 Some = TypeVar("Some", bound=Algorithm)
 

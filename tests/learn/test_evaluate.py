@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import simpy
 import torch
+from fedsim.learn.evaluate import Evaluator
 from learnlab import drawn, drawn_task
 
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
-from fedsim.learn.evaluate import Evaluator
 from fedsim.record import Recorder
 from fedsim.units import Updates
 
