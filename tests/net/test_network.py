@@ -278,6 +278,8 @@ def test_only_the_server_and_a_client_that_exists_can_talk(src, dst):
 class LossyClient(Effect):
     """Loss towards the server, for one client only."""
 
+    shapes = True
+
     client: int
     rate: float
 
