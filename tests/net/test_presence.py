@@ -44,7 +44,7 @@ def test_looking_late_and_hearing_all_at_once_tell_the_same(looks, naps, plans):
             env.timeout(start).callbacks.append(lambda _, client=client: here.keep(client, asleep=True))
             env.timeout(start + length).callbacks.append(lambda _, client=client: here.keep(client, asleep=False))
         if often:
-            here.hear_all()
+            here.notify_all()
         look(env, here, [60.0] if often else [*sorted(looks), 60.0])
         return here, moves
 
@@ -77,9 +77,9 @@ def test_a_client_that_is_attended_to_is_told_at_its_moment_and_no_other_is():
     env.timeout(25.0).callbacks.append(lambda _: here.attend(4))
     env.timeout(60.0).callbacks.append(lambda _: here.dismiss(4))
     look(env, here, [100.0])
-    _, all_told, heard = presence()
-    all_told.hear_all()
-    look(all_told._env, all_told, [100.0])
+    _, notified_of_all, heard = presence()
+    notified_of_all.notify_all()
+    look(notified_of_all._env, notified_of_all, [100.0])
     assert moves == [move for move in heard if (move[1] == 3 and move[0] > 25) or (move[1] == 4 and 25 < move[0] < 60)]
     assert len(moves) > 10
 

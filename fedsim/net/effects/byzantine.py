@@ -42,7 +42,7 @@ class Byzantine(Effect):
             known = ", ".join([*FACTORS, "nan"])
             raise ValueError(f"byzantine: option 'attack' is {self.attack!r}; it must be one of {known}")
         if self.factor is not None and self.attack == "nan":
-            raise ValueError("byzantine: option 'factor' has no meaning where the attack is 'nan'; leave it out")
+            raise ValueError("byzantine: option 'factor' has no meaning for the attack 'nan'; leave it out")
         if self.factor is not None and not (math.isfinite(self.factor) and self.factor > 0):
             raise ValueError(f"byzantine: option 'factor' is {self.factor}; it must be finite and above 0")
 
