@@ -298,9 +298,9 @@ def test_the_rate_foretold_is_never_too_high(seed):
     traffic = Traffic([(0.0, 1e9, ceiling, weight) for _, _, ceiling, weight in flows], capacities, crosses)
     traffic.env.run(until=1e-3)
     for pool in traffic.pools:
-        foretold = pool.rate_if_joined(1e6, 2.0)
+        estimate = pool.rate_if_joined(1e6, 2.0)
         flow = pool.join(1e6, 1e6, lambda flow: None, 2.0)
-        assert 0 <= foretold <= pool.rate(flow) * (1 + 1e-9)
+        assert 0 <= estimate <= pool.rate(flow) * (1 + 1e-9)
         pool.leave(flow)
 
 

@@ -53,7 +53,7 @@ def arrival(message, topology, **options):
 
 
 def lone(nbytes, trip, rate):
-    """Seconds of a lone message, for whoever is the client of it: 2R + stall + W/r."""
+    """Seconds of a lone message, from the client's side: 2R + stall + W/r."""
     size = tcp.wire_size(MODEL, nbytes, 0.0)
     return 2 * trip + tcp.stall(MODEL, size, trip, rate / 8) + 8 * size / rate
 
@@ -84,8 +84,8 @@ def test_a_lone_message_over_a_tree_goes_at_the_rate_of_its_slowest_link(nbytes,
 def test_a_lone_message_between_peers_goes_at_the_lower_of_uplink_and_downlink(nbytes, a, b, out, into, jitter):
     options = {"latency": [a, b, 9.0], "uplink": [out, 1e9, 1e9], "downlink": [1e9, into, 1e9]}
     trip = 2 * (a + b) + 3 * jitter
-    told = arrival(Sized(0, 1, nbytes), RING, rows={"jitter": [jitter, 2 * jitter, 1.0]}, **options)
-    assert told == pytest.approx(lone(nbytes, trip, min(out, into)) - trip / 2, rel=1e-9)
+    arrived = arrival(Sized(0, 1, nbytes), RING, rows={"jitter": [jitter, 2 * jitter, 1.0]}, **options)
+    assert arrived == pytest.approx(lone(nbytes, trip, min(out, into)) - trip / 2, rel=1e-9)
 
 
 def ends(here, *messages):
@@ -160,9 +160,9 @@ def test_either_end_of_a_message_between_peers_can_cut_it(who, how):
     assert row.wire_bytes == pytest.approx(500_000 - (both if who == 0 else 0), abs=1)
     assert isinstance(delivery.value, Lost)
     assert other.ok
-    told = [here.network.meters(True)[0], here.network.meters(False)[1]]
-    assert told[0] == pytest.approx(row.wire_bytes, abs=1)
-    assert sum(row.wire_bytes for row in here.rows if row.dst == 1) == pytest.approx(told[1], abs=2)
+    metered = [here.network.meters(True)[0], here.network.meters(False)[1]]
+    assert metered[0] == pytest.approx(row.wire_bytes, abs=1)
+    assert sum(row.wire_bytes for row in here.rows if row.dst == 1) == pytest.approx(metered[1], abs=2)
 
 
 def test_a_message_to_a_peer_that_is_asleep_is_lost_at_once():

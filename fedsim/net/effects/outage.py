@@ -43,7 +43,7 @@ class Outage(Effect):
         if self.times not in ("exponential", "fixed"):
             raise ValueError(f"outage: option 'times' is {self.times!r}; it must be 'exponential' or 'fixed'")
         if self.link is not None and (self.cut or self.share < 1):
-            raise ValueError("outage: option 'link' affects the whole link, on which flows wait; leave out 'cut' and 'share'")
+            raise ValueError("outage: option 'link' affects all flows on the link; leave 'cut' and 'share' out")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
         """Return the process of outages; UserError for a link that does not exist or is unlimited."""
