@@ -21,6 +21,7 @@ SPEED_FAST, SPEED_SLOW = 1e7, 1e5  # operations a second
 class LeavesAfter(Effect):
     """Every busy client leaves after so many seconds."""
 
+    limits_stay = True
     seconds: float
 
     def stay(self, rng):

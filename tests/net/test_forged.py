@@ -94,7 +94,7 @@ def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_
     forged.cancel()
     assert work.cancelled
     assert forged.memory() == {"own": 1}
-    assert 0 not in forgers  # nobody asks for it
+    assert 0 not in forgers  # never drawn
 
 
 def test_several_effects_strike_one_after_the_other():
@@ -114,7 +114,7 @@ def test_a_share_is_drawn_from_the_runs_seed(share, count):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"attack": "nan"}, "give either 'share'"),
         ({"attack": "nan", "share": 0.1, "clients": [1]}, "give either 'share'"),
@@ -123,8 +123,8 @@ def test_a_share_is_drawn_from_the_runs_seed(share, count):
         ({"attack": "scaled", "share": 0.1, "factor": 0.0}, "above 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
         find.build("effect", Part(name="byzantine", options=options))
 
 

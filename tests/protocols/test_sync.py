@@ -21,6 +21,8 @@ from fedsim.scenario import Part
 class NeverStays(Effect):
     """Every busy client leaves at once."""
 
+    limits_stay = True
+
     def stay(self, rng):
         return 0.01
 
