@@ -71,7 +71,7 @@ ENDED = ["sent", "arrived", "src", "dst", "kind", "version", "nbytes", "wire_byt
 @given(plain=scenarios(), until=st.floats(0.05, 15))
 def test_a_run_that_is_cut_off_is_the_beginning_of_the_whole_one(plain, until, folder):
     whole = see(plain, folder)
-    part = see({**plain, "measure": {"until": until}}, folder, summed=True)
+    part = see({**plain, "measure": {"until": f"{until!r} s"}}, folder, summed=True)
     assert part.row["sim_seconds"] <= until
     check_books(part)
     check_summary(part)

@@ -40,7 +40,7 @@ def test_a_client_does_not_notice_whether_there_are_others():
     alone, among = (lab(clients=count, algorithm=Number(server_work=3e5)) for count in (1, 5))
     for here in (alone, among):
         here.run(Isolated(rounds=4, participation=1.0))
-    assert among.world.state_of(0) == alone.world.state_of(0)
+    assert among.states()[0] == alone.states()[0]
     assert [span for span in among.spans if span.client == 0] == alone.spans
 
 
@@ -138,7 +138,7 @@ def test_every_step_of_a_round_is_an_update_of_its_own():
     served.run(Sync(rounds=3, clients=1))
     told = [[(row.version, row.step, row.folded) for row in here.updates] for here in (alone, served)]
     assert told[0] == told[1]
-    assert alone.world.state_of(0) == served.state
+    assert alone.states()[0] == served.state
 
 
 def test_an_algorithm_without_steps_does_nothing():
