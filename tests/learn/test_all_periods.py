@@ -6,7 +6,7 @@ import pytest
 import small_points
 import torch
 from learnlab import drawn_task
-from test_evaluate import Guess, Rows, direct, observer_of, models, periods_of, world_of
+from test_evaluate import Guess, Rows, direct, models, observer_of, periods_of, world_of
 
 from analysis.frontier import ALL_PERIODS, over_all_periods
 from fedsim.errors import ScenarioError

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learnlab import drawn, job_of, largest_gap
 from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
-from test_evaluate import Guess, Rows, observer_of, models, world_of
+from test_evaluate import Guess, Rows, models, observer_of, world_of
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit

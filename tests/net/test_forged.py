@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fake_upload import Work
+from fedsim.net.squeezed import Squeezed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import world
@@ -18,7 +19,6 @@ from fedsim.net.codecs.int8 import Int8
 from fedsim.net.effects.byzantine import Byzantine
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forged, Forgers
-from fedsim.net.squeezed import Squeezed
 from fedsim.scenario import Part
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -7,13 +7,13 @@ import pytest
 import torch
 from codec_trees import CODECS, plain, same
 from fake_upload import Work
+from fedsim.net.squeezed import Squeezed
 
 from fedsim.net import wire
 from fedsim.net.codec import squeeze
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.top_k import TopK
 from fedsim.net.message import Message
-from fedsim.net.squeezed import Squeezed
 from fedsim.net.wire import Spec
 
 
