@@ -33,7 +33,7 @@ def measured(begun, *flags):
     (point,) = scenario.points()
     assert check.points([point]) == []
     recorder = Recorder()
-    world, _, done = build(point.scenario, Path(), recorder)
+    world, _, _, _, done = build(point.scenario, Path(), recorder)
     while not world.server.rounds:
         world.env.step()
     started, busy = time.time(), time.process_time()

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from itertools import pairwise
 
+from values import server_state
 from whole_runs import level
 
 from fedsim import find
@@ -152,7 +153,8 @@ def check_waits(seen):
     if seen.scenario.protocol.name not in ("deadline", "one_shot") or not protocol.wait:
         return
     updates, moved = seen.tables["updates"], seen.tables["transfers"]
-    upload = wire.array_bytes(seen.world.algorithm.work(Job(0, "train", 0, seen.world.server.state, None, {}, 0)))
+    algorithm, state = seen.builts[0].learner.trained.algorithm, server_state(seen.builts[0])
+    upload = wire.array_bytes(algorithm.work(Job(0, "train", 0, state, None, {}, 0)))
     sent = moved["sent"][moved["src"] == SERVER].sort_values()
     for before, update in zip([-1.0, *updates["time"]], updates.itertuples(), strict=False):
         begun = sent[(sent >= before) & (sent < update.time)].min() if update.Index or len(sent) else 0.0
