@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 import small_points
 from fake_world import Number, check_books, lab
-from fedsim.masked import MaskedBackend
 
 from fedsim import check
+from fedsim.masked import MaskedBackend
 from fedsim.net import masking, wire
 from fedsim.net.masking import Masking
 from fedsim.net.message import Message
