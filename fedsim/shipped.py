@@ -9,6 +9,7 @@ or `analysis` too, and runs only when it is asked for.
 Not modelled: `import analysis` before fedsim is imported finds whatever Python finds.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,9 +55,9 @@ class Finder:
 
     def folders(self, package: str) -> list[str]:
         """Return the user's folders of that name, in the order of Python's path as it is now."""
-        places = dict.fromkeys(str(Path(entry or ".").absolute() / package) for entry in sys.path)
-        ours = self.root / package
-        return [place for place in places if Path(place).is_dir() and Path(place).resolve() != ours]
+        places = dict.fromkeys(os.path.join(os.path.abspath(entry), package) for entry in sys.path)
+        ours = str(self.root / package)
+        return [place for place in places if os.path.isdir(place) and os.path.realpath(place) != ours]
 
 
 class _Loader(SourceFileLoader):
@@ -80,7 +81,7 @@ def install(home: Path) -> None:
         if Path(getattr(module, "__file__", None) or "").is_relative_to(root / package):
             if not steps:
                 _open(module)
-        elif not steps or _has(root / package, steps[0]):  # the user's, imported before fedsim
+        elif not steps or _has(str(root / package), steps[0]):  # the user's, imported before fedsim
             sys.modules[".".join([package, OWN, *steps])] = sys.modules.pop(name)
 
 
@@ -111,14 +112,16 @@ def folders(package: str) -> list[Path]:
 def preferred(package: str, name: str) -> str:
     """Return the module that a name stands for: where the user and fedsim have one each, the user's."""
     found = finder()
-    if found is None or package not in PACKAGES or not _has(found.root / package, name):
+    if found is None or package not in PACKAGES or not _has(str(found.root / package), name):
         return f"{package}.{name}"
-    theirs = any(_has(Path(place), name) for place in found.folders(package))
+    theirs = any(_has(place, name) for place in found.folders(package))
     return f"{package}.{OWN}.{name}" if theirs else f"{package}.{name}"
 
 
-def _has(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+def _has(folder: str, name: str) -> bool:  # asked for every point
+    return os.path.isfile(os.path.join(folder, f"{name}.py")) or os.path.isfile(
+        os.path.join(folder, name, "__init__.py")
+    )
 
 
 def _own(package: str, folders: list[str], ours: Path) -> ModuleSpec | None:
@@ -140,11 +143,13 @@ def _open(module: ModuleType) -> None:
 
 def _theirs(package: str, name: str) -> Any:
     """Return what the user's package defines under a name.  Raises AttributeError where it defines none."""
-    found = finder()
+    found, own = finder(), f"{package}.{OWN}"
+    if name == OWN and own in sys.modules:  # imported before fedsim, so not as a part of ours
+        return sys.modules[own]
     if found and not name.startswith("__") and name != OWN and not found.find_spec(f"{package}.{name}"):
         try:
-            return getattr(import_module(f"{package}.{OWN}"), name)
+            return getattr(import_module(own), name)
         except ModuleNotFoundError as error:
-            if error.name != f"{package}.{OWN}":
+            if error.name != own:
                 raise
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
