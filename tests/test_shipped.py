@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from fedsim import find, shipped, source
-from fedsim.scenario import Part
+from fedsim import find, listing, objects, options, shipped, source, stamp
+from fedsim.scenario import Part, Scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = '''\
@@ -19,15 +20,39 @@ from dataclasses import dataclass
 
 from algorithms.sizes import DOWN
 from algorithms.traffic import Traffic as Theirs
+from fedsim.units import Bytes
 
 
 @dataclass(frozen=True)
 class {name}(Theirs):
     """Fedsim's traffic with other defaults."""
 
-    down: int = DOWN
-    up: int = 30_000
+    down: Bytes = DOWN
+    up: Bytes = 30_000
 '''
+SPIRAL = """\
+from dataclasses import dataclass
+
+from algorithms.spiral import turns
+from algorithms.traffic import Traffic
+from fedsim.units import Bytes
+
+from .arms import Arms
+
+
+@dataclass(frozen=True)
+class Spiral(Arms, Traffic):
+    down: Bytes = turns.COUNT * 1000
+    up: Bytes = 1000
+"""
+ARMS = """\
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Arms:
+    arms: int = 2
+"""
 UNRELATED = "def score():\n    return 3\n"
 LOUD = "raise SystemExit('the analysis of my own was run')\n"
 STUDY = """\
@@ -35,8 +60,11 @@ name: study
 clients: {count: 4, speed: 1 GFLOP/s}
 network: {latency: 30 ms, uplink: 5 Mbit/s, downlink: 20 Mbit/s}
 protocol: {name: sync, rounds: 1, clients: 2}
-grid: {algorithm: [traffic, mine, {name: algorithms.traffic, down: 1 kB, up: 2 kB}]}
+grid: {algorithm: [traffic, spiral, {name: algorithms.traffic, down: 1 kB, up: 2 kB}]}
 """
+
+
+THEIRS = ("algorithms.sizes", "algorithms.mine", "algorithms.spiral", "algorithms.own")
 
 
 def write(folder, files):
@@ -47,6 +75,7 @@ def write(folder, files):
 
 
 OURS = {"sizes.py": "DOWN = 20_000\n", "traffic.py": MINE.format(name="Traffic"), "mine.py": MINE.format(name="Mine")}
+OURS |= {"spiral/__init__.py": SPIRAL, "spiral/turns.py": "COUNT = 3\n", "spiral/arms.py": ARMS}
 
 
 @pytest.fixture
@@ -62,9 +91,7 @@ def reached(lab, monkeypatch):
     """The same folder, on this process's path."""
     monkeypatch.syspath_prepend(lab)
     yield lab
-    for name in [name for name in sys.modules if name in ("algorithms.sizes", "algorithms.mine")]:
-        del sys.modules[name]
-    for name in [name for name in sys.modules if name.startswith("algorithms.own")]:
+    for name in [name for name in sys.modules if name.startswith(THEIRS)]:
         del sys.modules[name]
 
 
@@ -119,6 +146,30 @@ def test_a_file_in_fedsims_place_that_is_no_algorithm_is_told_with_the_way_out(r
     assert find.check("algorithm", Part(name="algorithms.power")) == []
 
 
+def test_a_folder_with_an_init_is_an_algorithm_and_its_stamp_holds_the_modules_in_it(reached):
+    assert find.module_of("algorithm", "spiral") == "algorithms.spiral"
+    assert "spiral" in find.names("algorithm")
+    assert find.check("algorithm", Part(name="spiral", options={"arms": 3})) == []
+    assert find.spelled_out("algorithm", "spiral", {}) == {"arms": 2, "down": "3 kB", "up": "1 kB", "operations": 0.0}
+    built = find.build("algorithm", Part(name="spiral", options={"arms": 3}))
+    assert (built.arms, built.down, built.learns) == (3, 3000, False)
+    assert listing.entry("algorithm", "spiral").name == "spiral"
+    assert objects.plain(built, {}) == {"name": "spiral", "arms": 3}
+    assert {option.name for option in options.of("algorithm", "spiral")[1]} == {"down", "up", "operations", "arms"}
+    scenario = {key: value for key, value in yaml.safe_load(STUDY).items() if key != "grid"}
+    made = stamp.of(Scenario.model_validate({**scenario, "algorithm": "spiral"}))
+    assert {"algorithms.spiral", "algorithms.spiral.turns", "algorithms.spiral.arms"} <= made.modules.keys()
+    assert stamp.Disk().changed(made) == []
+    for name in ("turns", "arms"):
+        path = reached / "algorithms" / "spiral" / f"{name}.py"
+        text = path.read_text("utf-8")
+        path.write_text(f"# a comment\n{text}", "utf-8")
+        assert stamp.Disk().changed(made) == []
+        path.write_text(f"{text}\nMORE = 1\n", "utf-8")
+        assert stamp.Disk().changed(made) == [source.shown(path)]
+        path.write_text(text, "utf-8")
+
+
 @pytest.mark.parametrize(("kind", "name"), [("algorithm", "traffic"), ("algorithm", "power")])
 def test_without_a_folder_of_the_users_a_name_is_fedsims(kind, name, monkeypatch):
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(ROOT / "tests")])
@@ -171,16 +222,16 @@ def test_a_study_finds_the_users_folder_here_or_beside_the_scenario(lab, tmp_pat
     here, file = (lab, "study.yaml") if place == "here" else (tmp_path / "elsewhere", "../study.yaml")
     out = python(here, "-m", "fedsim", file, "--jobs", "1", "--no-report")
     assert out.count("fedsim's own is algorithms.traffic") == 1
-    assert "3 of 3 points are finished already" in python(here, "-m", "fedsim", file, "--jobs", "1", "--no-report")
-    (lab / "algorithms" / "sizes.py").write_text("DOWN = 40_000\n")
+    (lab / "algorithms" / "spiral" / "arms.py").write_text(ARMS + "\nSTRANGE = 1\n")
     told = python(here, "-m", "fedsim", file, "--jobs", "1", "--no-report")
-    assert "2 of 3 points run again: " in told
-    assert "algorithms/sizes.py has changed since" in told
+    assert "1 of 3 points runs again: " in told
+    assert "algorithms/spiral/arms.py has changed since" in told
+    assert "2 of 3 points are finished already" in told
 
 
 @pytest.mark.long
 def test_a_file_that_takes_fedsims_place_or_leaves_it_makes_its_points_run_again(lab):
-    text = STUDY.replace("[traffic, mine, {", "[{name: traffic, down: 20 kB, up: 30 kB}, {")
+    text = STUDY.replace("[traffic, spiral, {", "[{name: traffic, down: 20 kB, up: 30 kB}, {")
     write(lab, {"study.yaml": text})
     own = lab / "algorithms" / "traffic.py"
     words = ("-m", "fedsim", "study.yaml", "--jobs", "1", "--no-report")
@@ -229,15 +280,12 @@ print(*map(source.file_of, ("algorithms.power", "analysis.load")))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["analysis.py", "analysis/__init__.py", "analysis/report.py"])
-@pytest.mark.parametrize("package", [True, False])
+@pytest.mark.parametrize(("form", "package"), [("analysis.py", True), ("analysis/report.py", False)])
 def test_from_a_wheel_a_study_runs_beside_folders_of_the_same_names(installed, lab, form, package):
-    write(lab, {"study.yaml": STUDY, form: LOUD, **({"algorithms/__init__.py": LOUD} if package else {})})
+    write(lab, {"study.yaml": STUDY, form: LOUD, **({"algorithms/__init__.py": UNRELATED} if package else {})})
     out = python(lab, "-m", "fedsim", "study.yaml", "--jobs", "2", path=installed)
     assert out.count("fedsim's own is algorithms.traffic") == 1
     assert (lab / "runs" / "study" / "report" / "report.html").is_file()
-    again = python(lab, "-m", "fedsim", "study.yaml", "--no-report", path=installed)
-    assert "3 of 3 points are finished already" in again
     assert "report.html" in python(lab, "-m", "fedsim.analysis", "runs/study", "--out", "paper", path=installed)
     assert (lab / "paper" / "report.html").is_file()
 
