@@ -24,6 +24,7 @@ ASKED = "protocol={name: sync, rounds: 10, clients: 1000}"
 
 def measured(begun, *flags):
     """Run the scenario's point in this process, which began at that time; return what it took."""
+    import fedsim  # noqa: F401 -- by which analysis is found from any folder
     from analysis.summarise import summarise
     from fedsim import check, scenario_file
     from fedsim.record import Recorder
