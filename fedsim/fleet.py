@@ -24,6 +24,7 @@ from fedsim.net.model import model_named
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
+from fedsim.net.topology import Topology
 from fedsim.record import Transfer
 from fedsim.scenario import Scenario
 from fedsim.table import Column
@@ -114,6 +115,7 @@ def network(
     env: simpy.Environment,
     scenario: Scenario,
     columns: dict[str, Floats],
+    topology: Topology,
     rng: Callable[[str], np.random.Generator],
     record: Callable[[Transfer], None],
     effects: Sequence[Effect] = (),
@@ -121,7 +123,7 @@ def network(
     """Return the network of a scenario with these columns of its clients; `record` takes the row of each transfer."""
     given = scenario.network
     return Network(
-        env, nodes(columns), rng=rng, record=record, topology=find.build("topology", given.topology),
+        env, nodes(columns), rng=rng, record=record, topology=topology,
         server=ServerAccess(**given.server.model_dump()), effects=effects,
         model=model_named(given.model, transfer_model(scenario)), reuse=given.reuse,
     )  # fmt: skip

@@ -11,64 +11,55 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim import find, fleet, seeds
+from fedsim import fleet, seeds
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.net.effect import Effect, check_hooks
 from fedsim.net.network import Network
+from fedsim.parts import Parts
+from fedsim.protocol import Protocol
 from fedsim.scenario import Scenario
 
 
-def problems(scenario: Scenario) -> list[Problem]:
+def problems(parts: Parts) -> list[Problem]:
     """Return what does not fit the clients and links that there are: protocol, topology, effects, sampler, tables."""
     found: list[Problem] = []
-    network, rng = scenario.network, partial(seeds.generator, scenario.seed)
+    scenario, protocol = parts.scenario, parts.protocol
+    rng = partial(seeds.generator, scenario.seed)
     columns: dict[str, fleet.Floats] = {}
-    with _told_as("clients", found):
-        columns = fleet.rows(scenario, rng)
-    protocol = find.build("protocol", scenario.protocol)
+    with _noted_as("clients", found):
+        columns = parts.columns
     if columns:
-        with _told_as("protocol", found):
+        with _noted_as("protocol", found):
             protocol.suits(len(columns["latency"]))
     if not found:
         found += fleet.missing_speed(columns, protocol.asks)
     laid: list[Network] = []
     if not found:
-        with _told_as("network.topology", found):
-            laid += [fleet.network(simpy.Environment(), scenario, columns, rng, lambda row: None)]
-    effects = [
-        find.build("effect", part, f"network.effects.{number}")
-        for number, part in enumerate(network.effects if laid else [])
-    ]
-    found += unheard(scenario, protocol, effects)
+        with _noted_as("network.topology", found):
+            laid += [fleet.network(simpy.Environment(), scenario, columns, parts.topology, rng, lambda row: None)]
+    effects = parts.effects if laid else []
+    found += _unheard(scenario, protocol, effects)
     for number, effect in enumerate(effects):
-        with _told_as(f"network.effects.{number}", found):
+        with _noted_as(f"network.effects.{number}", found):
             check_hooks(effect)
             effect.drive(laid[0].env, laid[0], rng(f"effect/{number}"))
             effect.forge(len(laid[0].nodes), rng(f"effect/{number}/forge"))
     if laid:
-        with _told_as("clients.sampler", found):
+        with _noted_as("clients.sampler", found):
             everybody = _Everybody(len(laid[0].nodes))
-            sampler = find.build("sampler", scenario.clients.sampler)
-            if not len(sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
+            if not len(parts.sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
                 found.append(
                     Problem("clients.sampler", "no client would ever be asked; give at least one a positive rate")
                 )
     return found
 
 
-class Talking(Protocol):
-    """What is asked of a protocol here."""
-
-    silent: ClassVar[bool]
-
-
-def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) -> list[Problem]:
+def _unheard(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) -> list[Problem]:
     """Return the effects that have no meaning because under the protocol nothing travels."""
     names = [part.name for part in scenario.network.effects]
     told = f"affects what clients send and receive, and under {scenario.protocol.name!r} that is nothing; leave it out"
@@ -80,7 +71,7 @@ def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) ->
 
 
 @contextmanager
-def _told_as(key: str, found: list[Problem]) -> Iterator[None]:
+def _noted_as(key: str, found: list[Problem]) -> Iterator[None]:
     """Note what is refused within, at its own key or else at this one."""
     try:
         yield
