@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis import terminal
-from analysis.compare import compare, told
+from analysis.compare import compare, lines
 from analysis.load import finished
 from analysis.report import write
 from analysis.stored import NotARunError
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compared(one: Path, other: Path, every: bool) -> int:
     found = compare(one, other)
-    for line in told(found, one, other, terminal.width(), every):
+    for line in lines(found, one, other, terminal.width(), every):
         print(line)
     return 0 if found.identical else 1
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import number, ordered, short
-from analysis.charts import Spec, replicates_told, spread_note
-from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.charts import Spec, replicates_text, spread_note
+from analysis.panels import colour, dash, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
@@ -43,7 +43,7 @@ def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Sp
     rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))
     rows = rows.assign(high=known["high"].fillna(known["mean"]).clip(upper=1.0))
     kinds = list(dict.fromkeys(known["replicates"]))
-    over = kinds[0] if len(kinds) == 1 else replicates_told(known)
+    over = kinds[0] if len(kinds) == 1 else replicates_text(known)
     if (known["units"].str.len() > 0).any():
         note = f"Mean over {over}; hollow: each of them, too few for an interval"
     else:
@@ -72,9 +72,9 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
-    told = rows.assign(at=rows[axis])
-    says = ranges_told(rows, "y", lambda value: show(value, PERCENT))
-    return finished(chart, told, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
+    placed = rows.assign(at=rows[axis])
+    says = ranges_text(rows, "y", lambda value: show(value, PERCENT))
+    return finished(chart, placed, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
 
 
 def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
@@ -130,5 +130,5 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     layers = _joined(algorithms, "y", common, up, alt.Scale(zero=True))
     chart = facet(layers, rows, height=170, y="independent")
     tips = [tip("side", "what"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
-    says = "Updates per period: " + ranges_told(frame, "updates_per_period", lambda value: f"{value:.3g}")
+    says = "Updates per period: " + ranges_text(frame, "updates_per_period", lambda value: f"{value:.3g}")
     return finished(chart, rows, f"Updates per period against {short(axis)}", spread_note(frame), tips, says)

@@ -58,7 +58,7 @@ class Amount:
             options |= {"values": [*self.ticks]}
         return alt.Axis(**{"tickCount": 5, "labelExpr": self.label(), "labelOverlap": True, **options})
 
-    def told(self, column: str) -> str:
+    def expression(self, column: str) -> str:
         """Return the Vega expression that writes a column of this axis with the unit that suits each value."""
         return spelled(f"datum.{column}", self.units, self.scale)
 

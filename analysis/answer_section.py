@@ -13,11 +13,11 @@ def answer_section(
     cautions: Sequence[str], chart: str,
 ) -> str:  # fmt: skip
     """Return the section: `notes` say what was scored and what a lead means, `cautions` stand above the answer."""
-    told = "".join(f"<p><strong>{escape(one.about)}:</strong> {_unbroken(one.found)}</p>" for one in findings)
+    answers = "".join(f"<p><strong>{escape(one.about)}:</strong> {_unbroken(one.found)}</p>" for one in findings)
     parts = [
         *(paragraph(words, "lead") for words in descriptions),
         *(f'<p class="warning" role="note"><strong>Note:</strong> {escape(words)}</p>' for words in cautions),
-        f'<div class="first">{told}</div>' if told else "",
+        f'<div class="first">{answers}</div>' if answers else "",
         paragraph(" ".join(filter(None, notes)), "note"),
         chart,
     ]

@@ -23,8 +23,8 @@ def answer(m: Material) -> str:
     if m.goal and set(points["target_on"]) == {"all_periods"}:
         notes.insert(1, last_arrival(m.kept.curves))
     above = cautions(points, m.runs.points, axes)
-    told = findings(points, axes, m.score, m.kept.curves if m.scored else None)
-    return answer_section(asked, descriptions(m.runs), told, notes, above, headline_chart(m))
+    found = findings(points, axes, m.score, m.kept.curves if m.scored else None)
+    return answer_section(asked, descriptions(m.runs), found, notes, above, headline_chart(m))
 
 
 def headline_chart(m: Material) -> str:

@@ -65,12 +65,12 @@ def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
 
 def _methods(curves: pd.DataFrame, chosen: list[str]) -> pd.Series:
     """Return each row's method as a text: the algorithm, and what differs beside it."""
-    told = curves["algorithm"].astype(str)
+    labels = curves["algorithm"].astype(str)
     for axis in chosen:
         if axis != "algorithm" and curves[axis].nunique() > 1:
             names = curves[axis].astype(str)
-            told = told + ", " + (names if axis in CHOSEN else short(axis) + " " + names)
-    return told
+            labels = labels + ", " + (names if axis in CHOSEN else short(axis) + " " + names)
+    return labels
 
 
 def _scores(group: pd.DataFrame, cost: str) -> pd.DataFrame:

@@ -70,8 +70,12 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     note = "From the first score of any method on; the last lead is open-ended"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
-    tips = [tip("condition", "condition"), tip("method", "leader"), tip("begins", "from", told=across.told("begins"))]
-    tips += [tip("ends", "to", told=across.told("ends")), tip("score", "score", ".1%")]
+    tips = [
+        tip("condition", "condition"),
+        tip("method", "leader"),
+        tip("begins", "from", expression=across.expression("begins")),
+    ]
+    tips += [tip("ends", "to", expression=across.expression("ends")), tip("score", "score", ".1%")]
     lasting = [f"{row['condition']}: {row['method']}" for _, row in rows[np.isinf(rows["to"])].iterrows()]
     rows = rows.drop(columns=["from", "to"])  # `to` is endless in the end, which no description can hold
     says = f"Final leaders: {'; '.join(lasting)}"

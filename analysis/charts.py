@@ -19,7 +19,7 @@ from analysis.axes import ordered, short
 from analysis.groups import joined
 from analysis.intervals import FEWEST
 from analysis.looks import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
-from analysis.panels import colour, evenly, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import colour, evenly, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
@@ -65,10 +65,10 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     bars = alt.Chart().mark_bar(height={"band": 0.7}).encode(x=x, y=down, color=tint, order="place:Q")
     spread = alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down)
     chart = facet([bars, spread], rows, height=_bar_height(frame))
-    tips = [tip(part, PART_NAMES.get(part, part)), tip("amount", "bytes", told=across.told("amount"))]
+    tips = [tip(part, PART_NAMES.get(part, part)), tip("amount", "bytes", expression=across.expression("amount"))]
     tips.append(tip("n", "replicates", "d"))
     whole = ", of the whole bar" if frame["n"].max() > 1 else ""
-    says = "Whole bars: " + ranges_told(rows, "total", lambda value: show(value, BYTES))
+    says = "Whole bars: " + ranges_text(rows, "total", lambda value: show(value, BYTES))
     return finished(chart, rows, TITLES[part], f"{spread_note(frame)}{whole}", tips, says)
 
 
@@ -112,9 +112,9 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]
     chart = facet(layers, rows, height=_bar_height(frame))
-    tips = [tip("amount", name, told=across.told("amount")), tip("reached", "runs that reached it", "d")]
+    tips = [tip("amount", name, expression=across.expression("amount")), tip("reached", "runs that reached it", "d")]
     tips.append(tip("n", "of", "d"))
-    says = ranges_told(rows, value, lambda one: show(one, units))
+    says = ranges_text(rows, value, lambda one: show(one, units))
     title = f"{name.capitalize()} until {goal(target)} is reached"
     return finished(chart, rows, title, f"{spread_note(frame)}{rule and '. '}{rule}", tips, says)
 
@@ -159,8 +159,12 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
         marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="condition:N"),
     ]
     chart = facet(layers, rows, height=230)
-    note = f"One mark per condition, mean over {replicates_told(frame)}; the line is the Pareto front"
-    tips = [tip("condition", "condition"), tip("amount", name, told=across.told("amount")), tip("score", score, ".1%")]
+    note = f"One mark per condition, mean over {replicates_text(frame)}; the line is the Pareto front"
+    tips = [
+        tip("condition", "condition"),
+        tip("amount", name, expression=across.expression("amount")),
+        tip("score", score, ".1%"),
+    ]
     front = rows[rows["frontier"].astype(bool)].sort_values("amount")
     ends = (
         [f"{row['algorithm']}, {row['condition']}" for _, row in front.iloc[[0, -1]].iterrows()] if len(front) else []
@@ -195,7 +199,7 @@ def _reached(reached: float, runs: float) -> str:
     return "not reached" if reached == 0 else f"{reached:.0f} of {runs:.0f} runs"
 
 
-def replicates_told(frame: pd.DataFrame) -> str:
+def replicates_text(frame: pd.DataFrame) -> str:
     """Return of how many replicates (`n`) a frame's rows are: "3 replicates", "2 to 3 replicates"."""
     least, most = int(frame["n"].min()), int(frame["n"].max())
     return f"{most} replicate{'s' if most > 1 else ''}" if least == most else f"{least} to {most} replicates"
@@ -205,7 +209,7 @@ def spread_note(frame: pd.DataFrame) -> str:
     """Return the sentence that says what marks and bars stand for."""
     if frame["n"].max() == 1:
         return "A single replicate: no spread is known"
-    over = replicates_told(frame)
+    over = replicates_text(frame)
     if frame["n"].min() >= FEWEST:
         return f"Mean and one standard deviation over {over}"
     if frame["n"].max() < FEWEST:

@@ -22,17 +22,17 @@ def interactive(spec: Spec) -> Spec:
     The page has the title in its caption, and a background of its own. The rows move from `datasets` to `table`,
     {"columns": names, "rows": lists of values}, which is half as long.
     """
-    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
+    chart = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
     rows = spec["datasets"]["rows"]
     columns = list(rows[0]) if rows else []
-    written = _with_tooltips(told, spec["usermeta"]["tips"])
-    legend = _legend(told)
+    written = _with_tooltips(chart, spec["usermeta"]["tips"])
+    legend = _legend(chart)
     fields = list(dict.fromkeys(name for name in ("algorithm", legend) if name in columns))
-    told["params"] = [*told.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
+    chart["params"] = [*chart.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
     shown = [{"filter": f"shown_{name} == null || indexof(shown_{name}, datum.{name}) >= 0"} for name in fields]
-    told["transform"] = [*shown, *written, *told.get("transform", [])]
+    chart["transform"] = [*shown, *written, *chart.get("transform", [])]
     table = {"columns": columns, "rows": [list(row.values()) for row in rows]}
-    return {**told, "table": table, "usermeta": {"legend": legend, "shown": fields}}
+    return {**chart, "table": table, "usermeta": {"legend": legend, "shown": fields}}
 
 
 def _units(spec: Spec) -> Iterator[Spec]:

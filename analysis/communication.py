@@ -59,7 +59,7 @@ def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
     }
 
 
-def durations_told(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+def duration_summary(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return of `durations` by direction: columns `by`, direction, transfers (count), median, p95, largest (s)."""
     cells = rows.groupby([*by, "direction"])["seconds"]
     parts = {"transfers": cells.size(), "median": cells.median(), "p95": cells.quantile(0.95), "largest": cells.max()}

@@ -58,12 +58,12 @@ def compare(one: Path, other: Path) -> Comparison:
     pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in matched]
     seen = {a for a, _ in matched}, {b for _, b in matched}
     alone = [
-        [f"{point} ({_told(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
+        [f"{point} ({_label(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
     ]
     return Comparison(pairs, (alone[0], alone[1]))
 
 
-def told(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
+def lines(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
     """Yield the comparison line by line: first how much is alike, then what differs, point by point for MOST of them.
 
     With `every` all points that differ are listed.
@@ -87,7 +87,7 @@ def told(found: Comparison, one: Path, other: Path, width: int, every: bool = Fa
 def _block(pair: Pair, everywhere: Mapping[str, Any], same: Set[str], width: int) -> Iterator[str]:
     """Yield the lines of a point that differs: which, in which tables, and what else."""
     condition = {axis: value for axis, value in pair.condition.items() if axis not in same} or pair.condition
-    yield from wrapped(_told(tuple(condition.items())), width, "  ", "    ")
+    yield from wrapped(_label(tuple(condition.items())), width, "  ", "    ")
     yield from wrapped(f"tables: {', '.join(pair.differing)}", width, "    ", "      ")
     for name, title in SHOWN.items():
         if (change := _difference(*pair.numbers[name])) is not None:
@@ -154,7 +154,7 @@ def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[s
     return Pair(dict(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
 
 
-def _told(key: tuple[tuple[str, str], ...]) -> str:
+def _label(key: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{short(axis)} {value}" for axis, value in key)
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from analysis import compute_time, held_out, waiting
 from analysis.arrivals import foreseen, updates_had
 from analysis.axes import replicates
-from analysis.communication import booked, by_client, durations, durations_told
+from analysis.communication import booked, by_client, duration_summary, durations
 from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
 from analysis.frontier import over_all_periods, scored, with_bytes
@@ -79,13 +79,13 @@ def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
         took = pd.concat([took, lasted]) if len(took) else lasted
         # the messages of a condition's replicates count together, and its last ones may be in the next batch
         through = took["condition"] < condition[max(batch, key=condition.__getitem__)]
-        times.append(durations_told(took[through], ["condition"]))
+        times.append(duration_summary(took[through], ["condition"]))
         took = took[~through]
-    times.append(durations_told(took, ["condition"]))
+    times.append(duration_summary(took, ["condition"]))
     of_all = {name: _keyed(pd.concat(rows, ignore_index=True), points, by) for name, rows in kept.items()}
     for name in ("waits", "held_out", "computing"):
-        told = [figures[place][name] for place in range(len(points))]
-        of_all[name] = pd.DataFrame(told, index=points.index).astype("float64")
+        values = [figures[place][name] for place in range(len(points))]
+        of_all[name] = pd.DataFrame(values, index=points.index).astype("float64")
     return Digest(**of_all, times=_placed(pd.concat(times, ignore_index=True), points, by, condition))
 
 

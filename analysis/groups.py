@@ -41,8 +41,8 @@ def grouped(
     found = {value: grouped(part, place, answer) for value, part in parts(axis).items()}
     alike: dict[Hashable, list[str]] = {}
     for value, groups in found.items():
-        told = tuple((group.way, answer(group.members[0])) for group in groups)
-        alike.setdefault(told, []).append(value)
+        answers = tuple((group.way, answer(group.members[0])) for group in groups)
+        alike.setdefault(answers, []).append(value)
     return [group for same in alike.values() for group in _merged(axis, same, found)]
 
 
@@ -59,10 +59,10 @@ def where(way: Way, all_values: Mapping[str, Sequence[str]]) -> str:
 
 
 def _place(axis: str, values: Sequence[str], of: Sequence[str]) -> str:
-    told = listed(values, of)
-    if told.count(",") >= MOST - 1:
+    text = listed(values, of)
+    if text.count(",") >= MOST - 1:
         return f"at {len(values)} of {len({*of})} values of {short(axis)}"
-    return f"{'at' if _measured(values) else 'with'} {short(axis)} {told}"
+    return f"{'at' if _measured(values) else 'with'} {short(axis)} {text}"
 
 
 def listed(values: Sequence[str], of: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from analysis import amounts
 from analysis.axes import number
 from analysis.communication import SERVER
 from analysis.load import lookup
-from analysis.panels import colour, facet, finished, ranges_told, tip
+from analysis.panels import colour, facet, finished, ranges_text, tip
 from analysis.quantity import PERCENT, SECONDS, show
 
 STEPS = 80  # stretches that a run is parted into
@@ -79,9 +79,9 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     x = alt.X("x:Q", title=across.title("simulated time"), axis=across.axis(tickCount=6))
     y = alt.Y("y:Q", title=title, axis=form)
     chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
-    tips = [tip("x", "until", told=across.told("x"))]
-    tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", told=up.told("y")))
+    tips = [tip("x", "until", expression=across.expression("x"))]
+    tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", expression=up.expression("y")))
     peak = "share" if known else "rate"
     most = frame.groupby("algorithm", sort=False)[peak].max().reset_index()
-    says = "Highest: " + ranges_told(most, peak, lambda value: show(value, PERCENT if known else RATES))
+    says = "Highest: " + ranges_text(most, peak, lambda value: show(value, PERCENT if known else RATES))
     return finished(chart, rows, "Use of the server's links", f"{where}One run per algorithm", tips, says)

@@ -55,8 +55,8 @@ def build(name: str, to: str | None = None) -> Logger:
     module = importlib.import_module(f"analysis.loggers.{name}")
     kind: type[Logger] = getattr(module, name.capitalize())
     if kind.needs and find_spec(kind.needs) is None:
-        mend = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
-        raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {mend}")
+        remedy = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
+        raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {remedy}")
     return kind(to)
 
 

@@ -80,8 +80,10 @@ def _mixed(alike: Sequence[Given], names: Mapping[tuple[str, str], str]) -> bool
 
 
 def _label(one: Given, differing: Sequence[str]) -> str:
-    told = [one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options]
-    return f"{one.title} ({', '.join(told)})" if told else one.title
+    options = [
+        one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options
+    ]
+    return f"{one.title} ({', '.join(options)})" if options else one.title
 
 
 def _options(scenario: Mapping[str, Any]) -> dict[str, str]:

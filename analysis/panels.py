@@ -112,13 +112,13 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def tip(column: str, title: str, form: str | None = None, told: str | None = None) -> dict[str, Any]:
+def tip(column: str, title: str, form: str | None = None, expression: str | None = None) -> dict[str, Any]:
     """Return one line of a mark's tooltip: the column, what it is called, and how numbers are written (d3-format).
 
-    `told` is a Vega expression that writes the value instead, such as amounts.Amount.told's.
+    `expression` is a Vega expression that formats the value instead, such as that of `Amount.expression`.
     """
-    if told is not None:
-        return {"field": f"{column}_told", "title": title, "type": "nominal", "from": told}
+    if expression is not None:
+        return {"field": f"{column}_text", "title": title, "type": "nominal", "from": expression}
     if form is None:
         return {"field": column, "title": title, "type": "nominal"}
     return {"field": column, "title": title, "type": "quantitative", "format": form}
@@ -177,12 +177,12 @@ def finished(
     return {**spec, "datasets": {"rows": records(rows[used])}}
 
 
-def ranges_told(rows: pd.DataFrame, value: str, told: Callable[[float], str], by: str = "algorithm") -> str:
+def ranges_text(rows: pd.DataFrame, value: str, write: Callable[[float], str], by: str = "algorithm") -> str:
     """Return "fedavg 32 % to 80 %; power 41 %": the range of a column over the panels, for a chart's description."""
     parts = []
     for name, group in rows.groupby(by, sort=False):
         known = group[value].dropna()
-        ends = list(dict.fromkeys(told(float(end)) for end in (known.min(), known.max()))) if len(known) else [MISSING]
+        ends = list(dict.fromkeys(write(float(end)) for end in (known.min(), known.max()))) if len(known) else [MISSING]
         parts.append(f"{name}: {' to '.join(ends)}")
     return "; ".join(parts)
 

@@ -17,7 +17,7 @@ from analysis import amounts
 from analysis.axes import short
 from analysis.cells import LAST, figure, placed
 from analysis.page import Cell
-from analysis.panels import colour, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import colour, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
@@ -83,8 +83,8 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     chart = facet([marks], rows, height=200)
     note = "A smaller epsilon is more private; runs without a bound are only in the table; mean over replicates"
     tips = [tip("epsilon", "epsilon", ".3~g"), tip("score", score, ".1%")]
-    tips += [tip("moved", "payload", told=amount.told("moved")), tip("n", "replicates", "d")]
-    says = ranges_told(rows, "score", lambda value: show(value, PERCENT))
+    tips += [tip("moved", "payload", expression=amount.expression("moved")), tip("n", "replicates", "d")]
+    says = ranges_text(rows, "score", lambda value: show(value, PERCENT))
     return finished(chart, rows, f"Final {score} against epsilon", note, tips, says)
 
 

@@ -69,7 +69,7 @@ def _sections(m: Material) -> dict[str, str]:
         "What limits a round?": ("round", network_parts.limits(m)),
         "How were the data divided?": ("data", [network_parts.partitions(m)]),
     }
-    told = {
+    results = {
         heading: section(name, heading, *filter(None, found)) for heading, (name, found) in parts.items() if any(found)
     }
-    return {"Answer": first, **told, "What was run": what_was_run(m.runs, m.points), "Glossary": words()}
+    return {"Answer": first, **results, "What was run": what_was_run(m.runs, m.points), "Glossary": words()}

@@ -16,7 +16,7 @@ from analysis import amounts
 from analysis.amounts import Amount
 from analysis.charts import COSTS, Spec, spread_note
 from analysis.looks import RULE
-from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, tip, with_panels
+from analysis.panels import Chart, colour, dash, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.unchanging import drawn_once
 
@@ -43,12 +43,12 @@ def score_against(
     rows["x"] = across.of(rows[x])
     chart = facet(_layers(rows, across, name, score, target), rows, height=190, x="independent")
     what = f"{score} over all periods, met or not," if whole else score
-    tips = [tip("x", name, told=across.told("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
+    tips = [tip("x", name, expression=across.expression("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
     tips += [tip("high", "to", ".1%"), tip("n", "replicates", "d")]
     if rows["periods"].notna().any():
         tips.append(tip("periods", "periods met", ".2~f"))
     ended = rows.groupby(by, sort=False, dropna=False).tail(1)
-    says = "Last scores: " + ranges_told(ended, "score", lambda value: show(value, PERCENT))
+    says = "Last scores: " + ranges_text(ended, "score", lambda value: show(value, PERCENT))
     note = f"{spread_note(rows)}{_note(rows, target)}"
     return finished(chart, rows, f"{what[:1].upper()}{what[1:]} against {name}", note, tips, says)
 

@@ -26,8 +26,8 @@ def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first
 
     The columns before the `first` say what a row is of, and are left out only where all of them say the same.
     """
-    told, heads, rows = _varied(heads, rows, first)
-    words = " ".join(filter(None, [note.strip(), told]))
+    constants, heads, rows = _varied(heads, rows, first)
+    words = " ".join(filter(None, [note.strip(), constants]))
     return table(heads, rows[:MOST_ROWS]) + f'<p class="note">{escape(words)} {_whole(len(rows), full)}</p>'
 
 
@@ -51,5 +51,5 @@ def _varied(
         f"{heads[at]} {rows[0][at].shown}" for at in range(len(heads)) if alike[at] and rows[0][at].shown != MISSING
     ]
     more = f" and {len(said) - MOST_CONSTANTS} more" if len(said) > MOST_CONSTANTS else ""
-    told = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
-    return told, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
+    constants = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
+    return constants, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]

@@ -18,7 +18,7 @@ from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
 from analysis.looks import INK
-from analysis.panels import colour, facet, finished, ranges_told, tip, with_panels
+from analysis.panels import colour, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import SECONDS, show
 from analysis.sheet import part, sheet
 from analysis.spread import ends, over_replicates
@@ -92,9 +92,9 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
         alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down),
     ]
     chart = facet(layers, rows, height=max(60, 26 * len(algorithms)), x="independent")
-    tips = [tip("amount", "waiting", told=across.told("amount"))]
-    tips += [tip("whole", "whole update", told=across.told("whole")), tip("n", "replicates", "d")]
-    says = ranges_told(frame, "held", lambda value: show(value, SECONDS))
+    tips = [tip("amount", "waiting", expression=across.expression("amount"))]
+    tips += [tip("whole", "whole update", expression=across.expression("whole")), tip("n", "replicates", "d")]
+    says = ranges_text(frame, "held", lambda value: show(value, SECONDS))
     title = "From the median reply to the last reply of an update"
     return finished(chart, rows, title, spread_note(frame), tips, says)
 

@@ -69,7 +69,7 @@ def _clauses(outcomes: Sequence[Outcome], groups: Sequence[Group[Outcome]], word
     common = everys[0] if len(groups) > 1 and len({*everys}) == 1 else ""
     parts = []
     for group, every in sorted(zip(groups, everys, strict=True), key=lambda one: one[0].members[0].kind == "none"):
-        said = _told(group.members, words, "" if common else every)
+        said = _sentence(group.members, words, "" if common else every)
         place = where(group.way, values)
         order = [said, place] if group.members[0].kind == "alone" else [place, said]
         parts.append(" ".join(filter(None, order)))
@@ -118,7 +118,7 @@ def _leader(one: Outcome) -> tuple[Hashable, ...]:
     return one.kind, frozenset(one.names) if one.kind in ("lead", "level") else None
 
 
-def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
+def _sentence(members: Sequence[Outcome], words: Words, every: str) -> str:
     """Return what happens in conditions of one answer; `every` says where these are."""
     first = members[0]
     if first.kind in ("some", "none"):
@@ -136,8 +136,8 @@ def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
     else:
         following = f"; next {first.rival}, {show(first.behind, words.units)}"
     lead, doubt = _leading(members, words)
-    told = " ".join(filter(None, [lead, every]))
-    return f"{told}{f', {doubt}' if doubt else ''} ({figures}{following})"
+    sentence = " ".join(filter(None, [lead, every]))
+    return f"{sentence}{f', {doubt}' if doubt else ''} ({figures}{following})"
 
 
 def _above(members: Sequence[Outcome], every: str) -> str:
@@ -192,14 +192,14 @@ def _counted(outcomes: Sequence[Outcome], words: Words) -> str:
     if known and all(one.kind == "alone" for one in known):
         least, most = (end(known, key=lambda one: one.value) for end in (min, max))
         parts = [f"{show(one.value, words.units)} at {condition_of(one.place)}" for one in (least, most)]
-        told = [f"from {parts[0]} to {parts[1]}"]
+        clauses = [f"from {parts[0]} to {parts[1]}"]
     else:
         wins = Counter(one.names[0] for one in known if one.kind == "lead")
         leads = joined([f"{name} {words.leads} in {n}" for name, n in wins.items()])
-        told = [f"of {len(outcomes)} conditions, {leads or f'nobody {words.leads} in any'}"]
+        clauses = [f"of {len(outcomes)} conditions, {leads or f'nobody {words.leads} in any'}"]
     if level := sum(one.kind == "level" for one in known):
-        told.append(f"in {level} no lead is significant")
+        clauses.append(f"in {level} no lead is significant")
     if rest := len(outcomes) - len(known):
-        told.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
-    whole = "; ".join(told)
+        clauses.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
+    whole = "; ".join(clauses)
     return f"{whole[0].upper()}{whole[1:]}. All conditions are listed below."

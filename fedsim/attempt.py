@@ -41,7 +41,7 @@ def attempt(
     git: Row | None,
     sources: imports.Known,
     point: Point,
-    told: Callable[[Progress], None],
+    report: Callable[[Progress], None],
 ) -> Outcome:
     """Run one point beside its place and move it there when it is done; a failure is returned, not raised.
 
@@ -57,7 +57,7 @@ def attempt(
         strip(folder)  # of a worker that has died
         folder.mkdir(exist_ok=True)
         began, made = provenance.now(), stamp.of(point.scenario, point.written)
-        row = run(point, folder, data, told)
+        row = run(point, folder, data, report)
         row = {**row, "provenance": {**provenance.here(began), **row.get("provenance", {}), "git": git}}
         (folder / stale.FILE).write_text(made.text(), encoding="utf-8")
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
@@ -68,8 +68,8 @@ def attempt(
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, UserError):
             return Outcome(message=str(error), mistake=error)
-        told_of = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Outcome(message=told_of, traceback=traceback.format_exc())
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome(message=message, traceback=traceback.format_exc())
     else:
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:

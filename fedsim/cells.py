@@ -21,7 +21,7 @@ from typing import Any
 from fedsim.errors import UserError
 
 NOTHING = object()  # which is no value of anybody's
-MEND = "put the class into a module of its own, as mylab/mine.py, and give that"
+REMEDY = "put the class into a module of its own, as mylab/mine.py, and give that"
 
 
 def source_of(cls: type) -> str:
@@ -30,9 +30,11 @@ def source_of(cls: type) -> str:
     gathered = _Gathered(cls.__name__, place, _texts(cls, place))
     gathered.add(cls.__name__, cls)
     head = ["from __future__ import annotations"] if _postponed(cls) else []
-    told = f'"""The class {cls.__name__}, saved by fedsim.simulate with what it uses."""'
+    docstring = f'"""The class {cls.__name__}, saved by fedsim.simulate with what it uses."""'
     return (
-        "\n\n".join([told, *head, "\n".join(sorted(gathered.imports)), *gathered.parts]).replace("\n\n\n\n", "\n\n")
+        "\n\n".join([docstring, *head, "\n".join(sorted(gathered.imports)), *gathered.parts]).replace(
+            "\n\n\n\n", "\n\n"
+        )
         + "\n"
     )
 
@@ -61,14 +63,16 @@ class _Gathered:
                 if used in self.place:
                     self.add(used, self.place[used])
                 elif "<locals>" in value.__qualname__ and not hasattr(builtins, used) and used != value.__name__:
-                    told = f"it uses {used!r}, which is known only inside a function"
-                    raise UserError(f"the class {self.wanted} cannot be carried over: {told}; {MEND}")
+                    message = f"it uses {used!r}, which is known only inside a function"
+                    raise UserError(f"the class {self.wanted} cannot be carried over: {message}; {REMEDY}")
             self.parts.append(text if value.__name__ == name else f"{text}\n\n{name} = {value.__name__}")
         elif _is_constant(value):
             self.parts.append(f"{name} = {value!r}")
         else:
-            told = f"it uses {name!r}, a {type(value).__name__}, which is no constant, class, function or module"
-            raise UserError(f"the class {self.wanted} cannot be carried over: {told}; make it an option, or {MEND}")
+            message = f"it uses {name!r}, a {type(value).__name__}, which is no constant, class, function or module"
+            raise UserError(
+                f"the class {self.wanted} cannot be carried over: {message}; make it an option, or {REMEDY}"
+            )
 
     def _import(self, name: str, value: Any) -> str | None:
         if isinstance(value, ModuleType):
@@ -105,7 +109,7 @@ def definition(value: Any, place: Mapping[str, Any]) -> str:
     for cell in reversed([text for text in place.get("In", ()) if isinstance(text, str)]):  # IPython's history
         for _, found in _defined(cell, value.__name__, kinds):
             return found
-    raise UserError(f"the source of {value.__name__} cannot be had, so no other process could run it; {MEND}")
+    raise UserError(f"the source of {value.__name__} cannot be had, so no other process could run it; {REMEDY}")
 
 
 def _namespace(cls: type) -> Mapping[str, Any]:

@@ -31,10 +31,10 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
         wrong, plain = _metric_problems(point), point.scenario.plain()
         once = partial(_once, known, point.scenario, plain)
         for kind, key, part in point.scenario.parts():
-            told = json.dumps([kind, key, part.name, part.options], default=str)
-            if told not in known:
-                known[told] = _part_problems(kind, key, part, whole)
-            wrong += known[told]
+            identity = json.dumps([kind, key, part.name, part.options], default=str)
+            if identity not in known:
+                known[identity] = _part_problems(kind, key, part, whole)
+            wrong += known[identity]
         wrong += once("fleet", ("clients", "network"), fleet.problems)
         if not wrong:
             look = partial(_fit_problems, whole=whole)
@@ -72,10 +72,10 @@ def _once(
     look: Callable[[Scenario], list[Problem]],
 ) -> list[Problem]:
     """Look once at every different choice of these keys."""
-    told = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
-    if told not in known:
-        known[told] = look(scenario)
-    return known[told]
+    key = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = look(scenario)
+    return known[key]
 
 
 def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
@@ -107,15 +107,15 @@ def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:
     """Return that the protocol `asks` clients to work and the scenario does not say at what, where it is so."""
     if scenario.algorithm is not None or not asks:
         return []
-    told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
-    return [Problem("algorithm", told)]
+    message = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
+    return [Problem("algorithm", message)]
 
 
 def missing_lesson(scenario: Scenario) -> list[Problem]:
     """Return which of the keys that an algorithm needs to learn the scenario lacks."""
     assert scenario.algorithm is not None
-    told = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
-    return [Problem(key, told) for key in LEARNS if getattr(scenario, key) is None]
+    message = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
+    return [Problem(key, message) for key in LEARNS if getattr(scenario, key) is None]
 
 
 @lru_cache
@@ -130,9 +130,9 @@ def known_metrics(task: str) -> list[str]:
 def _metric_problems(point: Point) -> list[Problem]:
     task = point.scenario.task.name
     known = known_metrics(task)
-    told = f"is not a metric of the task {task!r}"
+    message = f"is not a metric of the task {task!r}"
     return [
-        Problem(f"measure.metrics.{number}", f"{name!r} {told}{wording.did_you_mean(name, known, 'There are')}")
+        Problem(f"measure.metrics.{number}", f"{name!r} {message}{wording.did_you_mean(name, known, 'There are')}")
         for number, name in enumerate(point.scenario.measure.metrics)
         if known and name not in known
     ]

@@ -75,8 +75,8 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
         if key in listed["grid"]:
             found.append(Problem(f"vary.{key}", "is an axis of the grid too; keep one of them"))
         elif not grid.lost(scenario, key) and at(plain, key) is MISSING:
-            told = "has no value of its own while the other axes are varied; set one outside 'vary'"
-            found.append(Problem(f"vary.{key}", f"{key!r} {told}"))
+            message = "has no value of its own while the other axes are varied; set one outside 'vary'"
+            found.append(Problem(f"vary.{key}", f"{key!r} {message}"))
     for key, companions in listed["when"].items():
         if wrong := grid.lost(scenario, key):
             found.append(Problem(f"when.{key}", wrong))
@@ -118,8 +118,8 @@ def _place(listed: Mapping[str, Axes], axis: str, value: Any) -> str:
 
 def _with_own(values: Sequence[Any], own: Any) -> list[Any]:
     """Return the values with the scenario's own as the last of them, written as in the list where it is there."""
-    told = units.canonical(own)
-    same = [value for value in values if units.canonical(value) == told]
+    text = units.canonical(own)
+    same = [value for value in values if units.canonical(value) == text]
     return [*(value for value in values if value not in same), *(same or [own])]
 
 
@@ -145,13 +145,13 @@ def _accompany(
     """Set in place what goes with the values that keys have, but no axis; note in `places` what has set it."""
     for key, companions in when.items():
         value = at(raw, key)
-        for told, settings in companions.items():
-            if told != _name(value):
+        for chosen, settings in companions.items():
+            if chosen != _name(value):
                 continue
             for setting, given in settings.items():
                 if not any(setting == axis or setting.startswith(f"{axis}.") for axis in axes):
                     grid.put(raw, setting, copy.deepcopy(given), model)
-                    places[setting] = f"when.{key}.{told}.{setting}"
+                    places[setting] = f"when.{key}.{chosen}.{setting}"
 
 
 def _name(value: Any) -> str:

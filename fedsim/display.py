@@ -81,7 +81,7 @@ class Display:
         elif not self._live:
             self.note(f"{points} points to run" if points != 1 else "1 point to run")
 
-    def told(self, point: Point, progress: Progress) -> None:
+    def progressed(self, point: Point, progress: Progress) -> None:
         """Show how far a running point has come."""
         with self._lock:
             self._running[point.id] = point, progress

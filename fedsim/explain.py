@@ -103,10 +103,10 @@ def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str
         ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(_conditions_of(point))
         for point, _ in seen
     ]
-    told = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
-    same = [head for n, head in enumerate(HEADS[1:]) if len(told) > 1 and len({row[n] for row in told}) == 1]
-    empty = [head for n, head in enumerate(HEADS[1:]) if told and all(row[n] in (NONE, size(0)) for row in told)]
-    if together := [f"{head} {told[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
+    shown = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
+    same = [head for n, head in enumerate(HEADS[1:]) if len(shown) > 1 and len({row[n] for row in shown}) == 1]
+    empty = [head for n, head in enumerate(HEADS[1:]) if shown and all(row[n] in (NONE, size(0)) for row in shown)]
+    if together := [f"{head} {shown[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
         yield from wrapped(f"The same everywhere: {', '.join(together)}", width, hanging="  ")
     kept = [n for n, head in enumerate(HEADS[1:]) if head not in (*same, *empty)]
     rows = [
@@ -124,12 +124,12 @@ def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str
             yield from wrapped(f"no update: {found.why}", width, "  ")
 
 
-def _numbers(told: Preview) -> list[str]:
+def _numbers(found: Preview) -> list[str]:
     """Return what the heads but the first say of a point."""
-    moved = [size(told.nbytes(way)) for way in WAYS]
-    if not told.seconds:
+    moved = [size(found.nbytes(way)) for way in WAYS]
+    if not found.seconds:
         return [NONE, "no update", NONE, *moved]
-    return [f"{fmean(told.asked):.4g}", duration(told.seconds[0]), duration(fmean(told.seconds)), *moved]
+    return [f"{fmean(found.asked):.4g}", duration(found.seconds[0]), duration(fmean(found.seconds)), *moved]
 
 
 def _conditions_of(point: Point) -> dict[str, Any]:

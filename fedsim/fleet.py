@@ -93,8 +93,8 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
             [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
         )
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
-        told = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
-        raise ScenarioError([Problem("clients.speed", told)])
+        message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
+        raise ScenarioError([Problem("clients.speed", message)])
     return found
 
 
@@ -155,11 +155,11 @@ def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | N
         way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
     }
     if given["down"] and (down := built["down"]) and not down.downwards:
-        told = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
-        raise ScenarioError([Problem("network.codec.down", f"{told}take half, bfloat16 or int8")])
+        message = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
+        raise ScenarioError([Problem("network.codec.down", f"{message}take half, bfloat16 or int8")])
     if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
-        told = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
-        raise ScenarioError([Problem("network.codec.up", f"{told}take half, bfloat16 or int8")])
+        message = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
+        raise ScenarioError([Problem("network.codec.up", f"{message}take half, bfloat16 or int8")])
     if shares_only and given["down"]:
         raise ScenarioError([Problem("network.codec.down", "peers have no downloads; name it as network.codec.up")])
     return built
@@ -214,9 +214,9 @@ def _overlay(found: dict[str, Floats], path: Path, count: int) -> None:
     clients = columns.pop("client")
     for name, values in columns.items():
         row, unit = ROWS[name]
-        told = ~np.isnan(values)
+        given = ~np.isnan(values)
         column = found.get(row, np.full(count, np.nan)).copy()
-        column[clients[told]] = values[told] * unit
+        column[clients[given]] = values[given] * unit
         if row not in DRAWN and row != "speed" and not row.endswith("buffer"):
             column[np.isnan(column)] = 0.0
         found[row] = column

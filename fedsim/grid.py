@@ -80,9 +80,9 @@ def problems(
             found.append(Problem(f"{where}.{key}", wrong))
         elif not values:
             found.append(Problem(f"{where}.{key}", "the axis has no values; give it some or leave it out"))
-        told = [repr(units.canonical(value)) for value in values]
-        for number, value in enumerate(told):
-            if value in told[:number]:
+        texts = [repr(units.canonical(value)) for value in values]
+        for number, value in enumerate(texts):
+            if value in texts[:number]:
                 found.append(
                     Problem(f"{where}.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
                 )

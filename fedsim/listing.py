@@ -39,9 +39,9 @@ def entry(kind: str, name: str) -> Entry:
     first = " ".join(whole.split("\n\n")[0].split())
     found = IN_BRACKETS.search(first)
     flat = " ".join(whole.split())
-    told = found or SENTENCE.search(flat) or AUTHORS.search(flat)
+    cited = found or SENTENCE.search(flat) or AUTHORS.search(flat)
     line = IN_BRACKETS.sub("", first, count=1) if found else first
-    return Entry(name, line.rstrip("."), told[1].strip() if told else "")
+    return Entry(name, line.rstrip("."), cited[1].strip() if cited else "")
 
 
 def line(kind: str, name: str) -> str:

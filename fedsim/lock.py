@@ -47,8 +47,8 @@ def _take(lock: FileLock, out: Path) -> None:
         lock.acquire(timeout=0)
     except Timeout:
         holder = (out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else ""
-        mend = "wait until it ends, or give another folder with --out"
-        raise UserError(f"{out} is being written by process {holder or '?'}; {mend}") from None
+        remedy = "wait until it ends, or give another folder with --out"
+        raise UserError(f"{out} is being written by process {holder or '?'}; {remedy}") from None
     try:
         (out / HOLDER).write_text(f"{os.getpid()}\n", "utf-8")
     except OSError:

@@ -54,7 +54,7 @@ class Line:
             self._notes.append(f"{finished} of {points} points are finished already")
         self._show(whole=True)
 
-    def told(self, point: Point, progress: Progress) -> None:
+    def progressed(self, point: Point, progress: Progress) -> None:
         """Show how far a running point has come."""
         self._running[point.id] = progress
         self._show()
@@ -80,8 +80,8 @@ class Line:
             return
         self._last = now
         share = sum(one.share for one in self._running.values())
-        told = f"{self.done} of {self.points} points"
-        told += f", {len(self._running)} running ({share / len(self._running):.0%})" if self._running else ""
-        told += f", {self.failures} failed" if self.failures else ""
-        bar = f'<progress max="{max(1, self.points)}" value="{self.done + share:.3f}"></progress> {escape(told)}'
+        text = f"{self.done} of {self.points} points"
+        text += f", {len(self._running)} running ({share / len(self._running):.0%})" if self._running else ""
+        text += f", {self.failures} failed" if self.failures else ""
+        bar = f'<progress max="{max(1, self.points)}" value="{self.done + share:.3f}"></progress> {escape(text)}'
         self._handle.update(self._html("<br>".join([bar, *map(escape, self._notes)])))

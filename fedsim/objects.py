@@ -57,7 +57,7 @@ def kind_of(value: Any) -> str | None:
     """Return which kind of part an object or a class is, None where it is none."""
     bases = (value if inspect.isclass(value) else type(value)).__mro__
     found = {(base.__module__, base.__name__) for base in bases}
-    return next((kind for kind, told in find.KINDS.items() if told.contract in found), None)
+    return next((kind for kind, described in find.KINDS.items() if described.contract in found), None)
 
 
 def shown(value: Any) -> str:
@@ -77,8 +77,8 @@ def graph_part(graph: Any, files: Files) -> Any:
         return plain(graph, files, "graph")
     arrays = graph.to_dict() if hasattr(graph, "to_dict") and hasattr(graph, "edge_index") else graph
     if not isinstance(arrays, Mapping):
-        told = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
-        raise UserError(f"graph: a {type(graph).__name__} is not a graph that is known; {told}, or name a file")
+        message = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
+        raise UserError(f"graph: a {type(graph).__name__} is not a graph that is known; {message}, or name a file")
     from fedsim.data.own_arrays import as_array
 
     known = {str(name): as_array("graph", str(name), value) for name, value in arrays.items() if value is not None}
@@ -154,10 +154,10 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
     for one in dataclasses.fields(value):
         given = getattr(value, one.name)
         if one.init and not _is_default(one, given):
-            found[one.name] = _told(type(value), one.name, plain(given, files, where))
+            found[one.name] = _written(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
-                told = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
-                raise UserError(f"{where}: {told}, which no scenario can hold; give numbers, texts, lists or paths")
+                message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
+                raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
     return found
 
 
@@ -169,7 +169,7 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
         return False
 
 
-def _told(cls: type, name: str, value: Any) -> Any:
+def _written(cls: type, name: str, value: Any) -> Any:
     """Return an option as a scenario tells it: quantities with their units."""
     if isinstance(value, str | bool | None):
         return value

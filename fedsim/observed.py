@@ -39,9 +39,9 @@ class Observed:
             if point.id in done - again:
                 self._log(point)
 
-    def told(self, point: Point, progress: Progress) -> None:
+    def progressed(self, point: Point, progress: Progress) -> None:
         """Pass it on."""
-        self.watcher.told(point, progress)
+        self.watcher.progressed(point, progress)
 
     def ended(self, point: Point, row: Row, message: str) -> None:
         """Pass it on, and log the point if it has ended well."""
@@ -55,11 +55,11 @@ class Observed:
 
     def _log(self, point: Point) -> None:
         axes = {axis: str(value) for axis, value in point.axes.items()}
-        told = Finished(self.run, point.id, self.out / point.id, axes)
+        finished = Finished(self.run, point.id, self.out / point.id, axes)
         for logger in self.loggers:
             try:
-                if not logger.logged(told):
-                    logger.log(told)
+                if not logger.logged(finished):
+                    logger.log(finished)
             except (LogError, NotARunError, OSError) as error:
                 self.failures.append(point.id)
                 self.note(f"{point.id} could not be logged by {type(logger).__name__}: {error}")

@@ -21,21 +21,21 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
     found, here = [], "privacy.secure_aggregation"
     count = protocol.folded(fleet.size(scenario))
     if privacy.clip is not None and count is None:
-        told = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, "
-        told += "so the noise cannot be calibrated; "
+        message = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, "
+        message += "so the noise cannot be calibrated; "
         found.append(
-            Problem("privacy.clip", f"{told}use sync, deadline, buffered with a rate of 1 at most, or one_shot")
+            Problem("privacy.clip", f"{message}use sync, deadline, buffered with a rate of 1 at most, or one_shot")
         )
     if privacy.clip is not None and find_spec("opacus") is None:
-        mend = 'pip install "fedsim[privacy]", or pip install -e ".[privacy]" in a checkout'
-        found.append(Problem("privacy.clip", f"epsilon is computed by Opacus, which is not installed: {mend}"))
+        remedy = 'pip install "fedsim[privacy]", or pip install -e ".[privacy]" in a checkout'
+        found.append(Problem("privacy.clip", f"epsilon is computed by Opacus, which is not installed: {remedy}"))
     if masked and not protocol.sums:
         found.append(Problem(here, f"{name!r} has no cohort whose uploads are added; take sync or deadline"))
     elif masked and count == 1:
         found.append(Problem(here, "a sum over one client hides nothing; let two or more take part in a round"))
     if masked and scenario.network.codec.up is not None:
-        told = "compressed values cannot be added under masks; leave out the codec or secure_aggregation"
-        found.append(Problem("network.codec.up", told))
+        message = "compressed values cannot be added under masks; leave out the codec or secure_aggregation"
+        found.append(Problem("network.codec.up", message))
     return found
 
 
@@ -47,5 +47,7 @@ def uncovered(scenario: Scenario, algorithm: Algorithm) -> list[Problem]:
     if key is None or algorithm.averages():
         return []
     assert scenario.algorithm is not None
-    told = f"{scenario.algorithm.name!r}, as it is set, learns more from uploads than the mean of their differences, "
-    return [Problem(f"privacy.{key}", f"{told}which would remain unprotected; {WHO.format(f'privacy.{key}')}")]
+    message = (
+        f"{scenario.algorithm.name!r}, as it is set, learns more from uploads than the mean of their differences, "
+    )
+    return [Problem(f"privacy.{key}", f"{message}which would remain unprotected; {WHO.format(f'privacy.{key}')}")]

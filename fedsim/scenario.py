@@ -459,10 +459,10 @@ class Scenario(Section):
         def part(kind: str, given: Part | None) -> Part | None:
             if given is None:
                 return None
-            told = json.dumps([kind, given.name, given.options], default=repr)
-            if told not in known:
-                known[told] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
-            return known[told]
+            key = json.dumps([kind, given.name, given.options], default=repr)
+            if key not in known:
+                known[key] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
+            return known[key]
 
         parts = {kind: part(kind, getattr(self, kind)) for kind in ("model", "task", "protocol", "algorithm")}
         kinds = ("dataset", "partition", "stream")
@@ -489,8 +489,8 @@ class Scenario(Section):
     def digest(self) -> str:
         """Return 12 hexadecimal digits of what it says, as it stands."""
         own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED}) | {"cohort": self.cohort.mode}
-        told = units.canonical(paths.by_contents(own))
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        settings = units.canonical(paths.by_contents(own))
+        text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def points(self) -> "Iterator[Point]":

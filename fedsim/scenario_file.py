@@ -43,9 +43,9 @@ class Document:
 
     def message(self, problems: Sequence[Problem]) -> str:
         """Return one block of text with the first few problems, each with its place."""
-        told = [f"{self.place(problem.key)}: {problem}" for problem in problems[:MOST]]
+        lines = [f"{self.place(problem.key)}: {problem}" for problem in problems[:MOST]]
         more = len(problems) - MOST
-        return "\n".join([*told, *([f"... and {more} more"] if more > 0 else [])])
+        return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
 
     def error(self, problems: Iterable[Problem]) -> UserError:
         """Return the problems as an exception."""

@@ -68,11 +68,11 @@ def simulate(
             part["file"] = str(folder.resolve() / objects.FOLDER / part["file"])
         scenario_file.lay(document, "data.dataset", part, f"graph={type(graph).__name__}")
     for name, value in overrides.items():
-        told = f"{name}={objects.shown(value)}"
+        message = f"{name}={objects.shown(value)}"
         key = name.replace("__", ".")
         if key in find.KINDS and find.KINDS[key].key != key:
-            raise UserError(f"{told}: write {find.KINDS[key].key.replace('.', '__')}=")
-        scenario_file.lay(document, key, objects.plain(value, files, told), told)
+            raise UserError(f"{message}: write {find.KINDS[key].key.replace('.', '__')}=")
+        scenario_file.lay(document, key, objects.plain(value, files, message), message)
     whole = scenario_file.validated(document)
     with objects.written(folder, files):
         points = check.planned(whole, document)
@@ -117,9 +117,9 @@ def data_folder(given: Path | None) -> Path:
 
 
 def _edited(files: list[str]) -> str:
-    told = f"{', '.join(files)} {'has' if len(files) == 1 else 'have'} changed since this Python process imported"
+    changed = f"{', '.join(files)} {'has' if len(files) == 1 else 'have'} changed since this Python process imported"
     what = "it, and would run as it was" if len(files) == 1 else "them, and would run as they were"
-    return f"{told} {what}: restart Python (in a notebook, restart its kernel)"
+    return f"{changed} {what}: restart Python (in a notebook, restart its kernel)"
 
 
 def _document(scenario: Path | str | Mapping[str, Any] | Scenario, files: objects.Files) -> Document:
@@ -140,8 +140,8 @@ def _hold_graph(points: list[Point], inputs: str) -> None:
     try:
         find.build("dataset", given.dataset).load(Path(), 0)
     except UserError as error:
-        told = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
-        raise UserError(told) from None
+        message = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
+        raise UserError(message) from None
 
 
 def _warn(rows: list[Row], folder: Path) -> None:

@@ -47,7 +47,7 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
         if made.written in missing and (reason := _reason(made, disk)):
             reasons[missing.pop(made.written)] = reason
     again = frozenset(done & reasons.keys())
-    return Review(again, (*_told(reasons, len(points)), *_versions(kept)))
+    return Review(again, (*_lines(reasons, len(points)), *_versions(kept)))
 
 
 def outdated(folder: Path) -> str:
@@ -66,12 +66,12 @@ def because(files: Sequence[str], made_by: str = __version__) -> str:
     """Return in a few words what has changed; files of another version of fedsim stand for that version."""
     own = [file for file in files if file.partition("/")[0] in OURS] if made_by != __version__ else []
     rest = [file for file in files if file not in own]
-    told = [f"fedsim {made_by} -> {__version__}"] if own else []
+    reasons = [f"fedsim {made_by} -> {__version__}"] if own else []
     if rest:
         more = len(rest) - MOST
         names = ", ".join(rest[:MOST]) + (f" and {more} more {'file' if more == 1 else 'files'}" if more > 0 else "")
-        told.append(f"{names} {'has' if len(rest) == 1 else 'have'} changed since")
-    return ", ".join(told)
+        reasons.append(f"{names} {'has' if len(rest) == 1 else 'have'} changed since")
+    return ", ".join(reasons)
 
 
 def _reason(made: Stamp, disk: Disk) -> str:
@@ -86,11 +86,11 @@ def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:
             yield made
 
 
-def _told(reasons: Mapping[str, str], points: int) -> list[str]:
+def _lines(reasons: Mapping[str, str], points: int) -> list[str]:
     counts = Counter(reasons.values()).most_common()
-    told = [f"{count} of {_points(points)} run{'s' * (count == 1)} again: {reason}" for reason, count in counts[:MOST]]
+    lines = [f"{count} of {_points(points)} run{'s' * (count == 1)} again: {reason}" for reason, count in counts[:MOST]]
     more = sum(count for _, count in counts[MOST:])
-    return [*told, *([f"{more} more run again, for other changes"] if more else [])]
+    return [*lines, *([f"{more} more run again, for other changes"] if more else [])]
 
 
 def _versions(kept: Sequence[Stamp]) -> list[str]:
@@ -100,9 +100,9 @@ def _versions(kept: Sequence[Stamp]) -> list[str]:
     pairs = sorted({pair for other in others for pair in other})
     if not pairs:
         return []
-    told = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
+    made_with = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
     count = sum(map(bool, others))
-    which = f"{_points(count)} {'was' if count == 1 else 'were'} made with {told}"
+    which = f"{_points(count)} {'was' if count == 1 else 'were'} made with {made_with}"
     return [f"{which} and {'is' if count == 1 else 'are'} kept: last digits may differ (--fresh runs all again)"]
 
 

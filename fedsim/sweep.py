@@ -35,29 +35,29 @@ RESULTS = [
 
 
 class Engine(Protocol):
-    """Where points run; it knows points and nothing else."""
+    """Where points run."""
 
     def work(
         self, points: Sequence[Point], job: Callable[[Point, Callable[[Progress], None]], Any],
-        told: Callable[[Point, Progress], None],
+        report: Callable[[Point, Progress], None],
     ) -> Generator[tuple[Point, Any], None, None]:  # fmt: skip
-        """Yield each point with what the job returned, or with something that has a `reason` where it died."""
+        """Yield each point with what the job returned, or with an object that has a `reason` if its worker died."""
 
 
 class Watcher(Protocol):
-    """Who shows how the sweep goes."""
+    """Callbacks of a sweep, for whatever shows its progress."""
 
     def begin(self, points: int, finished: int) -> None:
-        """Be told how many points there are, and how many were finished before."""
+        """Receive the number of points, and how many were finished before."""
 
-    def told(self, point: Point, progress: Progress) -> None:
-        """Be told how far a running point has come."""
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Receive the progress of a running point."""
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Be told that a point has ended; the message is empty where it did well."""
+        """Receive the row of a point that has ended; `message` is empty unless it failed."""
 
     def note(self, text: str) -> None:
-        """Be told something in a line."""
+        """Receive a line of text to show."""
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,16 @@ class Sweep:
             stamp.needs(point.scenario)  # most of the sources that all need
         place, data = self.out.absolute(), self.data.absolute()  # workers may be elsewhere
         job = partial(attempt, run, place, data, git, imports.known())
-        with closing(engine.work(rest, job, watcher.told)) as results:
+        with closing(engine.work(rest, job, watcher.progressed)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
                 if outcome.mistake and (not good or isinstance(outcome.mistake, Unwritable)):
                     raise outcome.mistake
                 good += outcome.row is not None
                 rows[point.id] = outcome.row or {"status": "failed"}
-                told = self._keep_log(point, outcome)
+                message = self._keep_log(point, outcome)
                 self._write_summary(rows)
-                watcher.ended(point, self._whole(point, rows[point.id]), told)
+                watcher.ended(point, self._whole(point, rows[point.id]), message)
 
     def _keep_log(self, point: Point, outcome: Outcome) -> str:
         log = self.out / f"{point.id}.log"

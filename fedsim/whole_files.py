@@ -50,9 +50,9 @@ def unwritable(out: Path, error: Exception) -> Unwritable | None:
     barred = number in BARRED and str(error.filename).startswith(str(out))
     if number is None or not (number in FULL or barred):
         return None
-    mend = "mend the rights to it" if barred else "make room"
-    told = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {mend}"
-    return Unwritable(f"{told}, and the same command continues")
+    remedy = "mend the rights to it" if barred else "make room"
+    message = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {remedy}"
+    return Unwritable(f"{message}, and the same command continues")
 
 
 def _cell(value: Any) -> str:

@@ -54,8 +54,8 @@ def test_every_point_is_run_once_by_another_process_and_kept_whole(tmp_path, eng
 
 def test_points_tell_how_far_they_are(tmp_path, engine):
     class Hearer(Listener):
-        def told(self, point, progress):
-            super().told(point, progress)
+        def progressed(self, point, progress):
+            super().progressed(point, progress)
             if progress.share == 0.5:
                 (tmp_path / "heard").touch()
 
@@ -100,7 +100,7 @@ def test_leaving_early_cancels_the_others_and_the_engine_can_go_on(tmp_path, eng
 
 def test_no_more_points_run_at_a_time_than_jobs(tmp_path, engine, monkeypatch):
     class Slow(Listener):
-        def told(self, point, progress):
+        def progressed(self, point, progress):
             if progress.share == 0.5 and not (tmp_path / "heard").exists():
                 time.sleep(1.0)  # in which a second point would end
                 (tmp_path / "heard").touch()

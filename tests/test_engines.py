@@ -84,9 +84,9 @@ def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
     try:
         slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path, None, {}))
         assert slot.future.result(timeout=60).row
-        assert slot._ear.poll()
+        assert slot._receiver.poll()
         slot.end()
-        assert [*slot.heard()] == []
+        assert [*slot.received()] == []
     finally:
         slot.kill()
 

@@ -40,7 +40,7 @@ class Mlflow(Logger):
 
     def logged(self, point: Finished) -> bool:
         """Return whether a finished run has the point's tags.  Raises LogError where MLflow cannot be asked."""
-        with _told():
+        with _mlflow_errors():
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
             tags = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in _tags(point).items())
@@ -54,7 +54,7 @@ class Mlflow(Logger):
         metrics = [*_metrics(point)]
         params = [Param(key, str(value)[:LONGEST]) for key, value in {**point.settings(), **point.axes}.items()]
         title = ", ".join(f"{axis} {value}" for axis, value in point.axes.items()) or point.point
-        with _told():
+        with _mlflow_errors():
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
             number = experiment.experiment_id if experiment else client.create_experiment(point.run)
@@ -76,7 +76,7 @@ class Mlflow(Logger):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _mlflow_errors() -> Iterator[None]:
     """Raise LogError in place of an exception of MLflow's."""
     from mlflow.exceptions import MlflowException
 

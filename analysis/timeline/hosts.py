@@ -64,21 +64,21 @@ def _held(tables: Tables, clients: set[int]) -> dict[int, list[Stretch]]:
     """Return what each drawn client and each edge aggregator has done, by its number."""
     held: dict[int, list[Stretch]] = {client: [] for client in clients}
     moved, spans = tables["transfers"], tables["spans"]
-    for row in records(spans[(spans["what"] != "left") & _told(spans["client"], clients)]):
+    for row in records(spans[(spans["what"] != "left") & _of_clients(spans["client"], clients)]):
         held.setdefault(row["client"], []).append(stretch_of(row))
-    mine = _told(moved["src"], clients) | _told(moved["dst"], clients)
+    mine = _of_clients(moved["src"], clients) | _of_clients(moved["dst"], clients)
     for row in records(moved[mine].reset_index(names="key")):
         host, way = _whose(row["src"], row["dst"])
         if host >= 0 and host not in clients:
             continue  # a peer that is not drawn sends to one that is
-        told = {key: row[key] for key in ("version", "nbytes", "wire_bytes", "fate")}
+        details = {key: row[key] for key in ("version", "nbytes", "wire_bytes", "fate")}
         name = f"{way} {row['kind']}" + ("" if row["fate"] == "delivered" else f" ({row['fate']})")
         times = nanoseconds(row["sent"]), nanoseconds(row["arrived"])
-        held.setdefault(host, []).append(Stretch(*times, name, told, row["key"]))
+        held.setdefault(host, []).append(Stretch(*times, name, details, row["key"]))
     return held
 
 
-def _told(numbers: pd.Series, clients: set[int]) -> pd.Series:
+def _of_clients(numbers: pd.Series, clients: set[int]) -> pd.Series:
     return numbers.isin(clients) | (numbers < -1)
 
 

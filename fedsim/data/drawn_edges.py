@@ -49,8 +49,8 @@ class Kind:
                     at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
                     pairs = pairs[known[at] != pairs]
             found = np.concatenate([found, rng.permutation(pairs)[:missing]])
-        told = "so many different ones could not be drawn; take fewer, or another homophily"
-        raise ScenarioError([Problem("data.dataset.edges", told)])
+        message = "so many different ones could not be drawn; take fewer, or another homophily"
+        raise ScenarioError([Problem("data.dataset.edges", message)])
 
     def _ends(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Return at most so many pairs of ends that fit, repeats among them."""

@@ -44,17 +44,17 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
 
 def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
     """Return the graph of a file made by `torch.save`.  Raises UserError where it cannot be read as that."""
-    mend = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
+    remedy = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
     try:
         found = _unpickled(path)
     except pickle.UnpicklingError as error:
         asked = _asked(error)
         why = f"it asks for {asked!r}, which could run code" if asked else "it is no file of PyTorch's tensors"
-        raise UserError(f"{path} cannot be read: {why}; {mend}") from None
+        raise UserError(f"{path} cannot be read: {why}; {remedy}") from None
     except (*UNREADABLE, AttributeError, TypeError) as error:
-        raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {mend}") from None
+        raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {remedy}") from None
     if not isinstance(found, dict):
-        raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {mend}")
+        raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {remedy}")
     return raw(path, {str(name): as_array(path, str(name), value) for name, value in found.items()}, ignore, labelled)
 
 
@@ -97,8 +97,8 @@ def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool =
     """Return the graph of these arrays, checked.  Raises UserError, which names `where`, the array and a fix."""
     arrays = {name: value for name, value in arrays.items() if name not in ignore}
     if odd := [name for name in arrays if name not in KNOWN]:
-        told = "fedsim graphs have no weights or attributes of edges, nor other arrays; "
-        raise UserError(f"{where}: nothing reads {odd[0]!r} ({told}write ignore: [{', '.join(odd)}] to do without)")
+        message = "fedsim graphs have no weights or attributes of edges, nor other arrays; "
+        raise UserError(f"{where}: nothing reads {odd[0]!r} ({message}write ignore: [{', '.join(odd)}] to do without)")
     vertices = _vertices(where, arrays)
     if labelled and "y" not in arrays:
         raise UserError(f"{where} lacks the array 'y', the labels (N,); add it, or write labelled: false")
@@ -126,8 +126,8 @@ def _edges(where: Any, arrays: Arrays, vertices: int) -> npt.NDArray[np.int64]:
         raise UserError(f"{where} has both 'edge_index' and 'edges'; keep one")
     array, form = arrays[name], "(2, E)" if name == "edge_index" else "(E, 2)"
     if array.ndim != 2 or array.shape[0 if name == "edge_index" else 1] != 2:
-        mend = "edge_index is (2, E), a column an edge; edges is (E, 2), a row an edge"
-        raise UserError(f"{where}: {name!r} has the shape {array.shape} and must be {form}: {mend}; transpose it")
+        remedy = "edge_index is (2, E), a column an edge; edges is (E, 2), a row an edge"
+        raise UserError(f"{where}: {name!r} has the shape {array.shape} and must be {form}: {remedy}; transpose it")
     if array.dtype.kind not in "iu":
         raise UserError(f"{where}: {name!r} holds {_kind(array)}; edges are row numbers, so make it whole numbers")
     edges = np.ascontiguousarray(array if name == "edge_index" else array.T).astype(np.int64)
@@ -161,11 +161,11 @@ def _labels(where: Any, array: npt.NDArray[Any], vertices: int) -> npt.NDArray[A
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (vertices,):
-        told = f"'y' has the shape {array.shape} and must be ({vertices},), a label for each row of 'x'"
-        raise UserError(f"{where}: {told}")
+        message = f"'y' has the shape {array.shape} and must be ({vertices},), a label for each row of 'x'"
+        raise UserError(f"{where}: {message}")
     if array.dtype.kind == "f":
-        mend = "labels are whole numbers or texts; make it whole numbers, -1 for a vertex without a label"
-        raise UserError(f"{where}: 'y' holds {_kind(array)}; {mend}")
+        remedy = "labels are whole numbers or texts; make it whole numbers, -1 for a vertex without a label"
+        raise UserError(f"{where}: 'y' holds {_kind(array)}; {remedy}")
     labels = array if array.dtype.kind == "U" else array.astype(np.int64)
     if array.dtype.kind != "U" and (labels < -1).any():
         at = int(np.flatnonzero(labels < -1)[0])
@@ -186,8 +186,8 @@ def _mask(where: Any, name: str, array: npt.NDArray[Any], vertices: int) -> npt.
     if array.ndim == 2:  # several splits side by side: the first one, as for published graphs
         array = array[:, 0]
     if array.shape != (vertices,) or not (array.dtype.kind == "b" or np.isin(array, (0, 1)).all()):
-        told = f"has the shape {array.shape} and holds {_kind(array)}; it must be ({vertices},) of true and false"
-        raise UserError(f"{where}: {name!r} {told}")
+        message = f"has the shape {array.shape} and holds {_kind(array)}; it must be ({vertices},) of true and false"
+        raise UserError(f"{where}: {name!r} {message}")
     return array.astype(bool)
 
 
@@ -195,8 +195,10 @@ def _loaded(path: Path, archive: Mapping[str, Any], name: str) -> npt.NDArray[An
     try:
         return as_array(path, name, archive[name])
     except ValueError as error:
-        told = "an array of Python objects" if "pickle" in str(error) else _first(error)
-        raise UserError(f"{path}: {name!r} cannot be read: {told}; make it numbers or texts of NumPy's own") from None
+        message = "an array of Python objects" if "pickle" in str(error) else _first(error)
+        raise UserError(
+            f"{path}: {name!r} cannot be read: {message}; make it numbers or texts of NumPy's own"
+        ) from None
 
 
 def _kind(array: npt.NDArray[Any]) -> str:

@@ -65,7 +65,7 @@ def across(snapshot: Graph, owner: np.ndarray, rng: np.random.Generator) -> tupl
         ends = [torch.from_numpy(order[starts[who] + rng.integers(sizes[who])]) for who in (one, other)]
         numbers = pair_numbers(*ends)
         drawn = torch.cat([drawn, numbers[~torch.isin(numbers, taken)]])[:wanted]
-    return _told(taken, drawn)
+    return _with_labels(taken, drawn)
 
 
 def _between(graph: Graph, later: Graph) -> Tensor:
@@ -87,9 +87,9 @@ def _of_snapshot(edges: Tensor, vertices: int, rng: np.random.Generator) -> tupl
     free = absent(taken, torch.zeros_like(taken), torch.tensor([vertices * (vertices - 1) // 2]))
     count = int(free.counts[0])
     ranks = torch.from_numpy(rng.choice(count, min(len(taken), count), replace=False).astype(np.int64))
-    return _told(taken, free.pick(ranks, torch.zeros_like(ranks)))
+    return _with_labels(taken, free.pick(ranks, torch.zeros_like(ranks)))
 
 
-def _told(taken: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+def _with_labels(taken: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
     links = torch.arange(len(taken) + len(drawn)) < len(taken)
     return pairs_of(torch.cat([taken, drawn])), links

@@ -66,19 +66,21 @@ def library(module: str, package: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        mend = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
-        raise ValueError(f"needs {package}, which is not installed: {mend}, or take the partition 'louvain'") from None
+        remedy = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+        raise ValueError(
+            f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain'"
+        ) from None
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:
     """Raise ScenarioError unless every client can have that many vertices."""
     if clients * least > vertices:
         each = "one vertex" if least == 1 else f"{least} vertices"
-        told = (
+        message = (
             f"{clients} clients cannot have {each} each of a graph of {vertices} vertices; "
             f"take at most {vertices // least} clients"
         )
-        raise ScenarioError([Problem("clients.count", told)])
+        raise ScenarioError([Problem("clients.count", message)])
 
 
 def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:

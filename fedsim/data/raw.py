@@ -50,10 +50,10 @@ class Raw:
         if self.x is not None:
             return sparse_if_worth(torch.from_numpy(self.x))
         if absent == "refuse":
-            told = (
+            message = (
                 "write missing_features: degree (one-hot degrees) or missing_features: constant (a 1 for each vertex)"
             )
-            raise UserError(f"{file}: the vertices have no features; {told}")
+            raise UserError(f"{file}: the vertices have no features; {message}")
         if absent == "constant":
             return torch.ones(self.vertices, 1)
         degrees, column = torch.unique(torch.bincount(edges[0], minlength=self.vertices), return_inverse=True)

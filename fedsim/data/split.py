@@ -80,8 +80,10 @@ def split_all(
     if options.by == "given":
         done = [_as_given(graph) for graph in graphs]
         if not any(bool(graph["train"].any()) for graph in done):
-            told = "the data set has no vertices to train on in a split of its own; write 'by: class' and give shares"
-            raise ScenarioError([Problem("data.split.by", told)])
+            message = (
+                "the data set has no vertices to train on in a split of its own; write 'by: class' and give shares"
+            )
+            raise ScenarioError([Problem("data.split.by", message)])
     elif options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:

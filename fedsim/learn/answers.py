@@ -72,8 +72,8 @@ def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
 
 def _sums(terms: Terms, memory: Mapping[str, Any]) -> Tensor:
     """Return L X (n, F) of all of the client's vertices."""
-    graph, told = memory["graph"], memory["told"] or {}
-    degree = {"told": {"degree": told["degree"]} if "degree" in told else None}
+    graph, received = memory["graph"], memory["told"] or {}
+    degree = {"told": {"degree": received["degree"]} if "degree" in received else None}
     return aggregate(as_dense(graph["x"]), dressed(degree, graph), terms.norm)
 
 

@@ -29,19 +29,19 @@ def check(
 
 def _known_metrics(task: Task, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in task.metrics]:
-        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
-        raise ScenarioError([Problem("measure.metrics", told)])
+        message = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
+        raise ScenarioError([Problem("measure.metrics", message)])
 
 
 def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
     if crossing.SPLIT in splits and (algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
-        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
-        raise ScenarioError([Problem("measure.splits", told)])
+        message = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
+        raise ScenarioError([Problem("measure.splits", message)])
     if splits[0] == crossing.SPLIT:
-        told = (
+        message = (
             "'across' has no score per client, and the summary reports the first split; put 'test' or 'val' before it"
         )
-        raise ScenarioError([Problem("measure.splits", told)])
+        raise ScenarioError([Problem("measure.splits", message)])
 
 
 def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequence[str]) -> None:
@@ -54,23 +54,25 @@ def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequenc
         setaside.POOLED: "no client has any; give data.split.test a share",
     }
     for split in (split for split in splits if split in setaside.SPLITS):
-        told = None
+        message = None
         if split not in apart or type(task).rows is not Task.rows:
-            told = f"it asks vertices, with task: node_classification under the {streams[split]}"
+            message = f"it asks vertices, with task: node_classification under the {streams[split]}"
         elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT, all_periods.SPLIT}:
-            told = "it stands beside a split of the clients' own; add 'test' or 'val'"
+            message = "it stands beside a split of the clients' own; add 'test' or 'val'"
         elif not any(bool(graph["test"].any()) for graph in apart[split]):
-            told = none[split]
-        if told:
-            raise ScenarioError([Problem("measure.splits", f"{split!r} asks {asks[split]}: {told}")])
+            message = none[split]
+        if message:
+            raise ScenarioError([Problem("measure.splits", f"{split!r} asks {asks[split]}: {message}")])
 
 
 def _has_all_periods(algorithm: Algorithm, periods: Sequence[Sequence[Period]], splits: Sequence[str]) -> None:
     """Hold that a score over all periods, met or not, has a meaning, and stands beside one over those met."""
     if all_periods.SPLIT not in splits:
         return
-    told = all_periods.refusal(periods, algorithm)
-    if told is None and (splits[0] == all_periods.SPLIT or not {"train", "val", "test"} & {*splits}):
-        told = "it stands beside a score of what was met, which the summary reports; put 'test' or 'val' before it"
-    if told:
-        raise ScenarioError([Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {told}")])
+    message = all_periods.refusal(periods, algorithm)
+    if message is None and (splits[0] == all_periods.SPLIT or not {"train", "val", "test"} & {*splits}):
+        message = "it stands beside a score of what was met, which the summary reports; put 'test' or 'val' before it"
+    if message:
+        raise ScenarioError(
+            [Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {message}")]
+        )

@@ -88,11 +88,11 @@ def bare(graph: Graph) -> Graph:
 
 def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
     """Return what is told for more than a period, of these vertices only: what took the features' place."""
-    told = memory.get("told")
-    if told is None or "x" not in told:
+    received = memory.get("told")
+    if received is None or "x" not in received:
         return None
-    mine = places(vertices, told["x"][0])[1]
-    return {"x": (told["x"][0][mine], told["x"][1][mine])}
+    mine = places(vertices, received["x"][0])[1]
+    return {"x": (received["x"][0][mine], received["x"][1][mine])}
 
 
 def whole(memory: Memory, graph: Graph, hops: int | None) -> Graph:

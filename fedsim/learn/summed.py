@@ -19,7 +19,7 @@ from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.model import Model, glorot
 from fedsim.learn.snapshots import places, spread
 
-Told = Mapping[str, Any]  # what a client was told of, or has told, by name
+Message = Mapping[str, Any]  # what a client was told of, or has told, by name
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def local_degree(graph: Graph) -> Tensor:
     return layout.of(graph).degree
 
 
-def nothing(vertices: Tensor, x: Tensor) -> Told:
+def nothing(vertices: Tensor, x: Tensor) -> Message:
     """Return what a client was told before it was told anything."""
     none = {"others": x[:0], "halo": x[:0], "count": x.new_zeros(0), "degree": x.new_zeros(0)}
     return {**none, "own": vertices[:0], "edges": vertices.new_zeros(2, 0)}
 
 
-def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
+def total(uploads: Sequence[Message], wanted: Tensor) -> Tensor:
     """Return the sums (w, F) of all uploads' rows at these vertices (w,)."""
     width = uploads[0]["rows"].shape[1]
     found: Tensor = uploads[0]["rows"].new_zeros(len(wanted), width)
@@ -86,15 +86,15 @@ def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
     return found
 
 
-def widened(graph: Graph, sums: Tensor, degree: Tensor, told: Told) -> Graph:
+def widened(graph: Graph, sums: Tensor, degree: Tensor, received: Message) -> Graph:
     """Return the graph with vertices elsewhere behind its own, joined to them by edges that lead here."""
-    n, more = len(sums), len(told["halo"])
-    place, there = places(graph["vertex"], told["edges"][1])
-    across = torch.stack([n + told["edges"][0], place])[:, there]
+    n, more = len(sums), len(received["halo"])
+    place, there = places(graph["vertex"], received["edges"][1])
+    across = torch.stack([n + received["edges"][0], place])[:, there]
     none = torch.zeros(more, dtype=torch.bool, device=sums.device)
     zeros = none.long()
     return Graph(
-        x=torch.cat([sums, told["halo"]]),
+        x=torch.cat([sums, received["halo"]]),
         edges=torch.cat([graph["edges"], across], 1),
         y=torch.cat([graph["y"], zeros]),
         train=torch.cat([graph["train"], none]),
@@ -102,5 +102,5 @@ def widened(graph: Graph, sums: Tensor, degree: Tensor, told: Told) -> Graph:
         test=torch.cat([graph["test"], none]),
         client=torch.cat([graph["client"], zeros]),
         sizes=graph["sizes"] + more,
-        degree=torch.cat([degree, told["degree"]]),
+        degree=torch.cat([degree, received["degree"]]),
     )

@@ -53,9 +53,9 @@ class Bench:
         """Count what an earlier search has left; how many points there are in all was told before."""
         self.display.done += finished - len(self._points)
 
-    def told(self, point: Point, progress: Progress) -> None:
+    def progressed(self, point: Point, progress: Progress) -> None:
         """Pass on how far a point has come."""
-        self.display.told(point, progress)
+        self.display.progressed(point, progress)
 
     def ended(self, point: Point, row: Row, message: str) -> None:
         """Pass on that a point has ended."""

@@ -50,7 +50,7 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
     ended: list[Trial] = []
     display = bench.display
 
-    def told(latest: list[Trial]) -> None:
+    def report(latest: list[Trial]) -> None:
         ended.extend(latest)
         outcome.write_trials(bench.out / "trials.csv", ended)
         display.note(f"trial {latest[0].number} of {trials}: {', '.join(_short(trial, ended) for trial in latest)}")
@@ -58,7 +58,7 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
     for entry in found:
         display.note(_plan(entry))
     display.begin(sum(len(entry.points) * (trials if entry.spans else 1) for entry in found), 0)
-    study.search(found, trials, seed, bench.run, told)
+    study.search(found, trials, seed, bench.run, report)
     return ended
 
 
@@ -66,20 +66,20 @@ def refuse_too_few(found: Sequence[Entry], trials: int) -> None:
     """Raise UserError where the only trial of an entry is one that cannot be chosen."""
     outside = [entry.label for entry in found if not entry.holds(entry.written)]
     if trials == 1 and outside:
-        told = f"tries {outside[0]} as written only, which lies outside of what is tuned; give 2 trials or more"
-        raise UserError(f"--tune 1 {told}")
+        message = f"tries {outside[0]} as written only, which lies outside of what is tuned; give 2 trials or more"
+        raise UserError(f"--tune 1 {message}")
 
 
 def _plan(entry: Entry) -> str:
     if not entry.spans:
         return f"{entry.label}: nothing to tune, one trial as written"
-    told = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
+    spans = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
     where = (
         ""
         if entry.holds(entry.written)
         else "; as written it lies outside the ranges; it is shown but cannot be chosen"
     )
-    return f"{entry.label}: {told}{where}"
+    return f"{entry.label}: {spans}{where}"
 
 
 def _short(trial: Trial, ended: Sequence[Trial]) -> str:

@@ -47,8 +47,8 @@ class Entry:
 
     def trial(self, part: Part, options: Options) -> list[Point]:
         """Return the entry's points with this part in its place, scored by the headline on validation data only."""
-        told = ", ".join(f"{name}={value}" for name, value in options.items())
-        axes = {"algorithm": self.label, "options": told or "as written"}
+        text = ", ".join(f"{name}={value}" for name, value in options.items())
+        axes = {"algorithm": self.label, "options": text or "as written"}
         return [_trial_point(point, part, axes) for point in self.points]
 
 
@@ -65,8 +65,8 @@ def entries(points: Sequence[Point]) -> list[Entry]:
     labels = grid.labels([part.model_dump() for part in parts])
     found = [_entry(p, str(label), group) for p, label, group in zip(parts, labels, groups.values(), strict=True)]
     if not any(entry.spans for entry in found):
-        told = f"none of {', '.join(labels)} has anything to tune: no class of them names options in `tunes`"
-        raise ScenarioError([Problem("algorithm", told)])
+        message = f"none of {', '.join(labels)} has anything to tune: no class of them names options in `tunes`"
+        raise ScenarioError([Problem("algorithm", message)])
     _refuse_twins(found)
     return found
 
@@ -99,8 +99,8 @@ def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
             lacks = "algorithm" if scenario.algorithm is None else "data"
             raise ScenarioError([Problem(lacks, "is missing: nothing is learned, so there is nothing to tune")])
         if scenario.data.split.val == 0:
-            told = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
-            raise ScenarioError([Problem("data.split.val", told)])
+            message = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
+            raise ScenarioError([Problem("data.split.val", message)])
 
 
 def _refuse_twins(found: Sequence[Entry]) -> None:
@@ -108,8 +108,8 @@ def _refuse_twins(found: Sequence[Entry]) -> None:
     for entry in found:
         first = seen.setdefault(key(entry.lowest()), entry)
         if first is not entry:
-            told = f"{first.label} and {entry.label} differ in nothing but what is tuned; keep one of them only"
-            raise ScenarioError([Problem("algorithm", told)])
+            message = f"{first.label} and {entry.label} differ in nothing but what is tuned; keep one of them only"
+            raise ScenarioError([Problem("algorithm", message)])
 
 
 def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:

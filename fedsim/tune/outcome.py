@@ -62,8 +62,8 @@ def _chosen(found: Trial | None) -> str:
         return "none: no trial within the ranges succeeded"
     if not found.entry.spans:
         return "nothing to tune"
-    told = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
-    return f"{told} (as written)" if found.number == 1 else told
+    text = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
+    return f"{text} (as written)" if found.number == 1 else text
 
 
 def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget: int) -> None:
@@ -75,13 +75,13 @@ def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget:
         f"objective: AM of {measure.metrics[0]} on validation data, {measure.models[0]} model, mean over the points;",
         "test data were not scored",
         *(f"with {flag}" for flag in document.flags.values()),
-        *(_told(trial) for trial in chosen),
+        *(_line(trial) for trial in chosen),
     ]
-    comment = "".join(f"# {line}\n" for told in lines for line in told.splitlines())
+    comment = "".join(f"# {line}\n" for text in lines for line in text.splitlines())
     replace(path, comment + yaml_text.text_of(data))
 
 
-def _told(trial: Trial) -> str:
+def _line(trial: Trial) -> str:
     return f"{trial.entry.label}: {number(trial.value)} in trial {trial.number}, {_chosen(trial)}"
 
 
@@ -129,7 +129,7 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
     parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
     due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
     if made != due or not lowest.keys() <= _listed(document.data):
-        told = (
+        message = (
             "its options are set by another axis, or by what goes with a value; to tune them, list each variant in full"
         )
-        raise ScenarioError([Problem("algorithm", f"{told}, as in [fedavg, {{name: power, preset: paper}}]")])
+        raise ScenarioError([Problem("algorithm", f"{message}, as in [fedavg, {{name: power, preset: paper}}]")])

@@ -42,12 +42,12 @@ class Trial:
     periods: float | None = None
 
 
-def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, told: Callable[[list[Trial]], None]) -> None:
+def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, report: Callable[[list[Trial]], None]) -> None:
     """Try every entry this often, telling each round of trials as it ends; `run` returns the rows of points by id."""
-    minds = {entry.label: Proposals(entry, seed) for entry in entries}
+    proposals = {entry.label: Proposals(entry, seed) for entry in entries}
     for number in range(1, trials + 1):
         tried = [entry for entry in entries if entry.spans or number == 1]
-        chosen = [minds[entry.label].ask(number) for entry in tried]
+        chosen = [proposals[entry.label].ask(number) for entry in tried]
         points = [entry.trial(*choice) for entry, choice in zip(tried, chosen, strict=True)]
         rows = run([point for own in points for point in own])
         ended = [
@@ -55,8 +55,8 @@ def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, told: Cal
             for entry, choice, own in zip(tried, chosen, points, strict=True)
         ]
         for trial in ended:
-            minds[trial.entry.label].tell(trial)
-        told(ended)
+            proposals[trial.entry.label].tell(trial)
+        report(ended)
 
 
 def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequence[Row]) -> Trial:
@@ -105,8 +105,8 @@ def loaded() -> Any:
     try:
         import optuna
     except ImportError:
-        mend = 'pip install "fedsim[tune]", or pip install -e ".[tune]" in a checkout'
-        raise UserError(f"--tune needs Optuna, which is not installed: {mend}") from None
+        remedy = 'pip install "fedsim[tune]", or pip install -e ".[tune]" in a checkout'
+        raise UserError(f"--tune needs Optuna, which is not installed: {remedy}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

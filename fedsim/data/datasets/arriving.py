@@ -31,9 +31,9 @@ class Arriving(DynamicDataset):
         """Return the graph of that seed.  Raises ScenarioError where it changes already."""
         graph: Graph = find.build("dataset", self.of, "data.dataset.of").load(root, seed)
         if "since" in graph:
-            told = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "
-            told += "or name a static graph (such as cora)"
-            raise ScenarioError([Problem("data.dataset.of", told)])
+            message = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "
+            message += "or name a static graph (such as cora)"
+            raise ScenarioError([Problem("data.dataset.of", message)])
         vertices = len(graph["y"])
         born = self._born(vertices, seeds.generator(seed, "data.arriving"))
         low, high = graph["edges"].numpy()

@@ -56,12 +56,12 @@ class Dirichlet(Partition):
             if counts is not None and counts.sum(0).min() >= self.least:
                 break
         else:
-            told = (
+            message = (
                 f"in {tries} tries no draw of alpha {self.alpha:g} gave each of {clients} clients {self.least} of "
                 f"{len(labels)} vertices in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
                 "tries and capped, and what is missing is taken from the largest"
             )
-            raise ScenarioError([Problem("data.partition.tries", told)])
+            raise ScenarioError([Problem("data.partition.tries", message)])
         owner = np.empty(len(labels), dtype=np.int64)
         for label, own in zip(classes, counts, strict=True):
             owner[rng.permutation(np.flatnonzero(labels == label))] = np.repeat(np.arange(clients), own)

@@ -57,8 +57,8 @@ class Table(Partition):
         if self.unlisted == "refuse" and (owner < 0).any():
             first = int(np.flatnonzero(owner < 0)[0])
             name = repr(names[first]) if names is not None else first
-            told = f"{int((owner < 0).sum())} of {vertices} vertices have no row, the first is {name}"
-            raise UserError(f"{self.file}: {told}; add them, or write unlisted: unowned")
+            message = f"{int((owner < 0).sum())} of {vertices} vertices have no row, the first is {name}"
+            raise UserError(f"{self.file}: {message}; add them, or write unlisted: unowned")
         return owner
 
 
@@ -85,25 +85,27 @@ def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: S
     except KeyError:
         at = next(at for at, cell in enumerate(cells) if cell not in numbers)
         kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "its ids are others"
-        told = f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
-        raise fault(path, int(lines[at]), told) from None
+        message = (
+            f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
+        )
+        raise fault(path, int(lines[at]), message) from None
 
 
 def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Ints:
     if not all(cell.removeprefix("-").isdecimal() for cell in cells):
         known = {name: number for number, name in enumerate(dict.fromkeys(cells))}
         if len(known) != clients:
-            told = f"{path} names {len(known)} clients, and clients.count is {clients}"
-            raise ScenarioError([Problem("clients.count", f"{told}; write clients.count: {len(known)}")])
+            message = f"{path} names {len(known)} clients, and clients.count is {clients}"
+            raise ScenarioError([Problem("clients.count", f"{message}; write clients.count: {len(known)}")])
         return np.array([known[cell] for cell in cells], dtype=np.int64)
     owners = np.array([int(cell) for cell in cells], dtype=object)
     wrong = np.flatnonzero((owners < 0) | (owners >= clients))
     if len(wrong):
         at = int(wrong[0])
-        told = f"column 'client': there is no client {owners[at]}, for clients.count is {clients}"
-        mend = "number clients from 0, change clients.count, or give them names"
-        raise fault(path, int(lines[at]), f"{told} (0 … {clients - 1}); {mend}")
+        message = f"column 'client': there is no client {owners[at]}, for clients.count is {clients}"
+        remedy = "number clients from 0, change clients.count, or give them names"
+        raise fault(path, int(lines[at]), f"{message} (0 … {clients - 1}); {remedy}")
     if lost := sorted({*range(clients)} - {*owners.tolist()}):
-        told = f"client {lost[0]} owns no vertex in {path}, and clients.count is {clients}"
-        raise ScenarioError([Problem("clients.count", f"{told}; give it one, or change clients.count")])
+        message = f"client {lost[0]} owns no vertex in {path}, and clients.count is {clients}"
+        raise ScenarioError([Problem("clients.count", f"{message}; give it one, or change clients.count")])
     return owners.astype(np.int64)

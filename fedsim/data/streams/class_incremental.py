@@ -57,19 +57,19 @@ class ClassIncremental(Clocked):
     def _periods(self, graphs: Sequence[Graph]) -> int:
         known = classes_of(graphs)
         if known < self.classes:
-            told = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
-            raise ScenarioError([Problem("data.stream.classes", told)])
+            message = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
+            raise ScenarioError([Problem("data.stream.classes", message)])
         return known // self.classes
 
     def _drawn(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> tuple[list[Graph], list[list[int]]]:
         count = self._periods(graphs)
         if self.order == "numpy":
             if split.numpy_seed is None or self.shuffle_classes:
-                told = (
+                message = (
                     "'numpy' is the benchmark's recipe; it needs data.split.numpy_seed (the benchmark's is 2025) "
                     "and no shuffle_classes"
                 )
-                raise ScenarioError([Problem("data.stream.order", told)])
+                raise ScenarioError([Problem("data.stream.order", message)])
             whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
             return fewer_labels(whole, split.labels, rng), orders
         whole = split_all(graphs, split, rng, self.classes)  # the same split whatever the order is
@@ -81,11 +81,11 @@ class ClassIncremental(Clocked):
         if isinstance(self.order, str):
             return list(range(count))
         if len(self.order) != clients or sorted(self.order[client]) != list(range(count)):
-            told = (
+            message = (
                 f"it must hold {clients} lists, one a client, each with the numbers 0 to {count - 1} once; "
                 f"it is {[list(own) for own in self.order]}"
             )
-            raise ScenarioError([Problem("data.stream.order", told)])
+            raise ScenarioError([Problem("data.stream.order", message)])
         return list(self.order[client])
 
     def _groups(self, known: int, client: int, rng: Rng) -> list[list[int]]:

@@ -61,15 +61,15 @@ class Snapshots(Clocked):
     def snapshots(self, graph: Graph) -> Sequence[Graph]:
         """Return the snapshots of the whole graph.  Raises ScenarioError where there is nothing to cut."""
         if "since" not in graph:
-            told = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
-            raise ScenarioError([Problem("data.stream", told)])
+            message = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
+            raise ScenarioError([Problem("data.stream", message)])
         start, end = graph["span"].tolist()
         if not end > start:
             raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
         found = snapshots_of(graph, bounds_of(graph, self.steps, self.step), self.window)
         if self.scored != "split" and len(found) <= AHEAD:
-            told = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
-            raise ScenarioError([Problem("data.stream", told)])
+            message = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
+            raise ScenarioError([Problem("data.stream", message)])
         return found
 
     def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:

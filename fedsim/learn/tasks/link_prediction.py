@@ -75,8 +75,8 @@ class LinkPrediction(Task):
     def targets(self, graph: Graph, split: str) -> Tensor:
         """Return the numbers of the pairs of that split.  Raises ScenarioError where the graph carries no pairs."""
         if "asked" not in graph:
-            told = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
-            raise ScenarioError([Problem("task", f"{told}data set with the stream 'snapshots'")])
+            message = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
+            raise ScenarioError([Problem("task", f"{message}data set with the stream 'snapshots'")])
         return (graph["asked"] == ASKED[split]).nonzero().squeeze(1)
 
     def rows(self, graph: Graph) -> int:

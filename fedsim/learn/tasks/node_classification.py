@@ -16,10 +16,10 @@ from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 
 
-def classes_only(task: Task, told: str, key: str = "algorithm") -> None:
+def classes_only(task: Task, message: str, key: str = "algorithm") -> None:
     """Raise a ScenarioError for a task other than this one, from an algorithm that needs classes of vertices."""
     if not isinstance(task, NodeClassification):
-        raise ScenarioError([Problem(key, told)])
+        raise ScenarioError([Problem(key, message)])
 
 
 @dataclass(frozen=True)
