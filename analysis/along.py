@@ -1,7 +1,7 @@
 """Charts of figures along one axis of the sweep: the share retained, the headline itself, and updates per period.
 
-Marks that share a value of a numeric axis are set side by side, for their bars would hide one another; the ticks stand
-at the values that were run. Not drawn: anything between the values, where the line only leads the eye.
+Marks at one value of a numeric axis are drawn side by side, so that their bars do not overlap; ticks are at the values
+that were run. Not drawn: anything between the values; the line only guides the eye.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from analysis.spread import ends
 from analysis.unchanging import drawn_once
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
-WIDEST = 0.1  # of the whole axis, which few values would leave too much room
+WIDEST = 0.1  # of the whole axis, a limit for axes with few values
 FLAT = 0.1  # shares that differ by less are drawn on a scale of this height
 WIDTHS = {1: 620, 2: 380, 3: 290}
 
@@ -78,7 +78,7 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
 
 
 def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
-    """Return x moved a little by algorithm, around the value; on a log scale by factors."""
+    """Return x shifted slightly by algorithm around its value, by factors on a log scale."""
     places = np.log(rows["x"]) if log else rows["x"]
     gaps = np.diff(np.unique(places.to_numpy(float)))
     if not len(gaps):
@@ -90,7 +90,7 @@ def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
 
 
 def _span(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the ends of an axis for shares that hardly differ, which would else have a single tick; else none."""
+    """Return axis limits for shares that hardly differ, so that there is more than one tick; otherwise none."""
     low, high = float(rows["low"].min()), float(rows["high"].max())
     middle = (low + high) / 2
     return {} if high - low >= FLAT else {"domain": [middle - FLAT / 2, middle + FLAT / 2]}

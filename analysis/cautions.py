@@ -1,11 +1,11 @@
-"""What a reader must know before the answer: rounds that ran short, points that failed, periods that never arrived."""
+"""Warnings to show before the answer: rounds that ran short, points that failed, periods that never arrived."""
 
 import pandas as pd
 
 from analysis.groups import joined
 from analysis.verdict import condition_of
 
-SHORT = 0.95  # of the clients wanted; fewer are worth a warning
+SHORT = 0.95  # share of the clients wanted, below which there is a warning
 MOST = 3  # conditions that are named
 
 

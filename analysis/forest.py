@@ -1,4 +1,4 @@
-"""The chart of a ranking: each method's mean and interval, best on top, one panel for each condition.
+"""Chart a ranking: each method's mean and interval, best on top, one panel per condition.
 
 Fewer than five replicates have no interval; each of them is then a hollow dot.
 

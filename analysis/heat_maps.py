@@ -1,6 +1,6 @@
-"""Heat maps: the score on each period as periods are learned, and a figure over two axes of the sweep.
+"""Draw heat maps: the score on each period as periods are learned, and a figure over two axes of the sweep.
 
-Not modelled: places between two values of an axis, and spread, which the tables have.
+Not drawn: values between two of an axis, and spread, which is in the tables.
 """
 
 import altair as alt
@@ -39,8 +39,8 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
     """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
 
-    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so. Where the
-    figure does not change along one of the axes, that side has a single place.
+    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; a missing one is marked. If the
+    figure does not change along one of the axes, that side has a single cell.
     """
     names = {key: f"{name} to {goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
     names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}

@@ -1,9 +1,9 @@
 """What each client does during one update: downloading, training, uploading, and waiting until the update is through.
 
-The update is the one of median length of one run, so that it is neither the best nor the worst; stretches that reach
+The update is the one of median length of one run, so that it is typical; intervals that reach
 beyond it are cut at its ends. A client waits from its last delivered upload to the update.
 
-Not modelled: queues inside a transfer, which runs from its sending to its end whatever held it up.
+Not modelled: queueing within a transfer, which lasts from its sending to its end.
 """
 
 from typing import Any

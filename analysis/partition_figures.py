@@ -52,7 +52,7 @@ def partitions(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     """Chart the shares over snapshots (see partitions)."""
     known = [column for column in SHARES if frame[column].notna().any()]
-    some = [column for column in known if (frame[column] > 0).any()]  # what never happened is in the table alone
+    some = [column for column in known if (frame[column] > 0).any()]  # all-zero shares are in the table only
     sides = [frame.assign(side=SHARES[column], y=frame[column]) for column in some or known]
     rows = drawn_once(
         pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, ["algorithm", "side", "snapshot"], ["y"]

@@ -1,7 +1,7 @@
 """The chart of mean curves: score against simulated time or bytes, with the arrivals of periods marked.
 
-A score over the periods met so far is one of another test after each arrival. So a curve is dotted until all periods
-have arrived, and has a bar across it where one arrives; with several clients or replicates that is where their mean
+A score over the periods met so far is on a different test after each arrival. So a curve is dotted until all periods
+have arrived, and each arrival is marked by a bar across it; with several clients or replicates that is where their mean
 number of periods passes the next whole one. A curve of a single score is a point.
 
 Not modelled: anything between two scorings, where the curve is a straight line.
@@ -34,7 +34,7 @@ def score_against(
     """
     name, units = COSTS[x]
     by = [*axes, "algorithm"]
-    # the test over all periods is the same from the start on, and no target is read off it
+    # the test over all periods never changes, and no target counts on it
     rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
     rows = drawn_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
     least = min(0.0, float(rows["score"].min()))

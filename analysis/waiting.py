@@ -1,4 +1,4 @@
-"""Waiting and straggling: how far apart the replies to one update arrive, and how long the last one holds up the rest.
+"""Waiting and straggling: the spread of the replies to one update, and how long the last one delays the rest.
 
 A reply belongs to the first update that ends at or after its arrival. `spread` is the time from the first reply to the
 last, `held` that from the median reply to the last: how long half of the clients wait for the slowest.

@@ -1,11 +1,11 @@
-"""Whether the points of a scenario can be run: every name a file, every option one that the file's class takes.
+"""Check whether the points of a scenario can be run: every name is a file, every option one of the file's class.
 
-Without `whole` nothing is imported that imports torch: protocols and effects are built, of the others the names of
-options are read from their sources.  With it every distinct part is built, so that values are checked too.  Either way
-the network is laid out once by `rehearsal`, for what only shows where the parts meet.  A dry run and a run do both, one
-after the other, so that they refuse the same scenarios in the same words.
+Without `whole` nothing that needs torch is imported: protocols and effects are built, and for other parts the names of
+options are read from their sources.  With `whole` every distinct part is built, so that values are checked too.  Either
+way `rehearsal` sets the network up once, to find problems between parts.  Dry runs and runs do both, one after the
+other, so that they refuse the same scenarios with the same messages.
 
-What it does not look at: the data themselves.  Whether a graph can be divided as asked is seen once it is loaded.
+The data are not checked: whether a graph can be divided as requested shows when it is loaded.
 """
 
 import json
@@ -20,11 +20,11 @@ from fedsim.scenario_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
-NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
+NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # works with every protocol, and moves nothing
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
-    """Return what is wrong with the parts and metrics of the points, each problem once, where the scenario says it."""
+    """Return the problems of the points' parts and metrics, each once, at the scenario's key."""
     found: dict[Problem, None] = {}
     known: dict[str, list[Problem]] = {}
     for point in chosen:
@@ -48,7 +48,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
 
 
 def planned(scenario: Scenario, document: Document) -> list[Point]:
-    """Return the points of a scenario, looked at without `whole`.  Raises UserError that names the file and places."""
+    """Return the points of a scenario, checked without `whole`.  Raises UserError that names the file and lines."""
     try:
         chosen = [*scenario.points()]
     except ScenarioError as error:
@@ -58,7 +58,7 @@ def planned(scenario: Scenario, document: Document) -> list[Point]:
 
 
 def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> None:
-    """Hold that the points can be run.  Raises UserError that names the file and places where they cannot."""
+    """Raise UserError, naming the file and lines, unless the points can be run."""
     if problems := points(chosen, whole):
         raise document.error(problems)
 
@@ -71,7 +71,7 @@ def _once(
     keys: Sequence[str],
     look: Callable[[Scenario], list[Problem]],
 ) -> list[Problem]:
-    """Look once at every different choice of these keys."""
+    """Run the check once for every combination of values of these keys."""
     key = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
     if key not in known:
         known[key] = look(scenario)
@@ -79,9 +79,9 @@ def _once(
 
 
 def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
-    """Return why algorithm, protocol and topology cannot go together, and what learning lacks.
+    """Return why algorithm, protocol and topology cannot be combined, and what learning lacks.
 
-    Without `whole` the algorithm is left aside, for its file may import torch.
+    Without `whole` the algorithm is ignored, because its file may import torch.
     """
     protocol, topology = find.build("protocol", scenario.protocol), find.build("topology", scenario.network.topology)
     if wrong := missing_algorithm(scenario, protocol.asks):
@@ -104,7 +104,7 @@ def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
 
 
 def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:
-    """Return that the protocol `asks` clients to work and the scenario does not say at what, where it is so."""
+    """Return a problem if the protocol `asks` clients to work but the scenario names no algorithm."""
     if scenario.algorithm is not None or not asks:
         return []
     message = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
@@ -112,7 +112,7 @@ def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:
 
 
 def missing_lesson(scenario: Scenario) -> list[Problem]:
-    """Return which of the keys that an algorithm needs to learn the scenario lacks."""
+    """Return the missing keys that a learning algorithm needs."""
     assert scenario.algorithm is not None
     message = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
     return [Problem(key, message) for key in LEARNS if getattr(scenario, key) is None]
@@ -120,7 +120,7 @@ def missing_lesson(scenario: Scenario) -> list[Problem]:
 
 @lru_cache
 def known_metrics(task: str) -> list[str]:
-    """Return what a task can be scored by, read from its source; empty where the source does not tell."""
+    """Return the metrics of a task, read from its source; empty if the source does not list them."""
     module = find.module_of("task", task)
     if module is None or find.check("task", Part(name=task)):
         return []

@@ -41,7 +41,7 @@ NOTES = (
 
 
 def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_root: Path, every: bool) -> None:
-    """Print what will run and what it will take.  Raises UserError where a run would refuse the scenario."""
+    """Print what will run and what it will take.  Raises UserError if a run would refuse the scenario."""
 
     def tell(lines: Iterator[str] | list[str]) -> None:
         for line in lines:

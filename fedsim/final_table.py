@@ -104,7 +104,7 @@ def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
 
 
 def _rule(rows: Sequence[Row]) -> str:
-    """Return from when on a target counts, "" where there is no target or only one period."""
+    """Return from when on a target counts, "" if there is no target or only one period."""
     rules = {row.get("target_on") for row in rows if row.get("target") is not None}
     most = max(given(rows, "periods"), default=0.0)
     if most <= 1 or len(rules) != 1:
@@ -132,7 +132,7 @@ def shown_axes(groups: Sequence[Group]) -> list[str]:
 
 
 def failures(rows: Sequence[Row], where: str) -> str | None:
-    """Return a sentence on points that failed, or None where none did; `where` is the folder of the results."""
+    """Return a sentence on points that failed, or None if none did; `where` is the folder of the results."""
     failed = [str(row["point"]) for row in rows if row["status"] == "failed"]
     if not failed:
         return None
@@ -141,7 +141,7 @@ def failures(rows: Sequence[Row], where: str) -> str | None:
 
 
 def refusals(rows: Sequence[Row]) -> str | None:
-    """Return a sentence on replies that held numbers which are not finite, or None where there were none."""
+    """Return a sentence on replies that held numbers which are not finite, or None if there were none."""
     counts = [int(count) for row in rows for count in given([row], "refused") if count]
     if not counts:
         return None

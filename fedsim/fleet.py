@@ -61,7 +61,7 @@ Floats = npt.NDArray[np.float64]
 def size(scenario: Scenario) -> int:
     """Return the number of clients: as the scenario says, or one for each row of the table.
 
-    Raises UserError where the table cannot be read or its clients are not those.
+    Raises UserError if the table cannot be read or its clients are not those.
     """
     given = scenario.clients
     if given.table is None:
@@ -73,7 +73,7 @@ def size(scenario: Scenario) -> int:
 def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
     """Return the columns of `Nodes` and `speed` (operations a second), each (K,) in SI units.
 
-    A quantity that nothing gives is left out.  Raises ScenarioError where one is missing that there must be.
+    A quantity that nothing gives is left out.  Raises ScenarioError if one is missing that there must be.
     """
     count, network = size(scenario), scenario.network
     found: dict[str, Floats] = {}
@@ -128,7 +128,7 @@ def network(
 
 
 def transfer_model(scenario: Scenario) -> TransferModel:
-    """Return the transfer model's constants.  Raises ScenarioError where one is unknown or makes no sense."""
+    """Return the transfer model's constants.  Raises ScenarioError if one is unknown or makes no sense."""
     network = scenario.network
     own = {"congestion_control": network.congestion_control, "tls_rtts": network.tls_rtts}
     names = [field.name for field in fields(TransferModel) if field.name not in IN_NETWORK]
@@ -146,7 +146,7 @@ def transfer_model(scenario: Scenario) -> TransferModel:
 
 
 def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | None]:
-    """Return the codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way.
+    """Return the codec of each direction, "up" and "down".  Raises ScenarioError if one cannot go that way.
 
     `shares_only` tells that whole shares of peers are all that travels.
     """

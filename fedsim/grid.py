@@ -136,7 +136,7 @@ def _without(part: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Raise ScenarioError where two points have the same id: their results would overwrite each other."""
+    """Raise ScenarioError if two points have the same id: their results would overwrite each other."""
     seen: dict[str, Mapping[str, Any]] = {}
     for name, axes in points:
         if name in seen:

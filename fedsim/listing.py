@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Entry:
-    """A part by its name, in one line, and where it is from ("" where that is not told)."""
+    """A part by its name, in one line, and where it is from ("" if that is not told)."""
 
     name: str
     line: str
@@ -95,7 +95,7 @@ def show(console: Console, kinds: Sequence[str], name: str = "") -> None:
 def details(kind: str, name: str, width: int) -> Iterator[str]:
     """Yield what there is to know of a part, line by line: what it is, its source and its options.
 
-    Raises ScenarioError where it cannot be imported.
+    Raises ScenarioError if it cannot be imported.
     """
     cls, found = options.of(kind, name)
     own, part = entry(kind, name), find.module_of(kind, name)

@@ -20,7 +20,7 @@ def locked(out: Path) -> Iterator[list[Path]]:
     """Hold the folder for this process alone, creating it; the lock of a process that has died is free again.
 
     Folders put into the list that it gives are removed at the end if this call created them and they are empty.
-    Raises UserError where the folder cannot be written or another process holds it.
+    Raises UserError if the folder cannot be written or another process holds it.
     """
     new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
     try:

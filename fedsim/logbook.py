@@ -16,7 +16,7 @@ SOURCES = ("fedsim", "algorithms")
 def keep(path: Path) -> Iterator[None]:
     """Write what is logged from INFO up to the file while the block runs.
 
-    Raises OSError where the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     path.unlink(missing_ok=True)
     handler = logging.FileHandler(path, encoding="utf-8")  # which appends, wherever the file ends meanwhile

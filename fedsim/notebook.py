@@ -1,4 +1,4 @@
-"""How a sweep goes, in a notebook: one line that is written anew, and lines for what fails.
+"""Show a sweep in a notebook: one line that is updated, and lines for failures.
 
 IPython is asked only where it is loaded already, as in a kernel; neither it nor ipywidgets is a dependency.
 """

@@ -54,7 +54,7 @@ def plain(value: Any, files: Files, where: str = "") -> Any:
 
 
 def kind_of(value: Any) -> str | None:
-    """Return which kind of part an object or a class is, None where it is none."""
+    """Return which kind of part an object or a class is, None if it is none."""
     bases = (value if inspect.isclass(value) else type(value)).__mro__
     found = {(base.__module__, base.__name__) for base in bases}
     return next((kind for kind, described in find.KINDS.items() if described.contract in found), None)
@@ -69,7 +69,7 @@ def shown(value: Any) -> str:
 def graph_part(graph: Any, files: Files) -> Any:
     """Return the data set of a graph: a file's path, a part, PyG's `Data`, or a mapping of arrays.
 
-    A path in `files` is relative to the inputs' folder.  Raises UserError where it is none of these.
+    A path in `files` is relative to the inputs' folder.  Raises UserError if it is none of these.
     """
     if isinstance(graph, str | os.PathLike):
         return {"name": "file", "file": os.fspath(graph)}
@@ -93,7 +93,7 @@ def written(folder: Path, files: Files) -> Iterator[None]:
     """Write files, each whole and once, into a folder of results, and let Python import them for the while.
 
     Where a mistake of the user ends it before anything has been kept there, they and their folders are gone again.
-    Raises UserError where they cannot be written.
+    Raises UserError if they cannot be written.
     """
     inputs = folder.resolve() / FOLDER
     new = [path for path in (inputs / name for name in files) if not path.exists()]
@@ -123,7 +123,7 @@ def _part(kind: str, value: Any, files: Files, where: str) -> Any:
 
 
 def _known_name(kind: str, cls: type) -> str | None:
-    """Return the name that leads to the class from any process, None where none does."""
+    """Return the name that leads to the class from any process, None if none does."""
     package = f"{find.KINDS[kind].package}."
     short = cls.__module__.removeprefix(package) if cls.__module__.startswith(package) else cls.__module__
     if short == cls.__module__ and "." not in short:

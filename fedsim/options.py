@@ -39,7 +39,7 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class Option:
-    """One option in words; "" where there is nothing to say."""
+    """One option in words; "" if there is nothing to say."""
 
     name: str
     type: str
@@ -161,6 +161,6 @@ def _comment(lines: list[str], node: ast.AnnAssign) -> str:
 
 
 def of(kind: str, name: str) -> tuple[type[Any], list[Option]]:
-    """Return the class of a part and its options.  Raises ScenarioError where there is no such part."""
+    """Return the class of a part and its options.  Raises ScenarioError if there is no such part."""
     cls = find.find(kind, Named(name), find.KINDS[kind].key)
     return cls, options(cls)

@@ -46,7 +46,7 @@ def by_contents(value: Any) -> Any:
 def fingerprint(path: Path) -> str:
     """Return a digest of a file's bytes, or of the names and bytes of the files in a folder, but not further below.
 
-    Raises OSError where one cannot be read.
+    Raises OSError if one cannot be read.
     """
     digest = hashlib.blake2b(digest_size=12)
     for file in _files(path):

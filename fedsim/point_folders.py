@@ -40,7 +40,7 @@ def settle(out: Path) -> None:
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
-    """Return the row of a finished point, or None where a file is missing or it did not end well."""
+    """Return the row of a finished point, or None if a file is missing or it did not end well."""
     if not all(os.path.isfile(folder / name) for name in FILES):  # no name may be too long to be asked for
         return None
     try:

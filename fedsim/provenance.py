@@ -65,7 +65,7 @@ def cpu() -> str:
 def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
     """Return the commit of the first of these folders that is in a git repository, and whether tracked files differ.
 
-    None where none is in one, where it has no commit yet, or where there is no git.
+    None if none is in one, where it has no commit yet, or where there is no git.
     """
     for folder in folders:
         top = _said([*GIT, str(folder), *WHICH])
@@ -80,7 +80,7 @@ def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def _said(command: list[str]) -> str | None:
-    """Return what a command prints, None where it cannot be run, fails or takes too long."""
+    """Return what a command prints, None if it cannot be run, fails or takes too long."""
     around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     try:
         done = subprocess.run(

@@ -5,7 +5,7 @@ there, which may be far fewer than wanted; with one it waits until `least` are t
 When that is over the round begins with whoever is there, or with the first to come where nobody is; the log says so,
 and the update's row has fewer `asked` than `wanted`.  A server that is down is waited for, and its time counts.
 
-Not modelled: a round that is given up for want of clients.
+Not modelled: a round that is given up for lack of clients.
 """
 
 import logging
@@ -33,7 +33,7 @@ class Quorum(Cohorts):
     longest_wait: Seconds | None = None  # how long to wait for them; then the round starts with those available
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         super().__post_init__()
         if self.longest_wait is not None and self.longest_wait <= 0:
             raise ValueError("longest_wait: must be longer than 0 s")
@@ -41,7 +41,7 @@ class Quorum(Cohorts):
             raise ValueError("longest_wait: is for 'least' clients; give least as well (a count, or a share as '80 %')")
 
     def suits(self, clients: int) -> None:
-        """Hold that no more must be there than are wanted.  Raises UserError where they are."""
+        """Check that no more must be there than are wanted.  Raises UserError if they are."""
         super().suits(clients)
         wanted = self.most_of(clients)
         if isinstance(self.least, int) and self.least > wanted:

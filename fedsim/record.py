@@ -185,7 +185,7 @@ class Recorder:
     def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
         """Append many rows at once: equally long columns, or one value that all of them share.
 
-        Raises ValueError where columns are missing, unknown or not equally long.
+        Raises ValueError if columns are missing, unknown or not equally long.
         """
         if set(columns) != set(self._names[table]):
             raise ValueError(f"the columns of {table.__name__} are {self._names[table]}, not {list(columns)}")
@@ -224,7 +224,7 @@ class Recorder:
     def close(self, folder: Path) -> dict[str, pa.Table]:
         """Write every table into the folder, each under a temporary name first, and return them by file name.
 
-        Raises OSError where the folder cannot be written.
+        Raises OSError if the folder cannot be written.
         """
         tables = self.tables()
         for name, table in tables.items():

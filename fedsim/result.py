@@ -84,7 +84,7 @@ class Result:
 
         A line is a point; its colour is the algorithm, or else what is varied, and other axes make panels.  Notebooks
         show it; `.save("scores.html")` writes it.  `metric` is the first that was measured, unless it is named.
-        Raises UserError where nothing was scored so.
+        Raises UserError if nothing was scored so.
         """
         from fedsim.plot import chart
 
@@ -93,7 +93,7 @@ class Result:
     def report(self, out: Path | str | None = None) -> Path:
         """Write report.html, figures and tables, into the sweep's `report` folder or into `out`; return the page.
 
-        Raises UserError where no point has results or the folder cannot be written.
+        Raises UserError if no point has results or the folder cannot be written.
         """
         return write_report(self.folder, self.folder / "report" if out is None else Path(out))
 
@@ -141,7 +141,7 @@ class Result:
 def write_report(run: Path, out: Path) -> Path:
     """Write the report of a run's folder into `out` and return the page.
 
-    Raises UserError where no point has results or the folder cannot be written.
+    Raises UserError if no point has results or the folder cannot be written.
     """
     from analysis import report, stored
 

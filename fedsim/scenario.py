@@ -496,7 +496,7 @@ class Scenario(Section):
     def points(self) -> "Iterator[Point]":
         """Yield a point for each combination, the grid's last axis fastest but for what is varied.
 
-        Raises ScenarioError, before the first, where a value does not fit its key or two points are the same.
+        Raises ScenarioError, before the first, if a value does not fit its key or two points are the same.
         """
         found = combinations.resolve(self.plain(), type(self))
         known: Known = {}

@@ -72,7 +72,7 @@ def validated(document: Document) -> Scenario:
 
 
 def read(path: Path) -> Document:
-    """Read the YAML of a file.  Raises UserError where it cannot be read or is no mapping."""
+    """Read the YAML of a file.  Raises UserError if it cannot be read or is no mapping."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def read(path: Path) -> Document:
 def apply(document: Document, flag: str) -> None:
     """Lay one KEY=VALUE over the document, in place; see `lay`.
 
-    Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
+    Raises UserError, naming the flag, if it is not KEY=VALUE or the key leads nowhere.
     """
     key, equals, text = flag.partition("=")
     key, name = key.strip(), f"--set {flag}"
@@ -111,7 +111,7 @@ def lay(document: Document, key: str, value: Any, name: str) -> None:
     to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a value sets the
     key any more.  `name` tells in messages who has set it.
 
-    Raises UserError where the key leads nowhere.
+    Raises UserError if the key leads nowhere.
     """
     kind, _, axis = key.partition(".")
     if kind == "when":

@@ -24,7 +24,8 @@ def integer(seed: int, *name: object) -> int:
 
 
 def uniforms(seed: int, *keys: Numbers, count: int) -> Floats:
-    """Return (count, n) numbers in [0, 1), of 53 bits each, that hang on the seed and on a row of whole keys (n,) only.
+    """Return (count, n) numbers in [0, 1), of 53 bits each, that depend on the seed and a row of integer keys (n,)
+    only.
 
     A stream for each row would take hundreds of times as long to make.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Span:
     """From `low` to `high`, both included: evenly, in steps of `step`, or evenly in the logarithm; or one of `choices`.
 
-    Raises ValueError where it holds no two values, says two of these at once, or has an end of more than three digits.
+    Raises ValueError if it holds no two values, says two of these at once, or has an end of more than three digits.
     """
 
     low: float = 0.0
@@ -21,7 +21,7 @@ class Span:
     choices: tuple[int | float | str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Raise ValueError for a span that makes no sense."""
         if self.choices:
             if len(set(self.choices)) < 2 or (self.low, self.high, self.step, self.log) != (0, 0, None, False):
                 raise ValueError(f"{self}: choices: give at least two different values, and no range beside them")

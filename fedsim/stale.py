@@ -51,7 +51,7 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
 
 
 def outdated(folder: Path) -> str:
-    """Return why the checkpoint of a point that runs in this folder cannot go on, "" where it can or there is none."""
+    """Return why the checkpoint of a point that runs in this folder cannot go on, "" if it can or there is none."""
     made = checkpoint.stamp_in(folder)
     if made is None:
         return ""

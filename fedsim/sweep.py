@@ -1,10 +1,10 @@
 """Many points: runs those that have not finished, and keeps the folder of results whole at every moment.
 
-A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is written
-anew from those rows after each point.  So a finished point is a folder named by its id that holds all its files, and
-whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has left,
-if there is one (`checkpoint.py`).  A point that was made from other sources than there are now runs again (`stale.py`),
-and its old results give way when the new ones are complete.
+A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is
+rewritten from those rows after each point.  So a finished point is a folder named by its id that holds all its files,
+and whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has
+left, if there is one (`checkpoint.py`).  A point that was made from other sources than there are now runs again
+(`stale.py`), and its old results give way when the new ones are complete.
 """
 
 import os
@@ -72,7 +72,7 @@ class Sweep:
     def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
         """Run the unfinished points and return every point's row, in the grid's order.
 
-        Raises UserError where the folder cannot be used, and where a point shows a mistake of the user before any
+        Raises UserError if the folder cannot be used, and where a point shows a mistake of the user before any
         has finished; then what this call has written is gone again.
         """
         with locked(self.out) as remove:

@@ -54,8 +54,8 @@ def read(path: Path, columns: Sequence[Column]) -> Columns:
 
     Entries are float64, int64 where `whole`, texts where there are `choices`.  A column that is not required and not
     there is left out; an empty cell of one that is there is NaN, or "" among choices.  Cells of required and of whole
-    columns must not be empty.  Blank lines are passed over.  Raises UserError where the file cannot be read as that,
-    which names file, line, column and mend.
+    columns must not be empty.  Blank lines are passed over.  Raises UserError if the file cannot be read as that,
+    which names file, line, column and remedy.
     """
     return read_lines(path, columns)[0]
 

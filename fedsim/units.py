@@ -37,11 +37,11 @@ class Dimension:
     positive: bool = False  # zero is refused as well
 
     def parse(self, value: Any) -> float:
-        """Return the quantity in SI units.  Raises ValueError with a sentence that holds the mend."""
+        """Return the quantity in SI units.  Raises ValueError with a message that says what to write."""
         return _parsed(self, value) if isinstance(value, str) else self.read(value)
 
     def read(self, value: Any) -> float:
-        """Return the same as `parse`, read anew."""
+        """Return the same as `parse`, without its cache."""
         try:
             return float(self._exact(value))
         except OverflowError:
@@ -318,7 +318,7 @@ def amount(value: Any) -> int | float:
 
 
 def nbytes(value: Any) -> int:
-    """Return a whole number of bytes.  Raises ValueError where it is not whole."""
+    """Return a whole number of bytes.  Raises ValueError if it is not whole."""
     exact = BYTES._exact(value)
     if exact.denominator != 1:
         raise ValueError(f"{value!r} is not a size: it is not a whole number of bytes")
@@ -345,7 +345,7 @@ def every(value: Any) -> Updates | float:
 def clock(value: Any) -> Updates | float | Draw:
     """Return what `every` does, or the draw of the gaps between arrivals: "poisson(10 min)", "uniform(5 min, 15 min)".
 
-    poisson(mean) are the gaps of a Poisson process, which are exponential.  Raises ValueError where gaps could only be
+    poisson(mean) are the gaps of a Poisson process, which are exponential.  Raises ValueError if gaps could only be
     zero, and as `every` and `Dimension.draw` do.
     """
     call = CALL.fullmatch(value) if isinstance(value, str) else None

@@ -47,7 +47,7 @@ class Clocked(Stream, ABC):
     table: File | None = field(default=None, kw_only=True)  # recorded times, with the columns client, period, time_s
 
     def __post_init__(self) -> None:
-        """Hold that exactly one of the two says when."""
+        """Check that exactly one of the two says when."""
         if (self.every is None) == (self.table is None):
             raise ValueError("give either 'every' (such as '20 updates' or 'poisson(10 min)') or 'table', not both")
         if any(self.offset.values) and (self.table is not None or isinstance(self.every, Updates)):
@@ -55,7 +55,7 @@ class Clocked(Stream, ABC):
             raise ValueError(f"offset: {which}, so no client's clock can be offset; leave it out")
 
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Steps:
-        """Return the process that delivers the periods.  Raises ScenarioError where the table does not fit them."""
+        """Return the process that delivers the periods.  Raises ScenarioError if the table does not fit them."""
         counts = [len(own) for own in periods]
         if isinstance(self.every, Updates):
             return after_updates(world, periods, self.every.count)
@@ -89,7 +89,7 @@ def drawn(
 def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
     """Return each client's times (s), ascending, of its first periods: those that the table has.
 
-    A client without a row never gets data.  Raises UserError where the table names a client or period that there is
+    A client without a row never gets data.  Raises UserError if the table names a client or period that there is
     not (`counts` holds the periods of each client), one twice, a later one without those before it, or earlier times
     for later periods.
     """

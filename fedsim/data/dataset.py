@@ -25,7 +25,7 @@ class Dataset(ABC):
         `root` is the folder of published data and is never written to; `seed` is the run's, read only by graphs that
         are drawn.  The masks are empty, or the public split where the data has one.
 
-        Raises UserError where the data is neither under `root` nor to be had.
+        Raises UserError if the data is neither under `root` nor to be had.
         """
 
     def names(self, root: Path) -> Sequence[str] | None:

@@ -35,7 +35,7 @@ class Kind:
     def draw(self, count: int, vertices: int, alive: Ints, rng: np.random.Generator) -> Ints:
         """Return that many different pairs a < b, as a times `vertices` + b, that are not among those `alive`.
 
-        Raises ScenarioError where so many could not be drawn.
+        Raises ScenarioError if so many could not be drawn.
         """
         taken, found = np.sort(alive), np.empty(0, dtype=np.int64)
         for _ in range(TRIES):

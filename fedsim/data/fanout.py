@@ -2,7 +2,7 @@
 
 Edges are gone through in a drawn order, and one is kept where both its ends still have room, so that every edge that
 goes has a full end.  An edge has one place in that order for as long as it is there, so that what changes in time
-changes little elsewhere.  Samplers of mini-batches (GraphSAGE, Hamilton et al., NeurIPS 2017) draw neighbours anew for
+changes little elsewhere.  Samplers of mini-batches (GraphSAGE, Hamilton et al., NeurIPS 2017) draw neighbours again for
 every batch and layer, in one direction; here all layers see the same graph, and its edges keep both directions.
 """
 

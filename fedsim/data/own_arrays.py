@@ -28,7 +28,7 @@ Arrays = Mapping[str, Any]
 
 
 def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
-    """Return the graph of an archive made by `numpy.savez`.  Raises UserError where it cannot be read as that."""
+    """Return the graph of an archive made by `numpy.savez`.  Raises UserError if it cannot be read as that."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -43,7 +43,7 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
 
 
 def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
-    """Return the graph of a file made by `torch.save`.  Raises UserError where it cannot be read as that."""
+    """Return the graph of a file made by `torch.save`.  Raises UserError if it cannot be read as that."""
     remedy = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
     try:
         found = _unpickled(path)
@@ -76,12 +76,12 @@ def _unpickled(path: Path) -> Any:
 
 
 def _asked(error: pickle.UnpicklingError) -> str:
-    """Return the name that a pickle has asked for and that is not among the safe ones, "" where there is none."""
+    """Return the name that a pickle has asked for and that is not among the safe ones, "" if there is none."""
     return str(error).partition("Unsupported global: GLOBAL ")[2].split(" ")[0]
 
 
 def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
-    """Return a tensor, an array or a list as an array.  Raises UserError, naming it, where it is none."""
+    """Return a tensor, an array or a list as an array.  Raises UserError, naming it, if it is none."""
     for step in ("detach", "cpu", "to_dense"):
         value = getattr(value, step)() if hasattr(value, step) else value
     try:

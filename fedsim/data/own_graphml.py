@@ -23,7 +23,7 @@ def from_graphml(
 ) -> Raw:
     """Return the graph of a GraphML file; `label` None: vertices have none.
 
-    Raises UserError, which names file, node, attribute and mend.
+    Raises UserError, which names file, node, attribute and remedy.
     """
     whole = _read(path)
     nodes: list[tuple[str, Mapping[str, Any]]] = [

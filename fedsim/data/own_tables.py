@@ -24,7 +24,7 @@ def from_tables(
 ) -> Raw:  # fmt: skip
     """Return the graph of the two tables; `label` None: vertices have none.
 
-    Raises UserError, which names file, line, column and mend.
+    Raises UserError, which names file, line, column and remedy.
     """
     columns = [Column(id, text=True)]
     columns += [Column(label, text=True, required=False)] if label else []

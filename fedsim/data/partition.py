@@ -27,7 +27,7 @@ class Partition(ABC):
         Lists and not an owner for each vertex, because some rules fix that order too, and the order decides what
         a seeded split draws.  A vertex belongs to at most one client and no client is empty.
 
-        Raises ScenarioError where the graph cannot be cut into so many clients.
+        Raises ScenarioError if the graph cannot be cut into so many clients.
         """
 
     def with_names(self, names: Callable[[], Sequence[str] | None]) -> "Partition":
@@ -39,7 +39,7 @@ class Partition(ABC):
 
         A client may be without any.  Unless a partition says otherwise, vertices are assigned once and for all, on
         the union of all snapshots: as if whoever assigns knew the future.
-        Raises ScenarioError where the graph cannot be cut into so many clients.
+        Raises ScenarioError if the graph cannot be cut into so many clients.
         """
         ever = snapshots[-1]["arrived"].nonzero().squeeze(1).numpy()
         whole = induced(merged(snapshots), ever)
@@ -52,7 +52,7 @@ class Partition(ABC):
     ) -> tuple[list[list[np.ndarray]], list[int] | None]:
         """Return what `follow` does and, for each snapshot, how many entries of adjacency rows that has read.
 
-        The second is None where the partition does not count them; then its work costs no simulated time.
+        The second is None if the partition does not count them; then its work costs no simulated time.
         """
         return self.follow(snapshots, clients, rng), None
 
@@ -60,7 +60,7 @@ class Partition(ABC):
 def library(module: str, package: str, extra: str) -> Any:
     """Import and return a module of a package that comes with an extra of fedsim.
 
-    Raises ValueError, which says how to install it, where the package is missing; a partition asks when it is built,
+    Raises ValueError, which says how to install it, if the package is missing; a partition asks when it is built,
     so that it is refused before a run.
     """
     try:
@@ -110,7 +110,7 @@ def cut(graph: Graph, owners: Sequence[np.ndarray], *, empty: bool = False) -> l
     """Return every client's induced subgraph, its vertices numbered in the order given.
 
     The same as `induced` client by client, in one pass over the edges, so many clients cost no more than few.
-    Raises ValueError where a client is empty (unless it may be) or a vertex has two owners.
+    Raises ValueError if a client is empty (unless it may be) or a vertex has two owners.
     """
     rows = [torch.as_tensor(vertices, dtype=torch.long) for vertices in owners]
     sizes = torch.tensor([len(own) for own in rows])

@@ -28,7 +28,7 @@ HIDDEN = ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID")  # a na
 
 
 def refuse_code(path: Path) -> None:
-    """Raise UserError where reading the file could call anything but what makes arrays, lists and dictionaries."""
+    """Raise UserError if reading the file could call anything but what makes arrays, lists and dictionaries."""
     with path.open("rb") as file:
         start = file.read(6)
         file.seek(0)

@@ -3,7 +3,7 @@
 The data folder is only read: it may be shared, or on a read-only disk.  What is read from the raw files is kept as one
 NumPy archive in the user's cache (`~/.cache/fedsim`), written aside and then renamed, so that processes which load
 the same graph at the same moment cannot disturb each other.  An archive is named after the raw files' sizes
-and times of change, so changed data is read anew.  Nothing here is checked against published checksums.
+and times of change, so changed data is read again.  Nothing here is checked against published checksums.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
 
     `read` makes PyG's dataset, given `torch_geometric.datasets` and a root folder of PyG's own layout; PyG is imported
     only when it has to read.  Where there are several public splits the masks are the first one's.
-    Raises UserError where files are missing and cannot be fetched, or cannot be read.
+    Raises UserError if files are missing and cannot be fetched, or cannot be read.
     """
     return prepared(root, raw, urls, lambda work: _graph(_read(read, str(work))))
 
@@ -54,7 +54,7 @@ def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path
     `read` is given another root, under which all of them lie in the folder `raw`.
     An address may be that of a ZIP archive, followed by `#` and the file's path inside it, or that of a gzipped file;
     it is empty where there is none.
-    Raises UserError where files are missing and cannot be fetched, or cannot be read.
+    Raises UserError if files are missing and cannot be fetched, or cannot be read.
     """
     folder = root.resolve() / raw
     present = {name: folder / name for name in urls if (folder / name).is_file()}

@@ -37,7 +37,7 @@ class Raw:
     masks: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     def graph(self, file: Any, absent: Absent) -> Graph:
-        """Return the graph.  Raises UserError, which names the file, where it has no edge or no features."""
+        """Return the graph.  Raises UserError, which names the file, if it has no edge or no features."""
         if not self.vertices:
             raise UserError(f"{file}: the graph has no vertex; a graph needs two vertices and an edge at least")
         edges = undirected(torch.from_numpy(self.edges), self.vertices)
@@ -72,7 +72,7 @@ def numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def from_texts(cells: Sequence[str]) -> npt.NDArray[Any]:
     """Return labels that were written as texts as whole numbers where all of them are, else as they are.
 
-    Raises ValueError, with the place of the first one that is wrong and a sentence, where they are numbers that are
+    Raises ValueError, with the place of the first one that is wrong and a sentence, if they are numbers that are
     not whole, or negative and not -1.
     """
     texts = np.array(cells, dtype=np.str_)

@@ -75,7 +75,7 @@ def split_all(
 ) -> list[Graph]:
     """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe.
 
-    The recipe's split hangs on `classes_per_period`, whose orders it draws in between (see `official`).
+    The recipe's split depends on `classes_per_period`, whose orders it draws in between (see `official`).
     """
     if options.by == "given":
         done = [_as_given(graph) for graph in graphs]

@@ -63,13 +63,13 @@ class Stream(ABC):
 
         `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  Whoever does not divide them
         with `split_all` has to heed `split.labels` too.  Every client has the same number of periods.
-        Raises ScenarioError where the graphs cannot be cut so.
+        Raises ScenarioError if the graphs cannot be cut so.
         """
 
     def snapshots(self, graph: Graph) -> Sequence[Graph] | None:
-        """Return the whole graph at one time after another, or None where the stream takes no account of time.
+        """Return the whole graph at one time after another, or None if the stream takes no account of time.
 
-        Raises ScenarioError where the graph cannot be cut so.
+        Raises ScenarioError if the graph cannot be cut so.
         """
         return None
 
@@ -90,7 +90,7 @@ class Stream(ABC):
         """Return for each period the graph of the vertices that nobody owns, on which models are tested.
 
         `snapshots` are of the whole graph, which is the only one where the stream takes no account of time; `owners`
-        (N,) tell who owns what in each.  None where the stream has no such test.
+        (N,) tell who owns what in each.  None if the stream has no such test.
         """
         return None
 
@@ -99,7 +99,7 @@ class Stream(ABC):
     ) -> Sequence[Graph] | None:
         """Return for each period the graph of all clients' test vertices, the edges between clients among them.
 
-        `owned` are each client's vertices of the whole graph, in its own order.  None where the stream has no such
+        `owned` are each client's vertices of the whole graph, in its own order.  None if the stream has no such
         test.
         """
         return None
@@ -108,7 +108,7 @@ class Stream(ABC):
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.
 
-        It ends after the last period.  Raises ScenarioError, at once, where the periods cannot arrive so.
+        It ends after the last period.  Raises ScenarioError, at once, if the periods cannot arrive so.
         """
 
     def heads(self, graphs: Sequence[Graph]) -> int:

@@ -59,14 +59,14 @@ class Featureless(DynamicDataset):
 
     @abstractmethod
     def topology(self, root: Path) -> Graph:
-        """Return the graph without features.  Raises UserError where it is not to be had."""
+        """Return the graph without features.  Raises UserError if it is not to be had."""
 
 
 @dataclass(frozen=True, eq=False)
 class Overview:
     """What a server knows that watches the whole graph: its snapshots, and who owns which vertex (-1: nobody) (N,).
 
-    `scanned` is how many entries of adjacency rows were read to divide each snapshot, None where nobody counted.
+    `scanned` is how many entries of adjacency rows were read to divide each snapshot, None if nobody counted.
     """
 
     snapshots: Sequence[Graph]
@@ -130,11 +130,11 @@ def events(ends: Ints, times: Floats, vertices: int, y: Ints | None = None) -> G
 
 
 def recorded(ends: Ints, number: Ints, vertices: int, count: int, length: float, y: Ints | None = None) -> Graph:
-    """Return the whole graph of edges (2, E) that are listed anew in each of `count` snapshots they are in (E,).
+    """Return the whole graph of edges (2, E) that are listed in each of the `count` snapshots they are in (E,).
 
     A snapshot lasts `length` seconds, the first one from second 0; an edge lives over consecutive snapshots without
     a break.  Without labels a vertex is there from its first edge, with labels from the start.
-    Raises ValueError where a number is not one of a snapshot.
+    Raises ValueError if a number is not one of a snapshot.
     """
     if len(number) and not 0 <= number.min() <= number.max() < count:
         raise ValueError(f"snapshots are numbered 0 to {count - 1}, but there are edges of {number.max()}")

@@ -2,7 +2,7 @@
 
 The server asks by numbers of vertices (`ids`) and the client answers with rows of these: features (`h0`), unless they
 went out like this before, and sums of them over its own neighbours or a layer's output (`h1`, …).  What it is told then
-it keeps under `told` until the period ends; whole sums in place of features it keeps until they are told anew.
+it keeps under `told` until the period ends; whole sums in place of features it keeps until they are told again.
 The other side is `overseer.py`.
 Answers are about the last period that the client worked in, whatever has come since.
 """

@@ -17,7 +17,7 @@ def check(
     apart: Mapping[str, Sequence[Graph]],
     periods: Sequence[Sequence[Period]] = (),
 ) -> None:
-    """Raise ScenarioError, with the mend, unless these metrics and splits can be scored.
+    """Raise ScenarioError, with the remedy, unless these metrics and splits can be scored.
 
     `apart` are the graphs of those splits that ask a graph of their own, `periods` each client's whole stream.
     """
@@ -45,7 +45,7 @@ def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None
 
 
 def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequence[str]) -> None:
-    """Hold that the splits which ask a graph of their own have one, and are not alone."""
+    """Check that the splits which ask a graph of their own have one, and are not alone."""
     streams = {setaside.HELD_OUT: "streams 'static' and 'snapshots'", setaside.POOLED: "stream 'static'"}
     asks = {setaside.HELD_OUT: "the vertices that nobody owns", setaside.POOLED: "all clients' test vertices"}
     none = {
@@ -66,7 +66,7 @@ def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequenc
 
 
 def _has_all_periods(algorithm: Algorithm, periods: Sequence[Sequence[Period]], splits: Sequence[str]) -> None:
-    """Hold that a score over all periods, met or not, has a meaning, and stands beside one over those met."""
+    """Check that a score over all periods, met or not, has a meaning, and stands beside one over those met."""
     if all_periods.SPLIT not in splits:
         return
     message = all_periods.refusal(periods, algorithm)

@@ -1,4 +1,4 @@
-"""The links that a link predictor learns from: each client's edges, and as many pairs that are none, drawn anew.
+"""The links that a link predictor learns from: each client's edges, and as many pairs that are none, drawn again.
 
 Every undirected edge with both ends among the client's training vertices counts once; loops and directions do not.
 Negatives are drawn uniformly, with replacement, from the pairs of distinct training vertices of the same client that

@@ -201,7 +201,7 @@ def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
 
 @torch.no_grad()
 def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, decay: float) -> tuple[Parameters, Any]:
-    """Return parameters and moments after a step of Adam, both new; moments None begin anew.
+    """Return parameters and moments after a step of Adam, both new; moments None start afresh.
 
     It stands beside `fedsim.learn.optimiser` because that changes in place what here has just been sent, and because
     these tensors are so large that the passes over them are what an epoch takes.

@@ -76,7 +76,7 @@ class Adam:
 
 
 def _runs(steps: Tensor) -> list[int] | None:
-    """Return the lengths of the runs of equal numbers of steps, or None where to ask would make a GPU wait."""
+    """Return the lengths of the runs of equal numbers of steps, or None if to ask would make a GPU wait."""
     if steps.device.type != "cpu":
         return None
     lengths: list[int] = torch.unique_consecutive(steps, return_counts=True)[1].tolist()
@@ -126,7 +126,7 @@ def build(name: str, lr: float, weight_decay: float, momentum: float) -> Optimis
 
 
 def over_steps(optimiser: Optimiser, schedule: Schedule, steps: int) -> list[Optimiser]:
-    """Return the optimiser of each of a job's steps, alike but for the learning rate; every job begins anew.
+    """Return the optimiser of each of a job's steps, equal except for the learning rate; every job starts over.
 
     `cosine` falls from the optimiser's rate at the first step along half a cosine that would reach 1e-5 one step after
     the last (Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts); a rate below 1e-5 stays as it is.

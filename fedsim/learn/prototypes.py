@@ -88,7 +88,7 @@ def gradients(network: Gradients, x: Tensor, label: Tensor) -> list[Gradients]:
 def label_of(sent: Gradients) -> int:
     """Return the class that gradients belong to: ∇b4 = softmax − onehot has exactly one negative entry.
 
-    Raises ValueError where it has not: the gradients are not those of a cross-entropy.
+    Raises ValueError if it has not: the gradients are not those of a cross-entropy.
     """
     negative = (sent["b4"] < 0).nonzero().squeeze(1)
     if len(negative) != 1:
@@ -147,7 +147,7 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
 
 
 class _Matching:
-    """The objective of some rows, whose targets are gathered anew only when the rows under way change."""
+    """The objective of some rows, whose targets are gathered again only when the rows under way change."""
 
     def __init__(self, network: Gradients, wanted: Gradients, norms: Tensor, labels: Tensor, rows: Tensor) -> None:
         self._network, self._all = network, (wanted, norms, labels, rows)

@@ -49,7 +49,7 @@ class Stack:
         return self._finite
 
     def minus(self, second: Tree) -> "Stack | None":
-        """Return the stack less one tree, the same for all rows; None where they are not of the same shapes."""
+        """Return the stack less one tree, the same for all rows; None if they are not of the same shapes."""
         less = None if self._less is None else self._less()
         if less is not None and less._subtrahend is second:
             return less
@@ -75,12 +75,12 @@ class Row(dict[str, Any]):
 
     @property
     def measured(self) -> tuple[int, int] | None:
-        """What net/wire.py asks for; None where it has to look itself."""
+        """What net/wire.py asks for; None if it has to look itself."""
         return None if self._stack is None else self._stack.measured
 
     @property
     def finite(self) -> bool | None:
-        """What net/finite.py asks for; None where it has to look itself."""
+        """What net/finite.py asks for; None if it has to look itself."""
         return None if self._stack is None else self._stack.finite[self._place]
 
     def fill(self) -> None:
@@ -115,7 +115,7 @@ for _name in (
 
 
 def of(tree: Tree, clients: int) -> list[Tree] | None:
-    """Return the rows of a stacked tree, or None where it holds anything but floating-point tensors (K, …) in dicts."""
+    """Return the rows of a stacked tree, or None if it holds anything but floating-point tensors (K, …) in dicts."""
     if not (isinstance(tree, dict) and _is_stacked(tree, clients)):
         return None
     stack = Stack(tree, clients)
@@ -125,7 +125,7 @@ def of(tree: Tree, clients: int) -> list[Tree] | None:
 def difference(first: Tree, second: Tree) -> Row | None:
     """Return first - second as a row of the difference of the whole stack, which the other rows then share.
 
-    None where the first is no row, or was looked into, or the second is of other shapes.
+    None if the first is no row, or was looked into, or the second is of other shapes.
     """
     if type(first) is not Row or (origin := first.origin) is None:
         return None
@@ -134,7 +134,7 @@ def difference(first: Tree, second: Tree) -> Row | None:
 
 
 def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
-    """Return Σ share · tree with one product a stack, or None where not all are rows of alike stacks.
+    """Return Σ share · tree with one product a stack, or None if not all are rows of alike stacks.
 
     Rows that are left out are not read: what a client has sent whom nobody counts may be infinite.
     """
@@ -149,7 +149,7 @@ def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
 
 
 def restack(trees: Sequence[Tree]) -> Tree | None:
-    """Return rows as one stacked tree, or None where not all are rows of one stack; rows of a whole are not copied."""
+    """Return rows as one stacked tree, or None if not all are rows of one stack; rows of a whole are not copied."""
     groups = _by_stack(trees)
     return gather([(groups[0][0].tree, groups[0][2])]) if groups is not None and len(groups) == 1 else None
 
@@ -173,7 +173,7 @@ def at(tree: Tree, place: int) -> Tree:
 
 
 def _by_stack(trees: Sequence[Tree]) -> list[tuple[Stack, list[int], list[int]]] | None:
-    """Return the stacks that these rows are of, each with the rows' indexes and places; None where some are not."""
+    """Return the stacks that these rows are of, each with the rows' indexes and places; None if some are not."""
     groups: dict[int, tuple[Stack, list[int], list[int]]] = {}
     for index, tree in enumerate(trees):
         if type(tree) is not Row or tree._stack is None:

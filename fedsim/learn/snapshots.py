@@ -5,7 +5,7 @@ The client's memory holds, each entry replaced and never changed in place:
 - `period`, `graph`: the last period that it worked in, and its graph then;
 - `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
 - `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
-  for `degree` all vertices; `x` stands in place of the features and lasts until it is told anew.
+  for `degree` all vertices; `x` stands in place of the features and lasts until it is told again.
 
 States are worked out when the next period is met, by the parameters that the client was left with.
 It models states that live where their vertex does, on one client.

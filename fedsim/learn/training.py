@@ -20,7 +20,7 @@ from fedsim.learn import layout, ops, rows, tree
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]
-UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
+UNIONS_KEPT = 8  # unions of graphs kept, so that a recurring cohort is not joined again
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ Tree = Any
 def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
     """Apply the function to every tensor of the first tree and the leaves in the same place of the others.
 
-    Raises KeyError or ValueError where the trees differ in shape.
+    Raises KeyError or ValueError if the trees differ in shape.
     """
     if isinstance(first, dict):
         if any(first.keys() != other.keys() for other in others):

@@ -22,7 +22,7 @@ class Availability(Sampler):
     exponent: float = 1.0  # 0: all are equally likely; larger values prefer more strongly
 
     def __post_init__(self) -> None:
-        """Hold the exponent's range."""
+        """Check the exponent's range."""
         if not 0 <= self.exponent < math.inf:
             raise ValueError("exponent: must be finite and not negative (1 weighs by the share itself)")
 

@@ -26,14 +26,14 @@ class Rates(Sampler):
     default: Fraction = 1.0  # the rate of clients that the table does not list
 
     def __post_init__(self) -> None:
-        """Read the table.  Raises UserError where it is not one, or lists a client twice."""
+        """Read the table.  Raises UserError if it is not one, or lists a client twice."""
         if not (self._listed[1].any() or self.default):
             raise ValueError(
                 f"table: all rates in {self.table} are 0, and so is 'default': no client would ever take part"
             )
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
-        """Return the cohort.  Raises UserError where the table lists a client that there is not."""
+        """Return the cohort.  Raises UserError if the table lists a client that there is not."""
         rates = self._rates(len(rows.turns))[free]
         willing, rates = free[rates > 0], rates[rates > 0]
         if not len(willing) or not count:

@@ -32,7 +32,7 @@ Then change a value and run it again. Look before you run:
 def write(folder: Path) -> str:
     """Write the study into a folder, which is created, and return what to do next.
 
-    Raises UserError where a file is there already or the folder cannot be written; then nothing is written.
+    Raises UserError if a file is there already or the folder cannot be written; then nothing is written.
     """
     there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if there:

@@ -19,7 +19,7 @@ def tune(
 ) -> int:
     """Tune and return the exit code: 1 where a trial failed.
 
-    Raises UserError where Optuna is missing, or where there is nothing to tune or it could not be written.
+    Raises UserError if Optuna is missing, or where there is nothing to tune or it could not be written.
     """
     study.loaded()
     path = bench.out / f"{scenario.name}_tuned.yaml"
@@ -63,7 +63,7 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
 
 
 def refuse_too_few(found: Sequence[Entry], trials: int) -> None:
-    """Raise UserError where the only trial of an entry is one that cannot be chosen."""
+    """Raise UserError if the only trial of an entry is one that cannot be chosen."""
     outside = [entry.label for entry in found if not entry.holds(entry.written)]
     if trials == 1 and outside:
         message = f"tries {outside[0]} as written only, which lies outside of what is tuned; give 2 trials or more"

@@ -55,7 +55,7 @@ class Entry:
 def entries(points: Sequence[Point]) -> list[Entry]:
     """Return the entries of these points, in order of their first appearance.
 
-    Raises ScenarioError where there is nothing to tune or nothing to tune on.
+    Raises ScenarioError if there is nothing to tune or nothing to tune on.
     """
     _refuse_what_cannot_be_scored(points)
     groups: dict[str, list[Point]] = {}

@@ -21,7 +21,7 @@ COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed", "perio
 
 
 def best(trials: Sequence[Trial], entry: Entry) -> Trial | None:
-    """Return an entry's best trial, the first of equals; None where none has a value.
+    """Return an entry's best trial, the first of equals; None if none has a value.
 
     As written it may lie outside its spans.  Then it cannot be chosen: others that tune the same could not have it.
     """
@@ -114,7 +114,7 @@ def _axes(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], points: Sequence[Point]) -> None:
-    """Raise ScenarioError where the scenario says an algorithm's options elsewhere than in its entries.
+    """Raise ScenarioError if the scenario says an algorithm's options elsewhere than in its entries.
 
     The scenario is written as if every option were lowest, and must then have the points that it had, with those.
     """

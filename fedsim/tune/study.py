@@ -27,7 +27,7 @@ Run = Callable[[Sequence[Point]], Mapping[str, Row]]
 class Trial:
     """One trial of an entry: its number from 1, the options tried, how many points, how many failed, and the value.
 
-    The value is the mean over the points of AM on validation data; None where a point has none.
+    The value is the mean over the points of AM on validation data; None if a point has none.
     AM is over the periods that clients had met at the end: `periods`, their mean over the points, tells trials apart
     that were scored on different tests (by `measure.until` or clients' own clocks, a slow trial meets fewer).
     """
@@ -101,7 +101,7 @@ class Proposals:
 
 
 def loaded() -> Any:
-    """Return Optuna, quiet.  Raises UserError where it is not installed."""
+    """Return Optuna, quiet.  Raises UserError if it is not installed."""
     try:
         import optuna
     except ImportError:

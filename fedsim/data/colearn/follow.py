@@ -27,7 +27,7 @@ class Rule:
     per_client: int = 510
     isolated: Way = "round_robin"
     exact_seeds: bool = False
-    repartition: bool = False  # a full partition at every snapshot
+    repartition: bool = False  # partition in full at every snapshot
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedsim.data.colearn.parts import Parts
 def join(parts: Parts, new: np.ndarray, dealt: int) -> int:
     """Give each new vertex to a part, one after the other; return how many have been dealt out by now.
 
-    First comes who has the most neighbours with an owner, counted anew after every assignment; of equals the lowest.
+    First comes who has the most neighbours with an owner, counted again after every assignment; of equals the lowest.
     It goes to the part with most of its neighbours; of equals to the one with most two-hop ties, the sum over its
     neighbours of their neighbours there; of equals to the one with the fewest edges, then to the lowest.  When nobody
     left has a neighbour with an owner, nobody has one within two hops either: the lowest is dealt out in turn

@@ -28,7 +28,7 @@ class Arriving(DynamicDataset):
     growth: Fraction = 0.9  # share of the vertices that join after the first snapshot
 
     def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph of that seed.  Raises ScenarioError where it changes already."""
+        """Return the graph of that seed.  Raises ScenarioError if it changes already."""
         graph: Graph = find.build("dataset", self.of, "data.dataset.of").load(root, seed)
         if "since" in graph:
             message = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "

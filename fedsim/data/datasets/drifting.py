@@ -3,7 +3,7 @@
 Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
 joins after the first snapshot, evenly.  Labels are drawn when a vertex joins, from a mix of the classes whose logits
 walk at random, and features as a class's unit vector times `signal` plus standard normal noise, where the vectors walk
-at random too; in each later snapshot a share `renewal` of the vertices there draws its features anew.  Of the edges a
+at random too; in each later snapshot a share `renewal` of its vertices get new features.  Of the edges a
 share `removal` goes in each later snapshot, and as many come as keep their number in proportion to the vertices that
 are there; ends are uniform, of one class in a share `homophily` of them.  Drawing costs O(S (N F + E log E)).
 
@@ -49,7 +49,7 @@ class Drifting(DynamicDataset):
     active: Fraction = 1.0  # share of the communities that change in each later snapshot
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if self.classes < 2 or self._there(0) < 2 * self.classes:
             raise ValueError("classes must be 2 or more, and the first snapshot's vertices at least twice as many")
         if not self.drift >= 0 or not self.signal >= 0:

@@ -48,7 +48,7 @@ class File(Dataset):
             raise ValueError(f"features: those of {self.file} are the array x; leave it out")
 
     def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph of the file; neither argument matters.  Raises UserError where it cannot be read."""
+        """Return the graph of the file; neither argument matters.  Raises UserError if it cannot be read."""
         paths = tuple(path for path in (self.file, self.vertices) if path is not None)
         stamps = tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
         label = self.label if self.labelled else None

@@ -32,7 +32,7 @@ class StarArrays(DynamicDataset):
 
 
 def _read(path: Path) -> Graph:
-    """Return the graph.  Raises ValueError where the arrays do not fit one another, KeyError where one is missing."""
+    """Return the graph.  Raises ValueError if the arrays do not fit one another, KeyError where one is missing."""
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:  # NumPy leaves a torn file of a name open
         adjacency, features, labels = file["adjs"], file["attmats"], file["labels"]
     count, vertices = adjacency.shape[0], adjacency.shape[-1]

@@ -35,7 +35,7 @@ class Synthetic(Dataset):
     signal: float = 1.0  # length of a class's mean feature vector; the noise has standard deviation 1
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if self.classes < 2 or self.vertices < 2 * self.classes:
             raise ValueError("classes must be 2 or more, and vertices at least twice as many")
         if not self.exponent > 2:

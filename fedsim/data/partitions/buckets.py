@@ -5,7 +5,7 @@ are cut into pieces of that size; the pieces go to the buckets in turn, the larg
 more than s + slack.  The first bucket is set aside for a global test (`measure.splits: [held_out]`), the others are the
 clients'.  The rule is silent on a piece that fits nowhere: here the emptiest bucket is filled up to s with it, and
 the rest goes on.  On a graph that changes this is done once, on the union of all snapshots, for a test set that was
-drawn anew would hold vertices that have been trained on.
+drawn again would hold vertices that have been trained on.
 It does not model buckets that are equally hard: one community may make the whole test.
 """
 
@@ -31,12 +31,12 @@ class Buckets(Partition):
     resolution: float = 1.0  # of Louvain; above 1: more and smaller communities
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if not self.resolution > 0 or self.slack < 0:
             raise ValueError("resolution must be more than 0 and slack 0 or more")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where a share is no more than the slack."""
+        """Return each client's vertices, ascending.  Raises UserError if a share is no more than the slack."""
         vertices, count = len(graph["y"]), clients + 1
         require(vertices, count)
         share = vertices / count

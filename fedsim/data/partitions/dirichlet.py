@@ -1,7 +1,7 @@
 """Label skew: each class is split among the clients by shares drawn from a symmetric Dirichlet distribution.
 
 After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  Two ways to come by clients
-that all hold something: what is missing is taken from the largest, or, with `tries`, everything is drawn anew until
+that all hold something: what is missing is taken from the largest, or, with `tries`, everything is drawn again until
 nobody lacks any, as in the published partition of federated graph learning with label skew (FedTAD, IJCAI 2024; GHOST,
 ICML 2025), where with `capped` whoever holds N / K vertices gets none of further classes.  Where a class's shares all
 go to clients that are full, the draw counts as one that failed.
@@ -28,14 +28,14 @@ class Dirichlet(Partition):
     tries: Count | None = None  # most draws until all have `least`; null: one draw, topped up from the largest client
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if not 0 < self.alpha < float("inf"):
             raise ValueError("alpha must be a finite number above 0")
         if self.capped and self.tries is None:
             raise ValueError("capped: a client may end up with nothing, so it needs tries (the published code: 10000)")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises ScenarioError where not all can have `least`."""
+        """Return each client's vertices, ascending.  Raises ScenarioError if not all can have `least`."""
         labels = graph["y"].numpy()
         require(len(labels), clients, self.least)
         if self.tries is not None:
@@ -68,7 +68,7 @@ class Dirichlet(Partition):
         return grouped(owner, clients)
 
     def _counts(self, sizes: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray | None:
-        """Return how many (C, K) of each class go to each client, or None where nobody who may take any has a share."""
+        """Return how many (C, K) of each class go to each client, or None if nobody who may take any has a share."""
         counts = np.zeros((len(sizes), clients), dtype=np.int64)
         for place, size in enumerate(sizes):
             shares = rng.dirichlet(np.full(clients, self.alpha))

@@ -46,7 +46,7 @@ class LabelSkew(Anew):
             )
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where there are too few labels."""
+        """Return each client's vertices, ascending.  Raises UserError if there are too few labels."""
         label = self._labels(graph)
         pool = np.arange(len(label))
         if self.held:

@@ -28,7 +28,7 @@ class Louvain(Anew):
     deal: Literal["fewest", "round_robin"] = "fewest"  # the next goes to the smallest client, or to each in turn
 
     def __post_init__(self) -> None:
-        """Refuse a resolution that has no meaning."""
+        """Raise ValueError for a resolution that makes no sense."""
         if not self.resolution > 0:
             raise ValueError("resolution must be more than 0")
 

@@ -33,7 +33,7 @@ class Table(Partition):
         return _Named(self.file, self.unlisted, names())
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where the table does not fit the graph."""
+        """Return each client's vertices, ascending.  Raises UserError if the table does not fit the graph."""
         return _lists(self._owner(len(graph["y"]), clients, None), clients)
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
@@ -64,7 +64,7 @@ class Table(Partition):
 
 @dataclass(frozen=True)
 class _Named(Table):
-    """The same with the ids of the vertices, None where they have none."""
+    """The same with the ids of the vertices, None if they have none."""
 
     names: Sequence[str] | None = None
 

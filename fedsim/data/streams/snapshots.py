@@ -51,7 +51,7 @@ class Snapshots(Clocked):
     )  # which snapshots are scored
 
     def __post_init__(self) -> None:
-        """Hold that exactly one option says how long a window is."""
+        """Check that exactly one option says how long a window is."""
         super().__post_init__()
         if (self.steps is None) == (self.step is None):
             raise ValueError("give either 'steps' (how many windows, such as 10) or 'step' (such as '5 d'), not both")
@@ -59,7 +59,7 @@ class Snapshots(Clocked):
             raise ValueError("step: a window must be longer than zero")
 
     def snapshots(self, graph: Graph) -> Sequence[Graph]:
-        """Return the snapshots of the whole graph.  Raises ScenarioError where there is nothing to cut."""
+        """Return the snapshots of the whole graph.  Raises ScenarioError if there is nothing to cut."""
         if "since" not in graph:
             message = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
             raise ScenarioError([Problem("data.stream", message)])
@@ -90,7 +90,7 @@ class Snapshots(Clocked):
         return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
-        """Return what nobody ever owns in the snapshots that the periods are tested on; None where links are asked."""
+        """Return what nobody ever owns in the snapshots that the periods are tested on; None if links are asked."""
         if self.scored == "links":
             return None
         return held_out(snapshots, owners)[0 if self.scored == "split" else AHEAD :]

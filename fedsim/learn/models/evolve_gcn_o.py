@@ -11,7 +11,7 @@ class EvolveGCNO(Evolving):
     """The gates' input is the weight itself; the original's recurrence is an LSTM's, its published code's this one.
 
     With `unroll` the recurrence is taken so many times in every pass, and gradients flow through all of them: as in the
-    original with a window of so many snapshots, since the weights of these do not hang on the graph.
+    original with a window of so many snapshots, since the weights of these do not depend on the graph.
     """
 
     unroll: Count = 1  # steps of the recurrence per pass

@@ -27,7 +27,7 @@ class MaskedGCN(Model):
     threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         if self.layers < 2:
             raise ValueError("layers: must be 2 or more, a convolution and the classifier")
 

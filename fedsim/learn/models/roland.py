@@ -98,7 +98,7 @@ class Roland(Recurrent):
         return activate(moved, self.activation)
 
     def attended(self, params, h, graph):
-        """Return the mean of h W that attention weighs.  Raises ValueError where it is to be corrected."""
+        """Return the mean of h W that attention weighs.  Raises ValueError if it is to be corrected."""
         if "delta" in graph:
             raise ValueError("delta: attention is no sum that could be corrected; choose convolution: gcn")
         moved = ops.linear(h, params["weight"], graph)

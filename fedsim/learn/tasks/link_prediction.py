@@ -29,7 +29,7 @@ ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair is asked of the
 
 @dataclass(frozen=True)
 class LinkPrediction(Task):
-    """Inner products under a logistic loss, negatives drawn anew in every training step.
+    """Inner products under a logistic loss, negatives drawn again in every training step.
 
     `mrr` ranks as `fedsim.learn.ranking` says.  Its negatives are drawn from all vertices of the same period that are
     scored together, whichever client's they are, each with the embedding that its owner's model gives it: the server
@@ -73,7 +73,7 @@ class LinkPrediction(Task):
         return len(links.of(graph).client) if "train" in splits else 0
 
     def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the numbers of the pairs of that split.  Raises ScenarioError where the graph carries no pairs."""
+        """Return the numbers of the pairs of that split.  Raises ScenarioError if the graph carries no pairs."""
         if "asked" not in graph:
             message = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
             raise ScenarioError([Problem("task", f"{message}data set with the stream 'snapshots'")])
