@@ -1,7 +1,7 @@
 """The fleet: every client's access link and speed, from a scenario's draws, its profile and its table.
 
-What the table says of a client wins; then an explicit key of the scenario, then the profile.  Draws come from one
-named stream a quantity, so that a table's column changes nothing else.
+The table takes precedence, then an explicit key of the scenario, then the profile.  Draws come from one named stream
+per quantity, so that a table's column changes nothing else.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from fedsim.table import Column
 from fedsim.units import Draw
 
 MBIT, MS, GIGA = 1e6, 1e-3, 1e9
-# Column of the table: the row of Nodes (or "speed"), and what one of its units is in SI.
+# Column of the table: the field of Nodes (or "speed"), and its unit in SI.
 ROWS = {
     "uplink_mbps": ("uplink", MBIT),
     "downlink_mbps": ("downlink", MBIT),
@@ -54,7 +54,7 @@ COLUMNS = [
         for name in ROWS
     ),
 ]  # fmt: skip
-IN_NETWORK = ("congestion_control", "tls_rtts")  # have keys of their own in the scenario
+IN_NETWORK = ("congestion_control", "tls_rtts")  # have their own keys in the scenario
 Floats = npt.NDArray[np.float64]
 
 
@@ -65,7 +65,7 @@ def size(scenario: Scenario) -> int:
     """
     given = scenario.clients
     if given.table is None:
-        assert given.count is not None  # the scenario has seen to it
+        assert given.count is not None  # the scenario has checked it
         return given.count
     return _numbered(given.table, given.count)
 
@@ -73,7 +73,7 @@ def size(scenario: Scenario) -> int:
 def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
     """Return the columns of `Nodes` and `speed` (operations a second), each (K,) in SI units.
 
-    A quantity that nothing gives is left out.  Raises ScenarioError if one is missing that there must be.
+    A quantity that nothing gives is left out.  Raises ScenarioError if a required one is missing.
     """
     count, network = size(scenario), scenario.network
     found: dict[str, Floats] = {}
@@ -99,14 +99,14 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
 
 
 def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
-    """Return that nothing tells how fast the clients are, where the protocol `asks` them to work."""
+    """Return a problem if the protocol `asks` clients to work but nothing gives their speed."""
     if "speed" in found or not asks:
         return []
     return [Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table")]
 
 
 def nodes(found: dict[str, Floats]) -> Nodes:
-    """Return the network's nodes of these columns."""
+    """Return the network's nodes with these columns."""
     return Nodes(**{key: column for key, column in found.items() if key != "speed"})
 
 
@@ -118,7 +118,7 @@ def network(
     record: Callable[[Transfer], None],
     effects: Sequence[Effect] = (),
 ) -> Network:
-    """Return the network of a scenario with these columns of its clients; `record` takes the row of each transfer."""
+    """Return the network of a scenario with these columns of clients; `record` receives the row of each transfer."""
     given = scenario.network
     return Network(
         env, nodes(columns), rng=rng, record=record, topology=find.build("topology", given.topology),
@@ -128,7 +128,7 @@ def network(
 
 
 def transfer_model(scenario: Scenario) -> TransferModel:
-    """Return the transfer model's constants.  Raises ScenarioError if one is unknown or makes no sense."""
+    """Return the transfer model's constants.  Raises ScenarioError for an unknown or invalid one."""
     network = scenario.network
     own = {"congestion_control": network.congestion_control, "tls_rtts": network.tls_rtts}
     names = [field.name for field in fields(TransferModel) if field.name not in IN_NETWORK]
@@ -146,9 +146,10 @@ def transfer_model(scenario: Scenario) -> TransferModel:
 
 
 def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | None]:
-    """Return the codec of each direction, "up" and "down".  Raises ScenarioError if one cannot go that way.
+    """Return the codec of each direction, "up" and "down".  Raises ScenarioError for a codec that does not suit its
+    direction.
 
-    `shares_only` tells that whole shares of peers are all that travels.
+    `shares_only` means that peers exchange whole models and nothing else.
     """
     given = {"up": scenario.network.codec.up, "down": scenario.network.codec.down}
     built: dict[str, Codec | None] = {
@@ -161,12 +162,12 @@ def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | N
         message = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
         raise ScenarioError([Problem("network.codec.up", f"{message}take half, bfloat16 or int8")])
     if shares_only and given["down"]:
-        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; name it as network.codec.up")])
+        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; write it as network.codec.up")])
     return built
 
 
 def problems(scenario: Scenario) -> list[Problem]:
-    """Return what is wrong with the table, the profile and the constants of a scenario."""
+    """Return the problems of a scenario's table, profile and constants."""
     found: list[Problem] = []
     try:
         transfer_model(scenario)
@@ -203,13 +204,13 @@ def _numbered(path: Path, count: int | None) -> int:
             of = "the table lists" if count is None else "clients.count says"
             raise table.fault(path, line, f"client {client}: {of} {most} clients, numbered from 0 to {most - 1}")
         if client in seen:
-            raise table.fault(path, line, f"client {client} is already in line {seen[client]} already; keep one")
+            raise table.fault(path, line, f"client {client} is in line {seen[client]} too; keep one")
         seen[client] = line
     return most
 
 
 def _overlay(found: dict[str, Floats], path: Path, count: int) -> None:
-    """Write the table's cells over the columns; what it does not tell stays."""
+    """Write the table's cells over the columns; empty cells change nothing."""
     columns: dict[str, Any] = table.read(path, COLUMNS)
     clients = columns.pop("client")
     for name, values in columns.items():

@@ -1,7 +1,7 @@
-"""A part's options as its file tells them: type and unit, default, meaning, and where `--tune` searches.
+"""A part's options as its file declares them: type and unit, default, meaning, and the range of `--tune`.
 
-Types and meanings are read from the source, the meaning being the comment beside a field; defaults and spans from the
-class, which is imported.
+Types and meanings are read from the source, where the comment beside a field is its meaning; defaults and spans from
+the class, which is imported.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from fedsim import find, units
 
-# The annotations that parts use, in the words of whoever writes a scenario.
+# The annotations that parts use, in words for authors of scenarios.
 TYPES = {
     "bool": "true or false", "int": "whole number", "float": "number", "str": "text",
     "Count": "whole number, 1 or more", "Fraction": "share, such as 0.3 or 30 %",
@@ -39,7 +39,7 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class Option:
-    """One option in words; "" if there is nothing to say."""
+    """One option in words; "" for what does not apply."""
 
     name: str
     type: str
@@ -50,14 +50,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Named:
-    """A part that is named and no more."""
+    """A part given by its name alone."""
 
     name: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def options(cls: type[Any]) -> list[Option]:
-    """Return the options of a part's class, in the order in which its fields stand."""
+    """Return the options of a part's class, in the order of its fields."""
     fields = [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
     spans: Mapping[str, Any] = getattr(cls, "tunes", {})
     written = _written(cls)
@@ -133,7 +133,7 @@ def _written(cls: type[Any]) -> dict[str, tuple[str, str, dict[str, Any]]]:
         path = inspect.getsourcefile(owner) if dataclasses.is_dataclass(owner) else None
         names = vars(sys.modules[owner.__module__])
         for field, (annotation, comment) in _fields(Path(path), owner.__name__) if path else ():
-            # a field that a class only gives another default means what it means above
+            # a field whose default alone is overridden keeps its inherited meaning
             found[field] = annotation, comment or found.get(field, ("", ""))[1], names
     return found
 

@@ -1,7 +1,7 @@
-"""Whether what hides uploads goes with a scenario's protocol, network and algorithm: told before the run.
+"""Check, before the run, whether the privacy options suit the protocol, network and algorithm.
 
-Differential privacy needs a number of replies that an update is meant to fold, secure aggregation rounds whose replies
-are added; both cover the mean of differences and nothing else that an algorithm may send.
+Differential privacy needs a known number of replies per update, and secure aggregation needs rounds whose replies are
+added; both cover the mean of differences and nothing else that an algorithm may send.
 """
 
 from importlib.util import find_spec
@@ -16,12 +16,12 @@ WHO = "take fedavg, fedprox, or another whose clients send a difference and no m
 
 
 def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
-    """Return why the protocol or a codec does not fit."""
+    """Return the problems with the protocol and the codecs."""
     privacy, masked, name = scenario.privacy, scenario.privacy.secure_aggregation.on, scenario.protocol.name
     found, here = [], "privacy.secure_aggregation"
     count = protocol.folded(fleet.size(scenario))
     if privacy.clip is not None and count is None:
-        message = f"{name!r}, as it is set, aggregates a number of replies that is not known in advance, "
+        message = f"{name!r} with these options aggregates a number of replies that is not known in advance, "
         message += "so the noise cannot be calibrated; "
         found.append(
             Problem("privacy.clip", f"{message}use sync, deadline, buffered with a rate of 1 at most, or one_shot")
@@ -32,7 +32,7 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
     if masked and not protocol.sums:
         found.append(Problem(here, f"{name!r} has no cohort whose uploads are added; take sync or deadline"))
     elif masked and count == 1:
-        found.append(Problem(here, "a sum over one client hides nothing; let two or more take part in a round"))
+        found.append(Problem(here, "a sum over one client hides nothing; ask two or more clients per round"))
     if masked and scenario.network.codec.up is not None:
         message = "compressed values cannot be added under masks; leave out the codec or secure_aggregation"
         found.append(Problem("network.codec.up", message))
@@ -40,7 +40,7 @@ def problems(scenario: Scenario, protocol: Any) -> list[Problem]:
 
 
 def uncovered(scenario: Scenario, algorithm: Algorithm) -> list[Problem]:
-    """Return that the algorithm learns more from uploads than the mean of their differences, where that matters."""
+    """Return a problem if privacy is on and the algorithm uses more of uploads than the mean of their differences."""
     privacy = scenario.privacy
     asked = {"clip": privacy.clip is not None, "secure_aggregation": privacy.secure_aggregation.on}
     key = next((key for key, wanted in asked.items() if wanted), None)

@@ -212,7 +212,7 @@ def test_what_cannot_be_carried_over_is_told_of_before_anything_is_written(here,
 def test_a_class_without_source_is_told_of(here):
     names = {"__name__": "nowhere_at_all"}
     exec("from algorithms.fedavg import FedAvg\nclass Mine(FedAvg):\n    def start(self):\n        return 1\n", names)
-    with pytest.raises(UserError, match="the source of Mine cannot be had, so no other process could run it"):
+    with pytest.raises(UserError, match="the source of Mine is not available, so other processes could not run it"):
         simulate(SCENARIO, progress=False, algorithm=names["Mine"]())
     assert not [*here.iterdir()]
 

@@ -89,7 +89,7 @@ def test_a_chart_is_drawn(result, tmp_path):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"over": "money"}, r"plot\('money'\): a chart is over 'time' or 'bytes'"),
+        ({"over": "money"}, r"plot\('money'\): unknown axis; give 'time' or 'bytes'"),
         ({"metric": "auc"}, "there are no scores of the metric 'auc'; there are accuracy"),
         ({"split": "val"}, "there are no scores of the split 'val'; there are test"),
     ],

@@ -268,7 +268,7 @@ def test_what_lies_outside_a_span_is_told():
         {"high": 1, "choices": (1, 2)},
         {"high": 0.12345},
     ):
-        with pytest.raises(ValueError, match=r"low is below high|two different values|three digits"):
+        with pytest.raises(ValueError, match=r"low must be below high|two different choices|three significant digits"):
             Span(**wrong)
 
 
