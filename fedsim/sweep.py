@@ -1,10 +1,10 @@
-"""Many points: runs those that have not finished, and keeps the folder of results whole at every moment.
+"""Run the unfinished points of a sweep, keeping the folder of results consistent at all times.
 
 A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is
 rewritten from those rows after each point.  So a finished point is a folder named by its id that holds all its files,
-and whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has
-left, if there is one (`checkpoint.py`).  A point that was made from other sources than there are now runs again
-(`stale.py`), and its old results give way when the new ones are complete.
+and after any interruption the same call continues; an unfinished point resumes from its checkpoint, if there is one
+(`checkpoint.py`).  A point whose sources have changed runs again (`stale.py`), and its old results are replaced when
+the new ones are complete.
 """
 
 import os
@@ -62,7 +62,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Sweep:
-    """The points of a scenario, the text they were given as, the folder of their results and that of the data."""
+    """The points of a scenario, its text, the folder for results and that of the data."""
 
     points: list[Point]
     given: str
@@ -72,8 +72,8 @@ class Sweep:
     def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
         """Run the unfinished points and return every point's row, in the grid's order.
 
-        Raises UserError if the folder cannot be used, and where a point shows a mistake of the user before any
-        has finished; then what this call has written is gone again.
+        Raises UserError if the folder cannot be used, or if a point shows a mistake of the user before any has
+        finished; then what this call has written is removed.
         """
         with locked(self.out) as remove:
             settle(self.out)
@@ -102,12 +102,12 @@ class Sweep:
         return self._ordered(rows)
 
     def unfinished(self, fresh: bool = False) -> list[Point]:
-        """Return the points that a run would run."""
+        """Return the points that `run` would run."""
         rows = {} if fresh else self._standing()[0]
         return [point for point in self.points if point.id not in rows]
 
     def _standing(self) -> tuple[dict[str, Row], stale.Review]:
-        """Return the rows of finished points that are up to date, and what is to be done again."""
+        """Return the rows of finished points that are up to date, and what must run again."""
         rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
         mine = {point.id for point in self.points}
         others = [path for path in folders(self.out) if path.name not in mine] if os.path.isdir(self.out) else []
@@ -115,7 +115,7 @@ class Sweep:
         return {id: row for id, row in rows.items() if id not in review.again}, review
 
     def _discard_checkpoints(self) -> Iterator[str]:
-        """Remove the checkpoints that were taken by other sources, and yield a line for each reason."""
+        """Remove the checkpoints whose sources have changed, and yield a line for each reason."""
         begun = {point.id: folder for point in self.points if (folder := self.out / f"{PARTIAL}{point.id}").is_dir()}
         reasons = {id: reason for id, folder in begun.items() if (reason := stale.outdated(folder))}
         for id in reasons:
@@ -131,8 +131,8 @@ class Sweep:
         self._write_summary(rows)
         git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
         for point in rest[:1]:
-            stamp.needs(point.scenario)  # most of the sources that all need
-        place, data = self.out.absolute(), self.data.absolute()  # workers may be elsewhere
+            stamp.needs(point.scenario)  # reads most of the sources that all points need
+        place, data = self.out.absolute(), self.data.absolute()  # workers may have another working folder
         job = partial(attempt, run, place, data, git, imports.known())
         with closing(engine.work(rest, job, watcher.progressed)) as results:
             for point, result in results:
@@ -171,4 +171,4 @@ class Sweep:
             were = "point of another version of this scenario is" if others == 1 else "points of other versions are"
             watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
         if begun := len([*self.out.glob(f"{PARTIAL}*")]):
-            watcher.note(f"{begun} point{' goes' if begun == 1 else 's go'} on from where an earlier call was ended")
+            watcher.note(f"{begun} point{' resumes' if begun == 1 else 's resume'} from an earlier call's checkpoint")

@@ -95,7 +95,7 @@ def test_from_outside_a_varied_axis_can_be_given_replaced_and_taken_away(load):
         ("when: {seed: {'1': {grid: {}}}}\n", None, "cannot be set under 'when'"),
         ("when: {seed: {'0': {training.lr: -1}}}\n", None, "when.seed.0.training.lr"),
         ("when: {seed: 3}\n", None, "when.seed"),
-        ("", "when.seed=3", "--set when.seed=3: what goes with a value cannot be set from outside"),
+        ("", "when.seed=3", "--set when.seed=3: entries under 'when' cannot be set from outside"),
         ("", "vary.seed=3", "--set vary.seed=3: an axis is a list"),
     ],
 )

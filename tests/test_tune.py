@@ -317,7 +317,7 @@ def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, monkeypatch, 
 
 def test_options_that_go_with_a_value_are_not_overwritten_in_silence(tmp_path):
     text = SMALL.replace("fedavg", "{name: fedprox, mu: 0.1}")
-    with pytest.raises(UserError, match="options are set by another axis, or by what goes with a value"):
+    with pytest.raises(UserError, match="options are set by another axis, or under 'when'"):
         tune(tmp_path, 2, text + "when: {seed: {'0': {algorithm.weight_by: train, algorithm.mu: 0.5}}}\n")
 
 

@@ -1,4 +1,4 @@
-"""`--tune N`, from a checked scenario to the tuned one: what is tuned, the search, and what is kept of it."""
+"""`--tune N`: from a checked scenario to a tuned one."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ from fedsim.tune.study import Trial
 def tune(
     scenario: Scenario, document: Document, points: Sequence[Point], trials: int, bench: Bench, console: Console
 ) -> int:
-    """Tune and return the exit code: 1 where a trial failed.
+    """Tune and return the exit code: 1 if a trial failed.
 
-    Raises UserError if Optuna is missing, or where there is nothing to tune or it could not be written.
+    Raises UserError if Optuna is missing, or if there is nothing to tune, or the result could not be written.
     """
     study.loaded()
     path = bench.out / f"{scenario.name}_tuned.yaml"
@@ -37,7 +37,7 @@ def tune(
     console.print(outcome.table(ended, found))
     chosen = [trial for entry in found if (trial := outcome.best(ended, entry))]
     if len(chosen) < len(found):
-        path.unlink(missing_ok=True)  # of an earlier search, and not what came of this one
+        path.unlink(missing_ok=True)  # left by an earlier search
         console.print("no tuned scenario: for one algorithm no trial succeeded", soft_wrap=True)
         return 1
     outcome.write_tuned(path, document, chosen, trials)
@@ -46,7 +46,7 @@ def tune(
 
 
 def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list[Trial]:
-    """Run the trials, showing how they go and keeping the table of them up to date, and return them."""
+    """Run the trials, showing their progress and updating their table, and return them."""
     ended: list[Trial] = []
     display = bench.display
 
@@ -63,10 +63,10 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
 
 
 def refuse_too_few(found: Sequence[Entry], trials: int) -> None:
-    """Raise UserError if the only trial of an entry is one that cannot be chosen."""
+    """Raise UserError if the only trial of an entry could not be chosen."""
     outside = [entry.label for entry in found if not entry.holds(entry.written)]
     if trials == 1 and outside:
-        message = f"tries {outside[0]} as written only, which lies outside of what is tuned; give 2 trials or more"
+        message = f"tries {outside[0]} only as written, which lies outside the tuned ranges; give 2 trials or more"
         raise UserError(f"--tune 1 {message}")
 
 
