@@ -275,8 +275,8 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
     [
         ({**graph(), "x": torch.full((40, 2), float("nan"))}, "^graph: 'x' is nan at row 0, column 0"),
         ({"x": graph()["x"], "y": graph()["y"]}, "^graph lacks the array 'edge_index'"),
-        ({**graph(), "edge_weight": torch.ones(120)}, "^graph: nothing reads 'edge_weight'"),
-        ({**graph(), "note": object()}, "^graph: 'note' is a object and not an array"),
+        ({**graph(), "edge_weight": torch.ones(120)}, "^graph: 'edge_weight' is unknown"),
+        ({**graph(), "note": object()}, "^graph: 'note' is a object; make it an array"),
         (3, "graph: a int is not a graph that is known; give PyG's Data"),
         ("graph.npz", "there is no such file"),
     ],

@@ -1,7 +1,7 @@
-"""A user's own graph as arrays: NumPy archives (.npz) and PyTorch files (.pt, .pth), of tensors or of PyG's `Data`.
+"""Read a user's graph as arrays: NumPy archives (.npz) and PyTorch files (.pt, .pth), of tensors or PyG's `Data`.
 
-Neither is read in a way that could run code: NumPy's without pickles, PyTorch's with `weights_only`.  An array that
-nobody reads is refused, for it may mean something (weights of edges): `ignore` names those that may be passed over.
+Neither is read in a way that could run code: NumPy's without pickles, PyTorch's with `weights_only`.  An unknown
+array is refused, because it may matter (edge weights): `ignore` names those to skip.
 """
 
 import pickle
@@ -49,7 +49,7 @@ def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
         found = _unpickled(path)
     except pickle.UnpicklingError as error:
         asked = _asked(error)
-        why = f"it asks for {asked!r}, which could run code" if asked else "it is no file of PyTorch's tensors"
+        why = f"it requests {asked!r}, which could run code" if asked else "it is not a file of PyTorch tensors"
         raise UserError(f"{path} cannot be read: {why}; {remedy}") from None
     except (*UNREADABLE, AttributeError, TypeError) as error:
         raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {remedy}") from None
@@ -59,7 +59,7 @@ def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
 
 
 def _unpickled(path: Path) -> Any:
-    with warnings.catch_warnings():  # of unusual pickles, and of the deprecations of what PyG imports
+    with warnings.catch_warnings():  # about unusual pickles, and deprecations in PyG's imports
         warnings.simplefilter("ignore")
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -76,7 +76,7 @@ def _unpickled(path: Path) -> Any:
 
 
 def _asked(error: pickle.UnpicklingError) -> str:
-    """Return the name that a pickle has asked for and that is not among the safe ones, "" if there is none."""
+    """Return the unsafe name that a pickle has requested, "" if there is none."""
     return str(error).partition("Unsupported global: GLOBAL ")[2].split(" ")[0]
 
 
@@ -89,7 +89,7 @@ def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {name!r} is not an array ({_first(error)})") from None
     if array.dtype.kind not in "biufU":
-        raise UserError(f"{where}: {name!r} is a {type(value).__name__} and not an array of numbers or texts")
+        raise UserError(f"{where}: {name!r} is a {type(value).__name__}; make it an array of numbers or texts")
     return array
 
 
@@ -97,8 +97,8 @@ def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool =
     """Return the graph of these arrays, checked.  Raises UserError, which names `where`, the array and a fix."""
     arrays = {name: value for name, value in arrays.items() if name not in ignore}
     if odd := [name for name in arrays if name not in KNOWN]:
-        message = "fedsim graphs have no weights or attributes of edges, nor other arrays; "
-        raise UserError(f"{where}: nothing reads {odd[0]!r} ({message}write ignore: [{', '.join(odd)}] to do without)")
+        message = "graphs have no edge weights or attributes, nor other arrays; "
+        raise UserError(f"{where}: {odd[0]!r} is unknown ({message}write ignore: [{', '.join(odd)}] to leave it out)")
     vertices = _vertices(where, arrays)
     if labelled and "y" not in arrays:
         raise UserError(f"{where} lacks the array 'y', the labels (N,); add it, or write labelled: false")
@@ -196,9 +196,7 @@ def _loaded(path: Path, archive: Mapping[str, Any], name: str) -> npt.NDArray[An
         return as_array(path, name, archive[name])
     except ValueError as error:
         message = "an array of Python objects" if "pickle" in str(error) else _first(error)
-        raise UserError(
-            f"{path}: {name!r} cannot be read: {message}; make it numbers or texts of NumPy's own"
-        ) from None
+        raise UserError(f"{path}: {name!r} cannot be read: {message}; save it as NumPy numbers or texts") from None
 
 
 def _kind(array: npt.NDArray[Any]) -> str:

@@ -1,6 +1,6 @@
-"""A user's own graph as GraphML, read by networkx: ids are the nodes' own, labels and features their attributes.
+"""Read a user's graph from GraphML with networkx: ids are the nodes' own, labels and features their attributes.
 
-Vertices are numbered in the file's order.  All attributes of nodes but the label and the split are features, unless
+Vertices are numbered in the file's order.  All node attributes except the label and the split are features, unless
 `features` names some or `ignore` leaves some out.
 """
 
@@ -33,9 +33,9 @@ def from_graphml(
     ends = [(numbers[str(source)], numbers[str(target)]) for source, target in whole.edges()]
     weights = {key for *_, attributes in whole.edges(data=True) for key in attributes if key not in ignore}
     if weights:
-        message = "fedsim graphs have no weights or attributes of edges"
+        message = "graphs have no edge weights or attributes"
         raise UserError(
-            f"{path}: nothing reads the edges' attribute {min(weights)!r} ({message}); list it under `ignore:`"
+            f"{path}: the edges have an unknown attribute {min(weights)!r} ({message}); list it under `ignore:`"
         )
     split = "split" not in ignore and any("split" in attributes for _, attributes in nodes)
     names = _features_of(nodes, [label, "split"], ignore) if features is None else [*features]
@@ -53,7 +53,7 @@ def ids(path: Path) -> list[str]:
 
 def _read(path: Path) -> Any:
     try:
-        with warnings.catch_warnings():  # of attributes without a type, which become texts and are refused as such
+        with warnings.catch_warnings():  # about attributes without a type, which become texts and are refused later
             warnings.simplefilter("ignore")
             return nx.read_graphml(path)
     except OSError as error:

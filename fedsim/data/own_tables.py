@@ -1,7 +1,7 @@
-"""A user's own graph as two CSV tables: edges (source,target) and vertices (id, label, split, features).
+"""Read a user's graph from two CSV tables: edges (source,target) and vertices (id, label, split, features).
 
-Ids may be any texts; vertices are numbered in the order of their rows.  All columns of vertices that are neither the
-id, the label nor the split are features, unless `features` names some or `ignore` leaves some out.
+Ids may be any texts; vertices are numbered in the order of their rows.  All columns of vertices except the id, the
+label and the split are features, unless `features` names some or `ignore` leaves some out.
 """
 
 from collections.abc import Sequence
@@ -63,9 +63,7 @@ def _numbers(path: Path, column: str, names: Sequence[str], lines: Lines) -> dic
         first: dict[str, int] = {}
         for name, line in zip(names, lines.tolist(), strict=True):
             if name in first:
-                raise fault(
-                    path, line, f"column {column!r}: {name!r} is there twice, in line {first[name]} too; keep one"
-                )
+                raise fault(path, line, f"column {column!r}: {name!r} is in line {first[name]} too; keep one")
             first[name] = line
     return numbers
 
@@ -79,7 +77,7 @@ def _edges(
         found, lines = read_lines(path, columns)
     except UserError as error:
         if "there is no column" in str(error):
-            remedy = "edges have two ends and no weights; to do without a column, list it under `ignore:`"
+            remedy = "edges have two ends and no weights; to leave a column out, list it under `ignore:`"
             raise UserError(f"{error} ({remedy})") from None
         raise
     ends = []

@@ -1,9 +1,9 @@
 """Labelled graphs over about ten years, as arrays (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019).
 
-The form in which DBLP3, DBLP5, Brain and Reddit were published and passed on: one NumPy archive of the user's own.
+The form in which DBLP3, DBLP5, Brain and Reddit were published: one NumPy archive, supplied by the user.
 Snapshot k is the seconds from k to k + 1, so `steps` is the number of snapshots; all vertices are there from the start,
 an edge lives over the snapshots that have it, and features are those of the snapshot.  Adjacencies are read in both
-directions, their weights are not read.  Files that can only be read by running what is in them (pickles) are refused.
+directions, their weights are not read.  Files that can only be read by executing their content (pickles) are refused.
 """
 
 from dataclasses import dataclass

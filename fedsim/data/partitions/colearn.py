@@ -1,11 +1,11 @@
 """The partition of DG-CoLearn (Au et al., arXiv 2605.31427, section 4.1): parts grown from seeds far apart.
 
-A server that knows the whole graph keeps cross edges few and then evens out edges and labels (`stages`).  On a graph
-that changes, newcomers join the parts that are there, and all is made again only when the number of parts changes.
-The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal where the
-seeds lie at the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
-It reads every label, also those that only score, so who owns a vertex may depend on them.
-The random stream is read only where a static graph leaves a client empty: all seeds of a run give the same partition.
+A server that knows the whole graph keeps cross edges few and then balances edges and labels (`stages`).  On a changing
+graph, newcomers join the existing parts, and a full partition is made only when the number of parts changes.
+The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal if the seeds lie at
+the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
+It reads every label, also of validation and test vertices, so ownership may depend on them.
+The random stream is used only if a static graph leaves a client empty: all seeds of a run give the same partition.
 """
 
 import logging
@@ -70,7 +70,7 @@ class CoLearn(Partition):
         return found, scanned
 
     def steps(self, snapshots: Sequence[Graph], clients: int) -> Iterator[Step]:
-        """Yield what came of each snapshot, its work too."""
+        """Yield the result of each snapshot, with its work."""
         shots = [_shot(snapshot, snapshot["arrived"].nonzero().squeeze(1).numpy()) for snapshot in snapshots]
         return follow(shots, clients, self._rule())
 

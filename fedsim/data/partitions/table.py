@@ -33,7 +33,7 @@ class Table(Partition):
         return _Named(self.file, self.unlisted, names())
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError if the table does not fit the graph."""
+        """Return each client's vertices, ascending.  Raises UserError if the table does not match the graph."""
         return _lists(self._owner(len(graph["y"]), clients, None), clients)
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
@@ -73,7 +73,7 @@ class _Named(Table):
 
 
 def _lists(owner: Ints, clients: int) -> list[np.ndarray]:
-    return grouped(owner + 1, clients + 1)[1:]  # those of nobody come first
+    return grouped(owner + 1, clients + 1)[1:]  # unowned vertices come first
 
 
 def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: Sequence[str] | None) -> Ints:
@@ -84,7 +84,7 @@ def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: S
         return np.array([numbers[cell] for cell in cells], dtype=np.int64)
     except KeyError:
         at = next(at for at, cell in enumerate(cells) if cell not in numbers)
-        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "its ids are others"
+        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "it has no such id"
         message = (
             f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
         )
@@ -102,7 +102,7 @@ def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Int
     wrong = np.flatnonzero((owners < 0) | (owners >= clients))
     if len(wrong):
         at = int(wrong[0])
-        message = f"column 'client': there is no client {owners[at]}, for clients.count is {clients}"
+        message = f"column 'client': there is no client {owners[at]}, because clients.count is {clients}"
         remedy = "number clients from 0, change clients.count, or give them names"
         raise fault(path, int(lines[at]), f"{message} (0 … {clients - 1}); {remedy}")
     if lost := sorted({*range(clients)} - {*owners.tolist()}):

@@ -1,10 +1,10 @@
 """Class-incremental periods: the classes arrive a few at a time, in each client's own order.
 
 The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its vertices
-belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be.
-The number of groups comes from the classes of all clients together, so every client has as many periods, if need be
-empty ones.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025.
-It does not model new vertices of old classes, nor vertices that go away.
+belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be. The
+number of groups comes from the classes of all clients together, so every client has the same number of periods, some
+possibly empty.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025. Not modelled: new vertices of old
+classes, and vertices that disappear.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ class ClassIncremental(Clocked):
     `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it needs
     `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
     `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its whole
-    graph in every period and restricts the masks alone, as the authors' code did.  When a period arrives, `every`,
-    `offset` and `table` say: see `fedsim.data.arrivals.Clocked`.
+    graph in every period and restricts the masks alone, as the authors' code did.  `every`, `offset` and
+    `table` say when a period arrives; see `fedsim.data.arrivals.Clocked`.
     """
 
     classes: Count = 2  # classes per period
