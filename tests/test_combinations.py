@@ -88,7 +88,7 @@ def test_from_outside_a_varied_axis_can_be_given_replaced_and_taken_away(load):
         ("vary: {training.rate: [1]}\n", None, "vary.training.rate: there is no key"),
         ("vary: {algorithm.mu: [1]}\n", None, "vary.algorithm.mu: 'algorithm.mu' has no value of its own"),
         ("vary: {threads: [1]}\n", None, "vary.threads: 'threads' changes no result"),
-        ("grid: {seed: [1]}\nvary: {seed: [1]}\n", None, "vary.seed: is an axis of the grid too"),
+        ("grid: {seed: [1]}\nvary: {seed: [1]}\n", None, "vary.seed: is an axis of 'grid' too"),
         ("when: {seeds: {'1': {training.lr: 1}}}\n", None, "when.seeds: there is no key"),
         ("when: {seed: {'1': {training.rate: 1}}}\n", None, "when.seed.1.training.rate: there is no key"),
         ("when: {seed: {'1': {seed: 1}}}\n", None, "cannot be set under 'when'"),

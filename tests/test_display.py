@@ -95,7 +95,7 @@ def test_without_a_terminal_there_is_a_line_at_both_ends_and_one_for_each_failur
     lines = file.getvalue().splitlines()
     assert lines[0] == "3 points to run"
     assert lines[1] == f"2/3 b {name(AXES)}: failed: RuntimeError: no (runs/x/b.log)"
-    assert lines[2].startswith(f"3/3 c {name(AXES)}: stalled after 0.15 s simulated: nothing more could happen")
+    assert lines[2].startswith(f"3/3 c {name(AXES)}: stalled after 0.15 s simulated: nothing more can happen")
     assert re.fullmatch(r"3/3 points done, 1 failed, elapsed 0:0\d", lines[3])
     assert len(lines) == 4
 

@@ -189,7 +189,7 @@ REFUSED = {
     "array": (
         "from algorithms.fedavg import FedAvg\nimport numpy as np\nweights = np.ones(3)\n"
         "class Mine(FedAvg):\n    def start(self):\n        return weights\n",
-        "it uses 'weights', a ndarray, which is no constant.*put the class into a module of its own",
+        "it uses 'weights', a ndarray, which is no constant.*put the class into its own module",
     ),
     "closure": (
         "from algorithms.fedavg import FedAvg\ndef made(k):\n    class Mine(FedAvg):\n        def start(self):\n"
@@ -277,7 +277,7 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
         ({"x": graph()["x"], "y": graph()["y"]}, "^graph lacks the array 'edge_index'"),
         ({**graph(), "edge_weight": torch.ones(120)}, "^graph: 'edge_weight' is unknown"),
         ({**graph(), "note": object()}, "^graph: 'note' is a object; make it an array"),
-        (3, "graph: a int is not a graph that is known; give PyG's Data"),
+        (3, "graph: a int is not a known kind of graph; give PyG's Data"),
         ("graph.npz", "there is no such file"),
     ],
 )

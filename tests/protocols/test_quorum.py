@@ -102,7 +102,7 @@ def test_too_many_or_pointless_clients_are_refused():
         ({"least": "0 %"}, "must be above 0"),
         ({"least": 1.0}, "could be one or all of them: write 1 or '100 %'"),
         ({"least": 2.5}, "must be a whole number"),
-        ({"longest_wait": "10 min"}, "give least as well"),
+        ({"longest_wait": "10 min"}, "needs 'least'"),
         ({"least": 2, "longest_wait": "0 s"}, "longer than 0 s"),
     ]:
         with pytest.raises(ValidationError, match=message):
