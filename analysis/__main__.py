@@ -26,7 +26,7 @@ EXAMPLES = """examples:
       how many points are alike, and what differs in the others
 
 Without --out everything goes into the first run's folder. Only finished points
-are shown; a sweep that is still running can be reported as it stands.
+are shown; a sweep that is still running can be reported too.
 
 exit codes:
   0  done; with --compare: all points are alike, bit for bit
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(path)
     except NotARunError as error:
         return _mistake(str(error))
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:

@@ -41,7 +41,7 @@ def _odd(listed: pd.DataFrame) -> str:
 
 
 def _periods(points: pd.DataFrame) -> str:
-    """Return that runs ended with different numbers of periods, so that their final tests differ."""
+    """Return a warning if runs ended with different numbers of periods, so that their final tests differ."""
     known = points["periods"].dropna().round(6)
     if known.nunique() < 2:
         return ""

@@ -1,9 +1,9 @@
 """Load run folders: the points of all runs in one frame, and the place of each point's tables (see `stored`).
 
-A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
-tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
+A point is named "<run>/<point>", so that several runs can be combined. Points whose status is `failed` have no
+tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing more could happen
 before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
-added since (`LATER`): these are empty, but for the cost of targets, which is counted again by today's rule (see
+added since (`LATER`): these are empty, except the cost of targets, which is recounted by the current rule (see
 `recount`).
 """
 

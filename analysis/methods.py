@@ -73,7 +73,7 @@ def _apart(alike: Sequence[Given]) -> dict[tuple[str, str], str]:
 
 
 def _mixed(alike: Sequence[Given], names: Mapping[tuple[str, str], str]) -> bool:
-    """Return whether one label stands for two values of one run's axis, or for two files."""
+    """Return whether one label would name two values of one run's axis, or two files."""
     places = {(one.run, names[one.run, one.value]) for one in alike}
     files = {(one.options.get(NAME), names[one.run, one.value]) for one in alike}
     return len(places) < len(alike) or len(files) > len(set(names.values()))

@@ -120,7 +120,7 @@ def transfer_times(m: Material) -> str:
 
 
 def computing(m: Material) -> str:
-    """Return the part on computing; "" if nobody computed."""
+    """Return the part on computing; "" if there was no computing."""
     frame = compute_time.compute_times(m.points, m.kept.computing, m.axes)
     if frame.empty:
         return ""

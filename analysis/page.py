@@ -1,9 +1,9 @@
 """Pieces of the report's HTML: sections, tables that sort on a click or a key, and figures; everything inside one file.
 
 A figure is drawn by the page itself from its description, with the scripts of Vega-Lite inside the file (see
-`vega_script`); readers without scripts see the drawing that lies beside it. The page forbids itself the network.
-Where the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); printed, all
-is light. Very large charts, which are painted on a canvas, stay on white.
+`vega_script`); readers without scripts see a static drawing. The page's policy forbids network access.
+If the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); print is always
+light. Very large charts, which are painted on a canvas, stay on white.
 """
 
 import json

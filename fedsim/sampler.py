@@ -20,7 +20,7 @@ class Rows(Protocol):
     turns: Numbers
 
     def availability(self) -> npt.NDArray[np.float64]:
-        """Return the share of the time so far that each client has been online."""
+        """Return the share of the time so far in which each client was online."""
         ...
 
 

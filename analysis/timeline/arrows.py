@@ -4,7 +4,7 @@ Replies are folded in the order of their arrival, so the delivered uploads of a 
 many to each as it has folded; what edge aggregators send is folded by the next update.  Where the numbers do not add up
 there is no arrow, nor between peers, which fold locally.
 
-What it does not model: which of several uploads of one instant came first, where an update lies between them.
+Not modelled: which of several uploads at one instant came first, if an update is between them.
 """
 
 from collections.abc import Iterator

@@ -161,7 +161,7 @@ class Slot:
         self._pool, self._receiver, self._workers = None, None, []
 
     def _why_it_died(self) -> str:
-        # The pool's own thread reaps the worker too, and whoever comes second gets "no such child" until the first has
+        # The pool's own thread reaps the worker too, and the second to ask gets "no such child" until the first has
         # stored the exit code: ask until it is there.
         code, until = None, time.monotonic() + 5
         while code is None and time.monotonic() < until:

@@ -55,7 +55,7 @@ def negatives(links: Links, seeds: Tensor) -> Tensor:
 
 
 def scores(one: Tensor, other: Tensor) -> Tensor:
-    """Return the inner product of rows (…, H) that stand for the ends of pairs: (…,)."""
+    """Return the inner products of the embeddings (…, H) of the ends of pairs: (…,)."""
     return (one * other).sum(-1)
 
 
