@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
     module.nowhere = nowhere
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "fake_nowhere", module)
-        with pytest.raises(UserError, match=r"a worker of Ray could not begin .*fake_nowhere.*: install this version"):
+        with pytest.raises(UserError, match=r"a Ray worker could not start .*fake_nowhere.*: install this version"):
             swept(tmp_path, "well").run(nowhere, engine, Listener())
 
 

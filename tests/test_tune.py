@@ -294,7 +294,7 @@ GRID = "grid: {algorithm: [power], "
             "algorithm: power(beta=0.1) and power(beta=0.2) differ in",
         ),
         (SMALL + "grid: {algorithm: [{name: power, beta: 0.1}, {name: power, beta: 0.2}]}\n", "3", "keep one of them"),
-        (SMALL.replace("fedavg", "{name: fedprox, mu: 30}"), "1", "--tune 1 tries fedprox as written only"),
+        (SMALL.replace("fedavg", "{name: fedprox, mu: 30}"), "1", "--tune 1 tries fedprox only as written"),
         (SMALL.replace("name: small", f"name: {'x' * 98}").replace("fedavg", "fedprox"), "2", "name: "),
         (SMALL.replace("algorithm: fedavg", "algorithm: {name: traffic, down: 0, up: 0}"), "2", "learns nothing"),
         (TEXT, "0", "'0' is not a number of trials"),

@@ -77,7 +77,7 @@ def require(vertices: int, clients: int, least: int = 1) -> None:
     if clients * least > vertices:
         each = "one vertex" if least == 1 else f"{least} vertices"
         message = (
-            f"{clients} clients cannot have {each} each of a graph with {vertices} vertices; "
+            f"{clients} clients cannot have {each} each of a graph of {vertices} vertices; "
             f"take at most {vertices // least} clients"
         )
         raise ScenarioError([Problem("clients.count", message)])

@@ -128,7 +128,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "under the streams 'static' and"),
+        ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "the streams 'static' and"),
         ({**STATIC, "data__partition": "random"}, "every labelled vertex has an owner; take a partition"),
         ({**STATIC, "measure": {"splits": ["held_out"]}}, "add 'test' or 'val'"),
         (
@@ -139,7 +139,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
                 "data__stream": {**DYNAMIC["data__stream"], "scored": "links"},
                 "measure": {"metrics": ["auc"], "splits": ["test", "held_out"]},
             },
-            "with task: node_classification",
+            "needs task: node_classification",
         ),
     ],
 )
