@@ -1,7 +1,7 @@
 """The tables of a run: one dataclass and one Parquet file per table, one field per column.
 
 Rows are kept in columns in memory and written once, whole, when the point has ended; a point that was
-interrupted leaves no table.  What can be derived from the tables belongs into `analysis`.
+interrupted leaves no table.  What can be derived from the tables belongs in `analysis`.
 """
 
 import os
