@@ -20,7 +20,7 @@ from fedsim.scenario_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
-NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # works with every protocol, and moves nothing
+NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:

@@ -123,7 +123,7 @@ def _part(kind: str, value: Any, files: Files, where: str) -> Any:
 
 
 def _known_name(kind: str, cls: type) -> str | None:
-    """Return the name by which any process can import the class, None if there is none."""
+    """Return the name that leads to the class from any process, None where none does."""
     package = f"{find.KINDS[kind].package}."
     short = cls.__module__.removeprefix(package) if cls.__module__.startswith(package) else cls.__module__
     if short == cls.__module__ and "." not in short:
@@ -145,17 +145,16 @@ def _saved(cls: type, files: Files) -> str:
 
 
 def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
-    """Return the options of a part that differ from their defaults."""
+    """Return the options of a part that are not the default."""
     if not dataclasses.is_dataclass(value):
         if vars(value):
-            message = f"{type(value).__name__} is not a dataclass, so its options are unknown"
-            raise UserError(f"{where}: {message}; decorate it with @dataclass(frozen=True)")
+            raise UserError(f"{where}: {type(value).__name__} is no dataclass, so that its options cannot be known")
         return {}
     found = {}
     for one in dataclasses.fields(value):
         given = getattr(value, one.name)
         if one.init and not _is_default(one, given):
-            found[one.name] = _written(type(value), one.name, plain(given, files, where))
+            found[one.name] = _told(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
                 message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
                 raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
@@ -170,7 +169,7 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
         return False
 
 
-def _written(cls: type, name: str, value: Any) -> Any:
+def _told(cls: type, name: str, value: Any) -> Any:
     """Return an option as a scenario writes it: quantities with their units."""
     if isinstance(value, str | bool | None):
         return value

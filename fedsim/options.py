@@ -57,7 +57,7 @@ class Named:
 
 
 def options(cls: type[Any]) -> list[Option]:
-    """Return the options of a part's class, in the order of its fields."""
+    """Return the options of a part's class, in the order in which its fields stand."""
     fields = [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
     spans: Mapping[str, Any] = getattr(cls, "tunes", {})
     written = _written(cls)

@@ -29,17 +29,17 @@ def problems(scenario: Scenario) -> list[Problem]:
     found: list[Problem] = []
     network, rng = scenario.network, partial(seeds.generator, scenario.seed)
     columns: dict[str, fleet.Floats] = {}
-    with _noted_at("clients", found):
+    with _told_as("clients", found):
         columns = fleet.rows(scenario, rng)
     protocol = find.build("protocol", scenario.protocol)
     if columns:
-        with _noted_at("protocol", found):
+        with _told_as("protocol", found):
             protocol.suits(len(columns["latency"]))
     if not found:
         found += fleet.missing_speed(columns, protocol.asks)
     laid: list[Network] = []
     if not found:
-        with _noted_at("network.topology", found):
+        with _told_as("network.topology", found):
             laid += [fleet.network(simpy.Environment(), scenario, columns, rng, lambda row: None)]
     effects = [
         find.build("effect", part, f"network.effects.{number}")
@@ -47,11 +47,11 @@ def problems(scenario: Scenario) -> list[Problem]:
     ]
     found += unheard(scenario, protocol, effects)
     for number, effect in enumerate(effects):
-        with _noted_at(f"network.effects.{number}", found):
+        with _told_as(f"network.effects.{number}", found):
             effect.drive(laid[0].env, laid[0], rng(f"effect/{number}"))
             effect.forge(len(laid[0].nodes), rng(f"effect/{number}/forge"))
     if laid:
-        with _noted_at("clients.sampler", found):
+        with _told_as("clients.sampler", found):
             everybody = _Everybody(len(laid[0].nodes))
             sampler = find.build("sampler", scenario.clients.sampler)
             if not len(sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
@@ -81,7 +81,7 @@ def unheard(scenario: Scenario, protocol: Talking, effects: Sequence[Effect]) ->
 
 
 @contextmanager
-def _noted_at(key: str, found: list[Problem]) -> Iterator[None]:
+def _told_as(key: str, found: list[Problem]) -> Iterator[None]:
     """Add the errors raised within the block to `found`, at their own key or at this one."""
     try:
         yield
