@@ -19,7 +19,7 @@ from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.model import Model, glorot
 from fedsim.learn.snapshots import places, spread
 
-Message = Mapping[str, Any]  # what a client has received or sent, by name
+Told = Mapping[str, Any]  # what a client has received or sent, by name
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def local_degree(graph: Graph) -> Tensor:
     return layout.of(graph).degree
 
 
-def nothing(vertices: Tensor, x: Tensor) -> Message:
+def nothing(vertices: Tensor, x: Tensor) -> Told:
     """Return an empty message."""
     none = {"others": x[:0], "halo": x[:0], "count": x.new_zeros(0), "degree": x.new_zeros(0)}
     return {**none, "own": vertices[:0], "edges": vertices.new_zeros(2, 0)}
 
 
-def total(uploads: Sequence[Message], wanted: Tensor) -> Tensor:
+def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
     """Return the sums (w, F) of all uploads' rows at these vertices (w,)."""
     width = uploads[0]["rows"].shape[1]
     found: Tensor = uploads[0]["rows"].new_zeros(len(wanted), width)
@@ -86,7 +86,7 @@ def total(uploads: Sequence[Message], wanted: Tensor) -> Tensor:
     return found
 
 
-def widened(graph: Graph, sums: Tensor, degree: Tensor, received: Message) -> Graph:
+def widened(graph: Graph, sums: Tensor, degree: Tensor, received: Told) -> Graph:
     """Return the graph with other clients' vertices after its own, joined to them by edges towards its own."""
     n, more = len(sums), len(received["halo"])
     place, there = places(graph["vertex"], received["edges"][1])
