@@ -111,7 +111,7 @@ class Disk:
     _texts: dict[str, str] = field(default_factory=dict)
 
     def changed(self, stamp: Stamp) -> list[str]:
-        """Return the files, as messages show them, whose source differs from a stamp; missing modules by name."""
+        """Return the files, as messages show them, whose source is not what a stamp says; a lost module by its name."""
         return [self._shown(name) for name, mark in stamp.modules.items() if not self._is(name, mark)]
 
     def _is(self, name: str, mark: Sequence[str]) -> bool:
