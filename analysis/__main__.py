@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis import terminal
-from analysis.compare import compare, told
+from analysis.compare import compare, lines
 from analysis.load import finished
 from analysis.report import write
 from analysis.stored import NotARunError
@@ -26,7 +26,7 @@ EXAMPLES = """examples:
       how many points are alike, and what differs in the others
 
 Without --out everything goes into the first run's folder. Only finished points
-are shown; a sweep that is still running can be reported as it stands.
+are shown; a sweep that is still running can be reported too.
 
 exit codes:
   0  done; with --compare: all points are alike, bit for bit
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
             print(path)
     except NotARunError as error:
         return _mistake(str(error))
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
 
 def _compared(one: Path, other: Path, every: bool) -> int:
     found = compare(one, other)
-    for line in told(found, one, other, terminal.width(), every):
+    for line in lines(found, one, other, terminal.width(), every):
         print(line)
     return 0 if found.identical else 1
 

@@ -1,7 +1,7 @@
 """Charts of figures along one axis of the sweep: the share retained, the headline itself, and updates per period.
 
-Marks that share a value of a numeric axis are set side by side, for their bars would hide one another; the ticks stand
-at the values that were run. Not drawn: anything between the values, where the line only leads the eye.
+Marks at one value of a numeric axis are drawn side by side, so that their bars do not overlap; ticks are at the values
+that were run. Not drawn: anything between the values; the line only guides the eye.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import number, ordered, short
-from analysis.charts import Spec, replicates_told, spread_note
-from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.charts import Spec, replicates_text, spread_note
+from analysis.panels import colour, dash, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
 
 BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
-WIDEST = 0.1  # of the whole axis, which few values would leave too much room
+WIDEST = 0.1  # of the whole axis, a limit for axes with few values
 FLAT = 0.1  # shares that differ by less are drawn on a scale of this height
 WIDTHS = {1: 620, 2: 380, 3: 290}
 
@@ -43,7 +43,7 @@ def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Sp
     rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))
     rows = rows.assign(high=known["high"].fillna(known["mean"]).clip(upper=1.0))
     kinds = list(dict.fromkeys(known["replicates"]))
-    over = kinds[0] if len(kinds) == 1 else replicates_told(known)
+    over = kinds[0] if len(kinds) == 1 else replicates_text(known)
     if (known["units"].str.len() > 0).any():
         note = f"Mean over {over}; hollow: each of them, too few for an interval"
     else:
@@ -72,13 +72,13 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
-    told = rows.assign(at=rows[axis])
-    says = ranges_told(rows, "y", lambda value: show(value, PERCENT))
-    return finished(chart, told, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
+    placed = rows.assign(at=rows[axis])
+    says = ranges_text(rows, "y", lambda value: show(value, PERCENT))
+    return finished(chart, placed, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
 
 
 def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
-    """Return x moved a little by algorithm, around the value; on a log scale by factors."""
+    """Return x shifted slightly by algorithm around its value, by factors on a log scale."""
     places = np.log(rows["x"]) if log else rows["x"]
     gaps = np.diff(np.unique(places.to_numpy(float)))
     if not len(gaps):
@@ -90,7 +90,7 @@ def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
 
 
 def _span(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the ends of an axis for shares that hardly differ, which would else have a single tick; else none."""
+    """Return axis limits for shares that hardly differ, so that there is more than one tick; otherwise none."""
     low, high = float(rows["low"].min()), float(rows["high"].max())
     middle = (low + high) / 2
     return {} if high - low >= FLAT else {"domain": [middle - FLAT / 2, middle + FLAT / 2]}
@@ -130,5 +130,5 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     layers = _joined(algorithms, "y", common, up, alt.Scale(zero=True))
     chart = facet(layers, rows, height=170, y="independent")
     tips = [tip("side", "what"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
-    says = "Updates per period: " + ranges_told(frame, "updates_per_period", lambda value: f"{value:.3g}")
+    says = "Updates per period: " + ranges_text(frame, "updates_per_period", lambda value: f"{value:.3g}")
     return finished(chart, rows, f"Updates per period against {short(axis)}", spread_note(frame), tips, says)

@@ -1,9 +1,9 @@
-"""Axes of seconds and of bytes: which unit suits them, where their ticks stand, and how these are labelled.
+"""Axes of seconds and bytes: the unit, the ticks and their labels.
 
-An axis has one unit, said in its title, unless it is logarithmic or its panels differ too much: then its labels have
-each their own, so that neither "0.00015 h" nor "12,000,000 ms" is ever read.
+An axis has one unit, given in its title, unless it is logarithmic or its panels differ too much: then each label has
+its own, so that neither "0.00015 h" nor "12,000,000 ms" appears.
 
-Not modelled: minutes and hours as round steps of a linear axis in seconds; the unit is chosen so that few are needed.
+Not modelled: minutes and hours as round steps of a linear axis in seconds.
 """
 
 import math
@@ -18,7 +18,7 @@ import pandas as pd
 from analysis.quantity import SECONDS, Units, is_wide, spelled, unit_for
 
 PLAIN = (0.1, 10_000.0)  # between these a label is a plain number of the axis' unit
-MOST = 1000.0  # of the unit on the longest panel; else the unit suits the typical panel
+MOST = 1000.0  # of the unit on the longest panel; above it the unit is chosen for the typical panel
 FEW = 4  # ticks of a logarithmic axis, below which it gets finer ones
 DAY = 86400.0
 TIMES = [1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, DAY]
@@ -41,11 +41,11 @@ class Amount:
         return values / self.scale
 
     def title(self, name: str) -> str:
-        """Return the title with the unit, where it has one for all labels."""
+        """Return the title, with the unit if all labels share one."""
         return name if self.wide else f"{name} ({self.unit})"
 
     def label(self, value: str = "datum.value", plain: str = "datum.label") -> str:
-        """Return the Vega expression of a tick's label, or of another value that is written like one."""
+        """Return the Vega expression of a tick's label, or of another value formatted like one."""
         own = spelled(value, self.units, self.scale)
         if self.wide:
             return own
@@ -58,8 +58,8 @@ class Amount:
             options |= {"values": [*self.ticks]}
         return alt.Axis(**{"tickCount": 5, "labelExpr": self.label(), "labelOverlap": True, **options})
 
-    def told(self, column: str) -> str:
-        """Return the Vega expression that writes a column of this axis with the unit that suits each value."""
+    def expression(self, column: str) -> str:
+        """Return the Vega expression that formats a column of this axis, each value with its best unit."""
         return spelled(f"datum.{column}", self.units, self.scale)
 
 

@@ -1,10 +1,10 @@
-"""The answer to a scenario's question, in words that are computed from its runs.
+"""The answer to a scenario's question, in words computed from its runs.
 
-Who comes first to the target, in time and in bytes, and whose final score is best: each is said once for all conditions
-in which it is the same, with whether the lead is more than chance. Where one algorithm was run, the protocols (or
-models, or codecs) are compared instead if they vary; otherwise its figures are reported.
+Who comes first to the target, in time and in bytes, and whose final score is best: each is stated once for all
+conditions that share it, with whether the lead is significant. If only one algorithm was run, the protocols (or models,
+or codecs) are compared if they vary; otherwise its figures are reported.
 
-Not modelled: rules for metrics of which less is better; what is left to the tables when there are many conditions.
+Not modelled: metrics that are better when lower; details of many conditions, which are in the tables.
 """
 
 from collections.abc import Sequence
@@ -18,27 +18,27 @@ from analysis.ranking import headline
 from analysis.whole_stream import from_the_start
 from analysis.wording import BYTE, MOVED, SAME_LEADERS, SCORE, TIME, TOOK, amounts_of, same_leaders, sentence
 
-MOST = 6  # groups of conditions that a sentence can tell
+MOST = 6  # groups of conditions in one sentence
 COMPARED = ("algorithm", "protocol", "model", "network.codec.up", "network.codec.down", "data.partition", "data.stream")
 Units = list[tuple[float, str]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the answer: what it is about, and what was found."""
+    """One sentence of the answer: its subject, and what was found."""
 
     about: str
     found: str
 
 
 def compared(points: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Return the column whose values are compared: the algorithm, or what else was chosen where there is but one."""
+    """Return the column whose values are compared: the algorithm, or another choice if there is only one algorithm."""
     varied = [name for name in COMPARED if name in points and points[name].nunique() > 1]
     return varied[0] if varied and (varied[0] == "algorithm" or varied[0] in axes) else "algorithm"
 
 
 def conditions(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Return the axes that vary, but for the one that is compared."""
+    """Return the axes that vary, except the one that is compared."""
     who = compared(points, axes)
     return [axis for axis in axes if axis != who and points[axis].nunique() > 1]
 
@@ -62,7 +62,7 @@ def races(points: pd.DataFrame, axes: Sequence[str]) -> Races:
 def findings(
     points: pd.DataFrame, axes: Sequence[str], metric: str, curves: pd.DataFrame | None = None
 ) -> list[Finding]:
-    """Return what was found, the target first; of points without scores how long they took, and how much moved.
+    """Return the findings, the target first; for points without scores, how long they took and how many bytes moved.
 
     `points` are finished ones, with bytes_moved; `curves` are those of digest.Digest.
     """
@@ -86,14 +86,14 @@ def findings(
 
 
 def _bytes(known: Races) -> str:
-    """Return who needs the fewest bytes to the target, briefly where it is who is first in time."""
+    """Return who needs the fewest bytes to the target, briefly if the same methods are first in time."""
     if known.moved[0].compared > 1 and same_leaders(known.times, known.moved):
         return f"{SAME_LEADERS} as in time: {amounts_of(known.moved, BYTE)}."
     return sentence(known.moved, BYTE)
 
 
 def caution(points: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Return what a lead stands on: a test, or too few replicates for one; "" where nothing is compared."""
+    """Return how leads are established: by a test, or with too few replicates for one; "" if nothing is compared."""
     who = compared(points, axes)
     if points[who].nunique() < 2:
         return ""

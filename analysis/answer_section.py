@@ -1,4 +1,4 @@
-"""The report's first screen: the question, the answer in words, what it stands on, and one chart."""
+"""The report's first screen: the question, the answer in words, notes on it, and one chart."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ def answer_section(
     asked: str, descriptions: Sequence[str], findings: Sequence[Finding], notes: Sequence[str],
     cautions: Sequence[str], chart: str,
 ) -> str:  # fmt: skip
-    """Return the section: `notes` say what was scored and what a lead means, `cautions` stand above the answer."""
-    told = "".join(f"<p><strong>{escape(one.about)}:</strong> {_unbroken(one.found)}</p>" for one in findings)
+    """Return the section: `notes` say what was scored and what a lead means, `cautions` are shown above the answer."""
+    answers = "".join(f"<p><strong>{escape(one.about)}:</strong> {_unbroken(one.found)}</p>" for one in findings)
     parts = [
         *(paragraph(words, "lead") for words in descriptions),
         *(f'<p class="warning" role="note"><strong>Note:</strong> {escape(words)}</p>' for words in cautions),
-        f'<div class="first">{told}</div>' if told else "",
+        f'<div class="first">{answers}</div>' if answers else "",
         paragraph(" ".join(filter(None, notes)), "note"),
         chart,
     ]

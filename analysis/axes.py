@@ -1,6 +1,6 @@
-"""The values of a sweep's axes, which are texts as the user wrote them: their numbers, their order, their names.
+"""Parse, order and name the values of a sweep's axes, which are texts as the user wrote them.
 
-Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it only sorts by the first one in it.
+Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it only sorts by its first number.
 """
 
 import re
@@ -24,7 +24,7 @@ HIGHEST_IS_BEST = ("participation", "clients", "count", "uplink", "downlink", "i
 
 
 def number(text: str) -> float | None:
-    """Return the SI value of a text such as "0.3", "10 ms" or "5 Mbit/s"; None if it is not one number with a unit."""
+    """Return the SI value of text such as "0.3", "10 ms" or "5 Mbit/s"; None if it is not one number with a unit."""
     found = re.fullmatch(rf"\s*({NUMBER})\s*(.*?)\s*", text, re.IGNORECASE)
     scale = SCALES.get(found[2].lower()) if found else None
     return float(found[1]) * scale if found and scale is not None else None
@@ -48,17 +48,17 @@ def short(axis: str) -> str:
 
 
 def is_replicate(axis: str) -> bool:
-    """Return whether an axis only draws anew what is the same condition: its last step ends in "seed"."""
+    """Return whether an axis only redraws the same condition: its last step ends in "seed"."""
     return axis.split(".")[-1].endswith("seed")
 
 
 def replicates(columns: Iterable[str]) -> list[str]:
-    """Return the columns that tell one condition's runs apart: axes such as data.split.numpy_seed, then `seed`."""
+    """Return the columns that distinguish runs of one condition: axes such as data.split.numpy_seed, then `seed`."""
     return [*(column for column in columns if is_replicate(column) and column != "seed"), "seed"]
 
 
 def best_end(axis: str, values: Sequence[str]) -> str:
-    """Return the value under which a run has the easiest time: most participation or bandwidth, least of the rest."""
+    """Return the easiest value: the highest participation or bandwidth, the lowest of anything else."""
     line = ordered(values)
     return line[-1] if axis.split(".")[-1] in HIGHEST_IS_BEST else line[0]
 

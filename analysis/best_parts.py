@@ -1,4 +1,4 @@
-"""The parts of a report on who comes first: the answer, times and bytes to the target, and the ranking."""
+"""The parts of a report on the best methods: the answer, times and bytes to the target, and the ranking."""
 
 from analysis import charts, ranked_section, sections
 from analysis.answer import caution, compared, conditions, findings, races
@@ -23,8 +23,8 @@ def answer(m: Material) -> str:
     if m.goal and set(points["target_on"]) == {"all_periods"}:
         notes.insert(1, last_arrival(m.kept.curves))
     above = cautions(points, m.runs.points, axes)
-    told = findings(points, axes, m.score, m.kept.curves if m.scored else None)
-    return answer_section(asked, descriptions(m.runs), told, notes, above, headline_chart(m))
+    found = findings(points, axes, m.score, m.kept.curves if m.scored else None)
+    return answer_section(asked, descriptions(m.runs), found, notes, above, headline_chart(m))
 
 
 def headline_chart(m: Material) -> str:
@@ -58,7 +58,7 @@ def to_target(m: Material, value: str) -> str:
 
 
 def ranking_part(m: Material) -> str:
-    """Return the part that ranks the methods of each condition, drawn unless the first screen has it."""
+    """Return the part that ranks the methods of each condition, with a chart unless the first screen has it."""
     frame = ranking(m.points, m.axes)
     m.save("ranking", frame.drop(columns="units"))
     measure = ranked_section.NAMES[headline(m.points)]

@@ -1,15 +1,15 @@
-"""Which method has the best score for a budget of bytes or of simulated seconds, and where another takes over.
+"""The method with the best score for a budget of bytes or of simulated seconds, and where another takes over.
 
-A method is an algorithm with its values of those axes that somebody chooses (protocol, algorithm, training, model,
+A method is an algorithm with its values of the axes that the user chooses (protocol, algorithm, training, model,
 codec); all other axes are conditions, in each of which the methods are compared. A method's score at a budget is that
-of the model in force when so much has been spent, mean over its runs; before the first score of every run of a method
-it has none. The score is not the best one reached so far, which nobody could pick without looking at the test.
+of the current model when the budget has been spent, averaged over its runs; a method has no score until each of its
+runs has one. It is not the best score so far, which could not be picked without looking at the test.
 
 All are compared on one test: where every run of a condition was scored over all periods, met or not (the split
 all_periods), by that; else by the score over the periods met, once all have arrived, so that a method that meets its
 periods late has no score until then.
 
-Not modelled: whether a lead is more than chance; the ranking tells the spread.
+Not modelled: whether a lead is significant; the ranking shows the spread.
 """
 
 import math
@@ -25,16 +25,16 @@ COLUMNS = ["cost", "from", "to", "method", "algorithm", "score", "n", "next", "n
 
 
 def is_chosen(axis: str) -> bool:
-    """Return whether an axis is the user's choice, and not the world's."""
+    """Return whether an axis is the user's choice, not a condition."""
     return any(axis == part or axis.startswith(f"{part}.") for part in CHOSEN)
 
 
 def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
-    """Return one row a condition and stretch of budgets with one leader: the axes that are conditions, then COLUMNS.
+    """Return one row per condition and range of budgets with one leader: the axes that are conditions, then COLUMNS.
 
     `curves` are those of tables.curves. `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
     last stretch has no end: inf). `score` (fraction) is the leader's when it takes the lead, n its runs, `next` the
-    best of the others at that budget ("" where no other has a score yet) and `next_score` its score. Of equals the
+    best of the others at that budget ("" if no other has a score yet) and `next_score` its score. Of equals the
     one that leads stays. Conditions with one method only are left out.
     `test` says what is compared: "all_periods", or "complete" for the periods met once all have arrived; `same_test` is
     False where the runs of the condition have met different numbers of periods at their ends, so that their complete
@@ -64,13 +64,13 @@ def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
 
 
 def _methods(curves: pd.DataFrame, chosen: list[str]) -> pd.Series:
-    """Return each row's method as a text: the algorithm, and what differs beside it."""
-    told = curves["algorithm"].astype(str)
+    """Return each row's method as text: the algorithm, and the other choices that differ."""
+    labels = curves["algorithm"].astype(str)
     for axis in chosen:
         if axis != "algorithm" and curves[axis].nunique() > 1:
             names = curves[axis].astype(str)
-            told = told + ", " + (names if axis in CHOSEN else short(axis) + " " + names)
-    return told
+            labels = labels + ", " + (names if axis in CHOSEN else short(axis) + " " + names)
+    return labels
 
 
 def _scores(group: pd.DataFrame, cost: str) -> pd.DataFrame:

@@ -30,7 +30,7 @@ NOTE = (
 
 
 def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
-    """Return the part of the page, having written its figures and table; "" where no two methods can be compared."""
+    """Write the figures and table, and return the part of the page; "" if no two methods can be compared."""
     found = {cost: leads(curves, axes, cost) for cost in COSTS}
     if found["time"].empty:
         return ""
@@ -70,16 +70,20 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     note = "From the first score of any method on; the last lead is open-ended"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
-    tips = [tip("condition", "condition"), tip("method", "leader"), tip("begins", "from", told=across.told("begins"))]
-    tips += [tip("ends", "to", told=across.told("ends")), tip("score", "score", ".1%")]
+    tips = [
+        tip("condition", "condition"),
+        tip("method", "leader"),
+        tip("begins", "from", expression=across.expression("begins")),
+    ]
+    tips += [tip("ends", "to", expression=across.expression("ends")), tip("score", "score", ".1%")]
     lasting = [f"{row['condition']}: {row['method']}" for _, row in rows[np.isinf(rows["to"])].iterrows()]
-    rows = rows.drop(columns=["from", "to"])  # `to` is endless in the end, which no description can hold
+    rows = rows.drop(columns=["from", "to"])  # the last `to` is infinite, which JSON cannot hold
     says = f"Final leaders: {'; '.join(lasting)}"
     return finished(chart, rows, f"Best score for a budget of {name}", note, tips, says)
 
 
 def _once(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the stretches of one condition of those that have the same, and say so under `attrs`."""
+    """Return the ranges of one condition out of those that share them, and note that in `attrs`."""
     axes = [axis for axis in frame.columns if axis not in COLUMNS]
     places = frame.groupby(axes, sort=False, dropna=False).cumcount() if axes else range(len(frame))
     coded = frame.assign(place=places, code=pd.factorize(frame["method"])[0] + 1.0)
@@ -93,7 +97,7 @@ def _choices(frame: pd.DataFrame) -> list[str]:
 
 
 def _shades(frame: pd.DataFrame) -> dict[str, alt.Opacity]:
-    """Return the channel that tells an algorithm's methods apart: paler, for the colour is the algorithm's."""
+    """Return the opacity channel that distinguishes the methods of one algorithm, which share its colour."""
     choices = ordered(_choices(frame))
     if len(choices) < 2:
         return {}

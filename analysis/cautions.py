@@ -1,11 +1,11 @@
-"""What a reader must know before the answer: rounds that ran short, points that failed, periods that never arrived."""
+"""Warnings to show before the answer: rounds that ran short, points that failed, periods that never arrived."""
 
 import pandas as pd
 
 from analysis.groups import joined
 from analysis.verdict import condition_of
 
-SHORT = 0.95  # of the clients wanted; fewer are worth a warning
+SHORT = 0.95  # share of the clients wanted, below which there is a warning
 MOST = 3  # conditions that are named
 
 
@@ -28,20 +28,20 @@ def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:
     where = "; ".join(places[:MOST]) + (f" and {len(places) - MOST} more" if len(places) > MOST else "")
     everywhere = "in every point" if len(short) == len(points) else f"in {len(short)} of {len(points)} points"
     part = f"{100 * share[short.index].mean():.0f} %{each}"
-    told = f"on average {part} of the clients that the protocol wanted were asked, because no more were online"
-    return f"Rounds ran short {everywhere}: {told}" + (f" ({where})." if any(places) else ".")
+    shortfall = f"on average {part} of the clients that the protocol wanted were asked, because no more were online"
+    return f"Rounds ran short {everywhere}: {shortfall}" + (f" ({where})." if any(places) else ".")
 
 
 def _odd(listed: pd.DataFrame) -> str:
     counts = listed["status"].value_counts()
-    told = [f"{counts[name]} {words}" for name, words in (
+    counted = [f"{counts[name]} {words}" for name, words in (
         ("failed", "failed and are missing here"), ("stalled", "stalled and are shown with what they had reached"),
     ) if counts.get(name)]  # fmt: skip
-    return f"Of {len(listed)} points, {joined(told)}: see What was run." if told else ""
+    return f"Of {len(listed)} points, {joined(counted)}: see What was run." if counted else ""
 
 
 def _periods(points: pd.DataFrame) -> str:
-    """Return that runs ended with different numbers of periods, so that their final tests differ."""
+    """Return a warning if runs ended with different numbers of periods, so that their final tests differ."""
     known = points["periods"].dropna().round(6)
     if known.nunique() < 2:
         return ""

@@ -1,6 +1,6 @@
 """Cells of the report's tables from a row of a frame: where it was run, and its figures with their spread.
 
-Five runs or more are a mean ± one standard deviation; of fewer the least and the greatest value are shown.
+Five runs or more are shown as mean ± one standard deviation; fewer, with their smallest and largest value.
 """
 
 import math
@@ -19,7 +19,7 @@ LAST = 1e300  # sorts after every figure
 
 
 def placed(row: "pd.Series[Any]", columns: Sequence[str]) -> list[Cell]:
-    """Return cells of names and of values of axes, such as "10 ms": these sort by their number."""
+    """Return cells of names and axis values; values such as "10 ms" sort by their number."""
     return [text(str(row[column]) or MISSING, number(str(row[column]))) for column in columns]
 
 
@@ -58,12 +58,12 @@ def ranged_pair(one: float, other: float, units: Units) -> str:
 
 
 def key(value: float) -> float | str:
-    """Return what a figure sorts by: itself, or nothing where it is missing."""
+    """Return the sort key of a figure: its value, or "" if it is missing."""
     return "" if math.isnan(value) else value
 
 
 def spread_in_words(frame: pd.DataFrame) -> str:
-    """Return what stands beside the means of a table over `n` runs: " ± one standard deviation", ..., or nothing."""
+    """Return how a table's note describes the spread over `n` runs: " ± one standard deviation", ..., or nothing."""
     few, many = ((frame["n"] > 1) & (frame["n"] < FEWEST)).any(), (frame["n"] >= FEWEST).any()
     ends = "the least and the greatest value in brackets"
     if few and many:

@@ -1,9 +1,9 @@
-"""One description a chart, in Vega-Lite through Altair, for the page and for paper figures alike.
+"""One Vega-Lite description per chart, built with Altair, for the page and for paper figures alike.
 
 Every function takes a tidy frame and returns a Vega-Lite description. Colour is the algorithm; the other axes of the
-sweep make panels, unless nothing changes along them. Spread over replicates (seeds, and axes that end so) is one
-standard deviation either side of the mean, of fewer than five their range, with their number stated. Curves are in
-`score_curves`, heat maps in `heat_maps`, charts along an axis in `along`.
+sweep make panels, unless nothing changes along them. Spread over replicates (seeds, and axes whose name ends in seed)
+is one standard deviation either side of the mean, or the range of fewer than five; their number is stated. Curves are
+in `score_curves`, heat maps in `heat_maps`, charts along an axis in `along`.
 
 Not modelled: more than two axes of panels: further axes share the rows. What a click does is in `choosing`.
 """
@@ -19,7 +19,7 @@ from analysis.axes import ordered, short
 from analysis.groups import joined
 from analysis.intervals import FEWEST
 from analysis.looks import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
-from analysis.panels import colour, evenly, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import colour, evenly, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
@@ -65,20 +65,20 @@ def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     bars = alt.Chart().mark_bar(height={"band": 0.7}).encode(x=x, y=down, color=tint, order="place:Q")
     spread = alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down)
     chart = facet([bars, spread], rows, height=_bar_height(frame))
-    tips = [tip(part, PART_NAMES.get(part, part)), tip("amount", "bytes", told=across.told("amount"))]
+    tips = [tip(part, PART_NAMES.get(part, part)), tip("amount", "bytes", expression=across.expression("amount"))]
     tips.append(tip("n", "replicates", "d"))
     whole = ", of the whole bar" if frame["n"].max() > 1 else ""
-    says = "Whole bars: " + ranges_told(rows, "total", lambda value: show(value, BYTES))
+    says = "Whole bars: " + ranges_text(rows, "total", lambda value: show(value, BYTES))
     return finished(chart, rows, TITLES[part], f"{spread_note(frame)}{whole}", tips, says)
 
 
 def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | None, rule: str = "") -> Spec:
-    """Chart when, or for how many bytes, the target was reached; what never reached it is written out.
+    """Chart when, or after how many bytes, the target was reached; what never reached it is labelled so.
 
-    `rule` says from when on the target counts.
+    `rule` says from when the target counts.
 
     Columns algorithm, `axes`, n (runs), reached (runs that did), and `value` (seconds_to_target or bytes_to_target:
-    mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None where points differ.
+    mean over those that did, NaN if none, but known somewhere) with its `_sd`. `target` is None if points differ.
     """
     name, units = TARGETS[value]
     low, high = ends(frame, value, "reached")
@@ -112,15 +112,15 @@ def to_target(frame: pd.DataFrame, value: str, axes: list[str], target: float | 
         notes.transform_filter("datum.amount === null").encode(x="origin:Q", y=down, text="note:N"),
     ]
     chart = facet(layers, rows, height=_bar_height(frame))
-    tips = [tip("amount", name, told=across.told("amount")), tip("reached", "runs that reached it", "d")]
+    tips = [tip("amount", name, expression=across.expression("amount")), tip("reached", "runs that reached it", "d")]
     tips.append(tip("n", "of", "d"))
-    says = ranges_told(rows, value, lambda one: show(one, units))
+    says = ranges_text(rows, value, lambda one: show(one, units))
     title = f"{name.capitalize()} until {goal(target)} is reached"
     return finished(chart, rows, title, f"{spread_note(frame)}{rule and '. '}{rule}", tips, says)
 
 
 def _reached_somewhere(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
-    """Return the rows of those values of each axis at which some run reached the target, and name the others."""
+    """Return the rows at those values of each axis at which some run reached the target; `attrs` names the others."""
     nowhere = []
     for axis in axes:
         got = frame.groupby(axis, sort=False)["reached"].transform("sum") > 0
@@ -134,14 +134,14 @@ def _reached_somewhere(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 
 
 def _far(ends: pd.Series, wide: bool) -> "pd.Series[bool]":
-    """Return which marks are so far to the right that a text has room only before them."""
+    """Return which marks are so far right that text fits only to their left."""
     places = pd.Series(np.log(ends) if wide else ends, index=ends.index)
     least = places.min() if wide else 0.0
     return pd.Series(places - least > 0.55 * (places.max() - least), index=ends.index)
 
 
 def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
-    """Chart the final score against its whole cost, one mark a mean over runs, and the Pareto front.
+    """Chart the final score against the total cost, one mark per mean over runs, and the Pareto front.
 
     Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
     """
@@ -159,8 +159,12 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
         marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="condition:N"),
     ]
     chart = facet(layers, rows, height=230)
-    note = f"One mark per condition, mean over {replicates_told(frame)}; the line is the Pareto front"
-    tips = [tip("condition", "condition"), tip("amount", name, told=across.told("amount")), tip("score", score, ".1%")]
+    note = f"One mark per condition, mean over {replicates_text(frame)}; the line is the Pareto front"
+    tips = [
+        tip("condition", "condition"),
+        tip("amount", name, expression=across.expression("amount")),
+        tip("score", score, ".1%"),
+    ]
     front = rows[rows["frontier"].astype(bool)].sort_values("amount")
     ends = (
         [f"{row['algorithm']}, {row['condition']}" for _, row in front.iloc[[0, -1]].iterrows()] if len(front) else []
@@ -170,7 +174,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
 
 
 def _fewer_marks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return as many rows as can be told apart: the frontier's, and of the others some, evenly over all."""
+    """Return as many rows as can be distinguished: the frontier's, and an even selection of the others."""
     if len(frame) <= MOST_MARKS:
         return frame
     best = frame["frontier"].astype(bool)
@@ -185,7 +189,7 @@ def _bar_height(frame: pd.DataFrame) -> int:
 
 
 def goal(target: float | None) -> str:
-    """Return the target in words, which is not known where points differ."""
+    """Return the target in words, without its value if points differ."""
     return "the target" if target is None else show(target, PERCENT).replace(".0 %", " %")
 
 
@@ -195,17 +199,17 @@ def _reached(reached: float, runs: float) -> str:
     return "not reached" if reached == 0 else f"{reached:.0f} of {runs:.0f} runs"
 
 
-def replicates_told(frame: pd.DataFrame) -> str:
-    """Return of how many replicates (`n`) a frame's rows are: "3 replicates", "2 to 3 replicates"."""
+def replicates_text(frame: pd.DataFrame) -> str:
+    """Return the number of replicates (`n`) behind a frame's rows: "3 replicates", "2 to 3 replicates"."""
     least, most = int(frame["n"].min()), int(frame["n"].max())
     return f"{most} replicate{'s' if most > 1 else ''}" if least == most else f"{least} to {most} replicates"
 
 
 def spread_note(frame: pd.DataFrame) -> str:
-    """Return the sentence that says what marks and bars stand for."""
+    """Return the sentence that explains marks and bars."""
     if frame["n"].max() == 1:
         return "A single replicate: no spread is known"
-    over = replicates_told(frame)
+    over = replicates_text(frame)
     if frame["n"].min() >= FEWEST:
         return f"Mean and one standard deviation over {over}"
     if frame["n"].max() < FEWEST:

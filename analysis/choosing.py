@@ -1,10 +1,10 @@
-"""What a reader can do with a chart on the page: read the row under the pointer, and choose by the legend.
+"""Interaction with a chart on the page: tooltips, and selection by the legend.
 
-A legend's entry, clicked, leaves only what it stands for; further clicks add entries or take them away again. Each
-chart says by `shown_FIELD`, a list or null for all, what it shows of a field; the page's script sets it in every chart
-that tells the field apart, so that an algorithm chosen in one is chosen in all.
+A click on a legend's entry leaves only that entry; further clicks add or remove entries. The parameter `shown_FIELD` of
+each chart, a list or null for all, says which values of a field it shows; the page's script sets it in every chart that
+has the field, so that an algorithm selected in one is selected in all.
 
-Not here: the drawings for papers, which are made from the description without any of this.
+Figures for papers are made from the description without any of this.
 """
 
 import copy
@@ -19,20 +19,20 @@ CHOSEN = "chosen"  # the selection that a legend is bound to; the page's script 
 def interactive(spec: Spec) -> Spec:
     """Return a chart's description (see panels.finished) with tooltips and what is needed to choose.
 
-    The page has the title in its caption, and a background of its own. The rows move from `datasets` to `table`,
+    The page puts the title into its caption and has its own background. The rows move from `datasets` to `table`,
     {"columns": names, "rows": lists of values}, which is half as long.
     """
-    told = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
+    chart = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
     rows = spec["datasets"]["rows"]
     columns = list(rows[0]) if rows else []
-    written = _with_tooltips(told, spec["usermeta"]["tips"])
-    legend = _legend(told)
+    written = _with_tooltips(chart, spec["usermeta"]["tips"])
+    legend = _legend(chart)
     fields = list(dict.fromkeys(name for name in ("algorithm", legend) if name in columns))
-    told["params"] = [*told.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
+    chart["params"] = [*chart.get("params", []), *({"name": f"shown_{name}", "value": None} for name in fields)]
     shown = [{"filter": f"shown_{name} == null || indexof(shown_{name}, datum.{name}) >= 0"} for name in fields]
-    told["transform"] = [*shown, *written, *told.get("transform", [])]
+    chart["transform"] = [*shown, *written, *chart.get("transform", [])]
     table = {"columns": columns, "rows": [list(row.values()) for row in rows]}
-    return {**told, "table": table, "usermeta": {"legend": legend, "shown": fields}}
+    return {**chart, "table": table, "usermeta": {"legend": legend, "shown": fields}}
 
 
 def _units(spec: Spec) -> Iterator[Spec]:
@@ -47,7 +47,7 @@ def _units(spec: Spec) -> Iterator[Spec]:
 
 
 def _legend(spec: Spec) -> str:
-    """Bind the first legend of colours to a selection and return its field; "" where there is none."""
+    """Bind the first legend of colours to a selection and return its field; "" if there is none."""
     for unit in _units(spec):
         tint = unit.get("encoding", {}).get("color", {})
         if tint.get("field") and tint.get("legend", {}) is not None:
@@ -60,7 +60,7 @@ def _legend(spec: Spec) -> str:
 def _with_tooltips(spec: Spec, tips: list[Spec]) -> list[Spec]:
     """Give marks their tooltips, and return the transforms that write what these show.
 
-    A line, which would only tell its first row, gets unseen points over its places, unless all have seen ones.
+    A line would only show its first row, so it gets invisible points, unless it has visible ones already.
     """
     shown = [{key: value for key, value in tip.items() if key != "from"} for tip in tips]
     units = list(_units(spec))

@@ -1,9 +1,9 @@
-"""Who sent how many bytes: the transfers table by direction, step, client and fate, and over time.
+"""Bytes sent: the transfers table by direction, step, client and fate, and over time.
 
 Payload bytes are `nbytes` of delivered transfers. Wire bytes are `wire_bytes`, whatever became of the transfer.
-Wasted is the difference: headers, repeats, cut transfers, and replies that came too late to count or were discarded by
-the protocol's rule.
-Bytes are booked when a transfer has ended; what is under way at a moment is not known to the table.
+Wasted is the difference: headers, retransmissions, cut transfers, and replies that came too late or were discarded by
+the protocol.
+Bytes are counted when a transfer has ended; the table does not show what is in transit at a moment.
 
 Not modelled: energy, money, and which link of a path carried the bytes.
 """
@@ -19,7 +19,7 @@ CAUSES = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"
 
 
 def directions(transfers: pd.DataFrame) -> pd.Series:
-    """Return of each transfer its direction: up (towards the server), down (away from it) or peer (client to client).
+    """Return the direction of each transfer: up (towards the server), down (away from it) or peer (client to client).
 
     Edge aggregators, which have the numbers below the server's, stand between it and the clients, so that each hop of
     an aggregated upload is one up.
@@ -32,7 +32,7 @@ def directions(transfers: pd.DataFrame) -> pd.Series:
 
 
 def durations(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return how long each delivered transfer took, under its index: columns direction (up, down, peer), seconds."""
+    """Return the duration of each delivered transfer, under its index: columns direction (up, down, peer), seconds."""
     came = transfers[transfers["fate"] == "delivered"]
     return pd.DataFrame({"direction": directions(came), "seconds": came["arrived"] - came["sent"]})
 
@@ -41,7 +41,7 @@ def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
     """Return payload bytes delivered up, down and between peers, bytes wasted, and wire bytes: bytes_up, bytes_down,
     bytes_peer, bytes_wasted, bytes_moved.
 
-    Up and down are None where messages went from peer to peer only, and the server took no part; bytes_peer is None
+    Up and down are None if messages went between peers only; bytes_peer is None
     where none went so.
     """
     delivered = transfers["fate"] == "delivered"
@@ -59,7 +59,7 @@ def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
     }
 
 
-def durations_told(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+def duration_summary(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return of `durations` by direction: columns `by`, direction, transfers (count), median, p95, largest (s)."""
     cells = rows.groupby([*by, "direction"])["seconds"]
     parts = {"transfers": cells.size(), "median": cells.median(), "p95": cells.quantile(0.95), "largest": cells.max()}
@@ -76,7 +76,7 @@ def split_bytes(transfers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def booked(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return bytes by step, direction (up, down, peer) and fate (delivered, late, discarded, cut, lost): columns `by`,
-    kind, direction, fate, transfers, payload, wire, wasted. All coarser sums follow from these few rows.
+    kind, direction, fate, transfers, payload, wire, wasted. All coarser sums derive from these rows.
     """
     return split_bytes(transfers.assign(direction=directions(transfers)), [*by, "kind", "direction", "fate"])
 
@@ -84,7 +84,7 @@ def booked(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 def wasted_parts(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return the wasted bytes of `booked` rows by cause, for each group: columns `by`, then CAUSES.
 
-    overhead is headers and repeats of what was delivered, broken what was cut or lost.
+    overhead is headers and retransmissions of delivered messages, broken what was cut or lost.
     """
     causes = rows["fate"].map({fate: cause for cause, fates in CAUSES.items() for fate in fates})
     sums = rows[by].assign(cause=causes, wasted=rows["wasted"]).groupby([*by, "cause"], sort=False)["wasted"].sum()
@@ -96,8 +96,8 @@ def wasted_parts(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def by_client(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return bytes by client and direction: columns `by`, client, direction, transfers, payload, wire, wasted.
 
-    A transfer between peers is booked once, with the client that sent it; one between the server and an edge
-    aggregator with the aggregator, whose number is negative.
+    A transfer between peers is counted once, for its sender; one between the server and an edge aggregator for the
+    aggregator, whose number is negative.
     """
     client = transfers["src"].where((transfers["src"] >= 0) | (transfers["dst"] == SERVER), transfers["dst"])
     return split_bytes(transfers.assign(client=client, direction=directions(transfers)), [*by, "client", "direction"])
@@ -112,7 +112,7 @@ def moved_by(transfers: pd.DataFrame, times: npt.ArrayLike, direction: str | Non
 
 
 def per_update(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
-    """Return wire bytes moved since the update before: columns time (s), version, up, down, peer, all (bytes)."""
+    """Return wire bytes moved since the previous update: columns time (s), version, up, down, peer, all (bytes)."""
     rows = updates.sort_values(["time", "version"], kind="stable")[["time", "version"]].reset_index(drop=True)
     for name in ("up", "down", "peer"):
         rows[name] = np.diff(moved_by(transfers, rows["time"], name), prepend=0)

@@ -1,9 +1,9 @@
-"""Two runs side by side: how many of their points are alike, and of the others what differs.
+"""Compare two runs: how many of their points are identical, and what differs in the others.
 
-Points are paired by their ids, and those that are left by the values of their axes and seeds.  A pair is alike where
-all of its tables are equal, bit for bit; times on the host's clock do not count.
+Points are paired by id, and the remaining ones by the values of their axes and seeds.  A pair is alike if all of its
+tables are equal, bit for bit; times on the host's clock do not count.
 
-What it does not model: whether a difference is more than chance; the report's intervals are for that.
+Not modelled: whether a difference is significant; see the report's intervals.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -18,15 +18,15 @@ from analysis.settings import flat
 from analysis.stored import TABLES, tables
 from analysis.terminal import wrapped
 
-NAMES = ("name", "description")  # what a scenario is called is no difference
+NAMES = ("name", "description")  # these may differ
 SHOWN = {"score": "score", "bytes_up": "bytes up", "bytes_down": "bytes down", "sim_seconds": "simulated seconds"}
 NONE = "–"
-MOST = 20  # points that are listed, where not all are asked for
+MOST = 20  # points listed, unless all are asked for
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two points that stand for one another: what they are, their tables that differ, their settings and numbers."""
+    """Two matching points: what they are, their tables that differ, their settings and numbers."""
 
     condition: Mapping[str, str]
     differing: tuple[str, ...]
@@ -36,19 +36,19 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs share: pairs, and the points that only one of them has, as "point (condition)"."""
+    """The pairs of two runs, and the points that only one of them has, as "point (condition)"."""
 
     pairs: list[Pair]
     only: tuple[list[str], list[str]]
 
     @property
     def identical(self) -> bool:
-        """Whether there is nothing that tells the runs apart."""
+        """Whether the runs do not differ."""
         return not any(self.only) and not any(pair.differing for pair in self.pairs)
 
 
 def compare(one: Path, other: Path) -> Comparison:
-    """Return what two runs share.  Raises NotARunError where one of them cannot be read."""
+    """Return the comparison of two runs.  Raises NotARunError if one of them cannot be read."""
     rows = [_done(folder) for folder in (one, other)]
     keys = [{point: _key(row) for point, row in own.items()} for own in rows]
     left = [{point: key for point, key in own.items() if point not in keys[1 - n]} for n, own in enumerate(keys)]
@@ -58,15 +58,15 @@ def compare(one: Path, other: Path) -> Comparison:
     pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in matched]
     seen = {a for a, _ in matched}, {b for _, b in matched}
     alone = [
-        [f"{point} ({_told(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
+        [f"{point} ({_label(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
     ]
     return Comparison(pairs, (alone[0], alone[1]))
 
 
-def told(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
+def lines(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
     """Yield the comparison line by line: first how much is alike, then what differs, point by point for MOST of them.
 
-    With `every` all points that differ are listed.
+    With `every`, list all points that differ.
     """
     different = [pair for pair in found.pairs if pair.differing]
     alike = len(found.pairs) - len(different)
@@ -85,9 +85,9 @@ def told(found: Comparison, one: Path, other: Path, width: int, every: bool = Fa
 
 
 def _block(pair: Pair, everywhere: Mapping[str, Any], same: Set[str], width: int) -> Iterator[str]:
-    """Yield the lines of a point that differs: which, in which tables, and what else."""
+    """Yield the lines of a point that differs: its condition, tables, settings and numbers."""
     condition = {axis: value for axis, value in pair.condition.items() if axis not in same} or pair.condition
-    yield from wrapped(_told(tuple(condition.items())), width, "  ", "    ")
+    yield from wrapped(_label(tuple(condition.items())), width, "  ", "    ")
     yield from wrapped(f"tables: {', '.join(pair.differing)}", width, "    ", "      ")
     for name, title in SHOWN.items():
         if (change := _difference(*pair.numbers[name])) is not None:
@@ -98,7 +98,7 @@ def _block(pair: Pair, everywhere: Mapping[str, Any], same: Set[str], width: int
 
 
 def _ranges(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yield, for several pairs, by how much their numbers differ: the mean, and from the least to the most."""
+    """Yield, for several pairs, the mean and range of each number's difference."""
     for name, title in SHOWN.items() if len(pairs) > 1 else ():
         changes = [
             other - one for one, other in (pair.numbers[name] for pair in pairs) if one == one and other == other
@@ -154,7 +154,7 @@ def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[s
     return Pair(dict(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
 
 
-def _told(key: tuple[tuple[str, str], ...]) -> str:
+def _label(key: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{short(axis)} {value}" for axis, value in key)
 
 
@@ -165,7 +165,7 @@ def _everywhere(pairs: list[Pair]) -> dict[str, tuple[str, str]]:
 
 
 def _difference(one: float, other: float) -> str | None:
-    """Return how a number changes, None where it does not."""
+    """Return how a number changes, or None if it does not."""
     if one == other or (one != one and other != other):
         return None
     a, b = (NONE if value != value else f"{value:.6g}" for value in (one, other))

@@ -1,11 +1,11 @@
 """How long computing takes on the simulated clock: clients' jobs and the server's updates, from the table of spans.
 
-A client's job is a span `train`, from the download to the upload, its broken-off jobs included with what they took. The
+A client's job is a span `train`, from the download to the upload; interrupted jobs count with the time they took. The
 server's computing are the spans `serve` of nodes below zero: the server itself (-1) and edge aggregators, waiting for
 a core not included. Both follow from operations over a node's speed.
 
-Not modelled: real time; the peers' own merging (`mix`) is told by its span only. A round in which an algorithm asks a
-client for several steps has as many jobs.
+Not modelled: real time; the peers' merging (`mix`), which is only in the table of spans. A round in which an algorithm
+asks a client for several steps has as many jobs.
 """
 
 import pandas as pd
@@ -20,7 +20,7 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
     """Return simulated seconds of one point: the mean client_seconds a job and server_seconds an update, and the sums
     over the run, client_total (over all clients) and server_total.
 
-    None where there is no such span, or no update that folded anything.
+    None if there is no such span, or no update that folded anything.
     """
     seconds = spans["end"] - spans["start"]
     jobs = seconds[(spans["client"] >= 0) & (spans["what"] == "train")]
@@ -37,10 +37,10 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
 def compute_times(points: pd.DataFrame, found: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return means and `_sd` over replicates: `axes`, rank, algorithm, n, then COLUMNS and real_seconds.
 
-    The rank within a condition, 1 for the least, is by client_seconds and server_seconds together, one unknown counting
-    nothing. real_seconds is the host's for a whole point, set-up and scoring included. Conditions keep their order;
-    those without any span of computing are left out. `found` has each point's `compute_seconds`, under the points'
-    index.
+    The rank within a condition, 1 for the smallest, is by the sum of client_seconds and server_seconds, where an
+    unknown one counts as zero. real_seconds is the host's for a whole point, set-up and scoring included. Conditions
+    keep their order; those without any span of computing are left out. `found` has each point's `compute_seconds`,
+    under the points' index.
     """
     rows = points.drop(columns=COLUMNS, errors="ignore").join(found[COLUMNS].astype("float64"))
     rows = rows[rows["client_seconds"].notna() | rows["server_seconds"].notna()]

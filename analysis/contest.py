@@ -1,8 +1,8 @@
-"""Who comes first in each condition of a sweep, and whether that is more than chance.
+"""The leader in each condition of a sweep, and whether the lead is significant.
 
 The leader has the best mean over its replicates. Where each rival shares five replicates with it or more, paired
-differences are tested (see intervals), and those who are not significantly behind are level with it. With fewer a lead
-cannot be tested; then it is known only whether the leader was ahead in every one of them.
+differences are tested (see intervals), and those who are not significantly behind are level with it. With fewer, a lead
+cannot be tested; it is only reported whether the leader was ahead in each of them.
 
 Not modelled: correction for many comparisons, and for the leader having been chosen by the data it is compared on.
 """
@@ -21,12 +21,12 @@ Kind = Literal["lead", "level", "alone", "some", "none"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What can be said of one condition.
+    """The result of one condition.
 
-    lead: one name is ahead; level: the names are not significantly apart, the best mean first; alone: there is nobody
-    to be compared with; some: nobody has the value in every run, the names have it in `share` of them; none: nobody.
+    lead: one name is ahead; level: the names are not significantly apart, the best mean first; alone: there is nothing
+    to compare with; some: no name has the value in every run, these have it in `share` of them; none: no name has it.
 
-    `value` is the best mean, `rival` and `behind` the next one and its mean. `only` tells that no other has the value
+    `value` is the best mean, `rival` and `behind` the next one and its mean. `only` says that no other has the value
     in every run, `always` that the leader was ahead in every replicate, `tested` whether all differences were tested.
     """
 
@@ -41,14 +41,14 @@ class Outcome:
     tested: bool = False
     margin: tuple[float, float, float] | None = None  # of the leader over the next: mean, and the interval's ends
     share: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # who lacks the value in some run
-    compared: int = 1  # how many there are
+    missing: tuple[str, ...] = ()  # names that lack the value in some run
+    compared: int = 1  # number of names
 
 
 def contest(points: pd.DataFrame, axes: list[str], who: str, value: str, *, least: bool) -> list[Outcome]:
     """Return each condition's outcome, in order: of a column of `points`, the `least` or else the most being best.
 
-    Who lacks the value in a run has not got there, and cannot lead.
+    A name that lacks the value in some run cannot lead.
     """
     used = points[[*axes, who, *replicates(points.columns), value]]
     groups = used.groupby(axes, sort=False) if axes else [((), used)]
@@ -87,7 +87,7 @@ def _outcome(place: dict[str, str], runs: pd.DataFrame, who: str, value: str, le
 
 
 def _differences(runs: pd.DataFrame, first: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Return a row for each replicate that both have: its columns and the `difference`, runs less first."""
+    """Return one row per shared replicate: its columns and the `difference`, runs minus first."""
     by = replicates(runs.columns)
     both = runs[[*by, value]].merge(first[[*by, value]], on=by, suffixes=("", "_first"))
     return both[by].assign(difference=both[value] - both[f"{value}_first"])

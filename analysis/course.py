@@ -1,7 +1,7 @@
-"""The course of a point as named curves: each score it was measured by, and the bytes moved.
+"""A point's named curves: each of its scores, and the bytes moved.
 
 A curve's name is metric/model/split.  A score is over the periods met by then, on a test that grows with every arrival,
-but for the split all_periods, whose test is the same at all times.  Times are simulated seconds, bytes wire bytes
+except the split all_periods, whose test never changes.  Times are simulated seconds, bytes wire bytes
 of all directions.
 """
 

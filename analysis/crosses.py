@@ -1,4 +1,4 @@
-"""Sweeps that are no full product, such as the union of several grids: which of their rows a chart can be drawn from.
+"""Select rows to chart from sweeps that are not a full product, such as the union of several grids.
 
 A condition here is an algorithm with one value of every axis that the chart does not run along.
 """

@@ -1,10 +1,10 @@
-"""One pass through the points of a report: every table is read once, and its rows are let go before the next ones.
+"""One pass over the points of a report: every table is read once, and released before the next.
 
-What stays of a point is small: its bytes by step, direction and fate and by client, its curve, what its periods were
-given, its matrix of scores, and one row of figures. So a sweep of a thousand points needs no more memory than these.
-Points are read in batches, for to sum up fifty small tables together takes no longer than to sum up one.
+Little is kept of a point: its bytes by step, direction and fate and by client, its curve, the updates of its periods,
+its matrix of scores, and one row of figures. So a sweep of a thousand points fits into memory.
+Points are read in batches, because aggregating fifty small tables together takes no longer than aggregating one.
 
-Not modelled: means over replicates, which are in `tables` and beside the figures they are of.
+Not modelled: means over replicates; see `tables`.
 """
 
 import math
@@ -17,7 +17,7 @@ import pandas as pd
 from analysis import compute_time, held_out, waiting
 from analysis.arrivals import foreseen, updates_had
 from analysis.axes import replicates
-from analysis.communication import booked, by_client, durations, durations_told
+from analysis.communication import booked, by_client, duration_summary, durations
 from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
 from analysis.frontier import over_all_periods, scored, with_bytes
@@ -58,9 +58,9 @@ class Digest:
 
 
 def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
-    """Return what is kept of these points, in their order; `by` are the columns that tell conditions apart.
+    """Return what is kept of these points, in their order; `by` are the columns that identify a condition.
 
-    Raises NotARunError where a table cannot be read.
+    Raises NotARunError if a table cannot be read.
     """
     heads: list[Head] = list(points[["scored_model", "metric", "scored_split"]].itertuples(index=False, name=None))
     condition = points.groupby(by, sort=False, dropna=False).ngroup().reset_index(drop=True)
@@ -77,15 +77,15 @@ def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
         lasted = durations(whole["transfers"])
         lasted["condition"] = whole["transfers"]["place"].map(condition)
         took = pd.concat([took, lasted]) if len(took) else lasted
-        # the messages of a condition's replicates count together, and its last ones may be in the next batch
+        # messages of a condition's replicates are pooled, and some may be in the next batch
         through = took["condition"] < condition[max(batch, key=condition.__getitem__)]
-        times.append(durations_told(took[through], ["condition"]))
+        times.append(duration_summary(took[through], ["condition"]))
         took = took[~through]
-    times.append(durations_told(took, ["condition"]))
+    times.append(duration_summary(took, ["condition"]))
     of_all = {name: _keyed(pd.concat(rows, ignore_index=True), points, by) for name, rows in kept.items()}
     for name in ("waits", "held_out", "computing"):
-        told = [figures[place][name] for place in range(len(points))]
-        of_all[name] = pd.DataFrame(told, index=points.index).astype("float64")
+        values = [figures[place][name] for place in range(len(points))]
+        of_all[name] = pd.DataFrame(values, index=points.index).astype("float64")
     return Digest(**of_all, times=_placed(pd.concat(times, ignore_index=True), points, by, condition))
 
 
@@ -138,7 +138,7 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
 
 
 def _targets(tables: Tables, point: "pd.Series[Any]") -> pd.DataFrame:
-    """Return what the target took on each period (from 1), no rows where it is not on each period."""
+    """Return the cost of the target on each period (from 1); no rows unless the target is on each period."""
     if point["target_on"] != "each_period" or math.isnan(point["target"]):
         return pd.DataFrame(columns=["period", "seconds", "bytes", "periods"], dtype="float64")
     head = point["scored_model"], point["metric"], point["scored_split"]
@@ -164,7 +164,7 @@ def _keyed(rows: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFr
 
 
 def _placed(rows: pd.DataFrame, points: pd.DataFrame, by: list[str], condition: pd.Series) -> pd.DataFrame:
-    """Return rows of conditions, in order, with the columns that tell them apart in the place of their numbers."""
+    """Return rows of conditions, in order, with the columns that identify them in place of their numbers."""
     first = condition.drop_duplicates().index.to_numpy()
     number = rows.pop("condition").to_numpy(int)
     for place, name in enumerate(by):

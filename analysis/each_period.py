@@ -1,4 +1,4 @@
-"""What it cost to reach a target on each period alone, from its arrival on.
+"""The cost of reaching a target on each period alone, counted from its arrival.
 
 A period's score is pooled over clients by `weight`, of all clients that are ever scored on it: a scoring counts for a
 period once every one of them has met it, so that its test is the same at each. The time to the target runs from the
@@ -48,7 +48,7 @@ def each_period(
 
 
 def mean_reached(found: pd.DataFrame) -> Reached | None:
-    """Return the means over periods; None where one never reached the target, or there is none."""
+    """Return the means over periods; None if one never reached the target, or there is none."""
     if found.empty or found["seconds"].isna().any():
         return None
     seconds, moved, periods = found[["seconds", "bytes", "periods"]].mean()

@@ -1,9 +1,9 @@
-"""Bytes by step and by what became of them: the wire bytes of every step, parted into delivered, repeated, late, ...
+"""Wire bytes of every step by fate: delivered, repeated, late, discarded or cut.
 
-`delivered` is the payload that arrived in time, `repeated` what moved beside it (headers and repeats); `late`,
+`delivered` is the payload that arrived in time, `repeated` everything else (headers and retransmissions); `late`,
 `discarded` and `cut` are all wire bytes of messages with that fate. A lost message moved nothing.
 
-Not modelled: headers apart from repeats, which the table of transfers does not tell.
+Not modelled: headers apart from retransmissions, which the table of transfers does not separate.
 """
 
 import pandas as pd
@@ -14,8 +14,8 @@ FATES = ["delivered", "repeated", "cut", "late", "discarded"]
 
 
 def fate_bytes(booked: pd.DataFrame) -> pd.DataFrame:
-    """Return `booked` rows (see communication.booked) with their bytes by fate: columns fate (of FATES) and bytes
-    beside those that were there; nothing where none moved.
+    """Return `booked` rows (see communication.booked) by fate, with the columns fate (of FATES) and bytes added;
+    fates without bytes have no row.
     """
     came = booked["fate"] == "delivered"
     parts = [

@@ -1,8 +1,8 @@
-"""The chart of a ranking: each method's mean and interval, best on top, one panel for each condition.
+"""Chart a ranking: each method's mean and interval, best on top, one panel per condition.
 
 Fewer than five replicates have no interval; each of them is then a hollow dot.
 
-Not drawn, but in the table: what of an interval lies outside of 0 to 100 %, conditions beyond the first dozen, and
+Not drawn, but in the table: the part of an interval outside 0 to 100 %, conditions beyond the first dozen, and
 paired differences.
 """
 

@@ -1,4 +1,4 @@
-"""Average accuracy and forgetting over the periods of a stream, from the scores table.
+"""Compute average accuracy and forgetting over the periods of a stream, from the scores table.
 
 A[i][j] is the score on period j once period i has been learned: of every client the last row with
 `seen == i + 1` and `period == j`, pooled over clients by `weight` (vertices). With T periods (counted from 0)
@@ -7,8 +7,8 @@ A[i][j] is the score on period j once period i has been learned: of every client
 
 so that AM + FM (T-1)/T is the mean of the diagonal. Everything is a fraction, not a percentage.
 
-Prequential rows, taken before a period was met, have no say. Where clients meet periods by clocks of their own and the
-run ends early, the last row of A knows only those that have met them all.
+Prequential rows, taken before a period was met, do not count. If clients meet periods at their own times and the run
+ends early, the last row of A covers only the clients that have met all periods.
 
 Not modelled: spread between clients, and classes: a period is the client's own, not a set of classes.
 """
@@ -26,7 +26,7 @@ def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: st
     """Return A of shape (T, T), fractions, NaN where nothing was scored and above the diagonal.
 
     `scores` has the columns of the scores table, rows of one point. A client without a row for a cell, or with weight
-    zero there, has no say in that cell. Without any score of this model, metric and split, T is zero.
+    zero there, does not count in that cell. Without any score of this model, metric and split, T is zero.
     """
     rows = usable(scores, model, metric, split)
     if rows.empty:
@@ -69,7 +69,7 @@ def pooled(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def average_accuracy(A: Matrix) -> float | None:
-    """Return AM, a fraction; None where a period was scored earlier but not at the end, or nothing was scored."""
+    """Return AM, a fraction; None if a period was scored earlier but not at the end, or nothing was scored."""
     final = A[-1:, scored(A)]
     return _mean(final)
 
@@ -83,8 +83,8 @@ def forgetting(A: Matrix) -> float | None:
 def forgetting_from_best(A: Matrix) -> float | None:
     """Return the mean over j < T-1 of max over l < T-1 of A[l][j], less A[T-1][j]; as `forgetting` otherwise.
 
-    The measure of Chaudhry et al. ("Efficient lifelong learning with A-GEM", ICLR 2019): it counts what was known best
-    at any time before the last, not right after learning, so that it is never below `forgetting`.
+    The measure of Chaudhry et al. ("Efficient lifelong learning with A-GEM", ICLR 2019): it compares with the best
+    score at any time before the last, not right after learning, so it is never below `forgetting`.
     """
     earlier = scored(A)[scored(A) < len(A) - 1]
     if not len(earlier) or not np.isfinite(A[earlier, earlier]).all():
@@ -96,13 +96,13 @@ def just_learned(A: Matrix) -> float | None:
     """Return LA, the mean of the diagonal, a fraction: the score on each period right after it was learned.
 
     Learning accuracy of Riemer et al. ("Learning to learn without forgetting by maximizing transfer and minimizing
-    interference", ICLR 2019).  None where a period has other scores but not that one.
+    interference", ICLR 2019).  None if a period has other scores but not that one.
     """
     return _mean(A[scored(A), scored(A)])
 
 
 def scored(A: Matrix) -> npt.NDArray[np.int64]:
-    """Return the periods with any score at all; one without test vertices anywhere has none and is left out."""
+    """Return the periods with any score; a period without test vertices anywhere has none."""
     return np.flatnonzero(np.isfinite(A).any(axis=0)) if A.size else np.empty(0, np.int64)
 
 

@@ -1,12 +1,12 @@
-"""Score against simulated time and against bytes: curves, targets, and the points nobody beats.
+"""Score against simulated time and against bytes: curves, targets, and the Pareto front.
 
 A curve's score at a moment is pooled over clients by `weight` for each period met so far, then averaged over these
 periods. So the test grows with every arrival, and scores before and after one are scores on different tests. A scoring
 is `complete` once the test has stopped growing: from the first one at which every client that is scored in the run has
 met all periods that it meets by the run's last scoring. A client's periods are counted by its own clock; clients
 without data or without anything to be tested on do not count, nor do periods that arrive after the last scoring, on
-which no model was tested. A single period is complete from the start. A restart of the server takes no period from a
-client, so that nothing is incomplete again.
+which no model was tested. A single period is complete from the start. A restart of the server does not undo arrivals,
+so completeness is never lost.
 
 Where only the latest period is scored (algorithms that see their neighbours, see `Algorithm.sees`), the complete test
 is the last period alone; where snapshots are scored ahead, it is the later snapshots of all that were trained on.
@@ -14,8 +14,8 @@ is the last period alone; where snapshots are scored ahead, it is the later snap
 
 Bytes are wire bytes of every transfer ended by then, repeats and losses included.
 
-Not modelled: smoothing. A target counts as reached at the first complete score that is no smaller, even if a later one
-is. Runs of one sweep that end with different numbers of periods have different tests nevertheless: `periods` tells.
+Not modelled: smoothing. A target counts as reached at the first complete score at or above it, even if a later one is
+lower. Runs of one sweep that end with different numbers of periods still have different tests; see `periods`.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Reached(NamedTuple):
 def curve(
     scores: pd.DataFrame, transfers: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test"
 ) -> pd.DataFrame:
-    """Return one row a scoring, in order: columns time (s), version, score (fraction), periods, complete, up, down,
+    """Return one row per scoring, in order: columns time (s), version, score (fraction), periods, complete, up, down,
     moved (wire bytes).
 
     `periods` is the mean number of periods met, over the clients scored then; for `complete` see the module's
@@ -66,7 +66,7 @@ def scored(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _complete(seen: pd.DataFrame, scoring: pd.Series, by: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return of each scoring, in order, whether all clients of its run have met all periods; see the module.
+    """Return for each scoring, in order, whether all clients of its run have met all periods (see the module).
 
     `seen` has a row a client scored, in order of run (`by`), time and version; `scoring` counts the scorings.
     """
@@ -109,9 +109,9 @@ def reach(points: pd.DataFrame, target: float | None) -> Reached | None:
 
 
 def pareto(points: pd.DataFrame, cost: str, score: str = "score") -> pd.Series:
-    """Return of each row whether none of the others has a better score at no more cost, or the same at less.
+    """Return for each row whether no other has a better score at no more cost, or the same score at less.
 
-    A row without a score or a cost is never on the frontier; of equal rows all are.
+    A row without a score or a cost is never on the frontier; all of several equal rows are.
     """
     values, costs = points[score].to_numpy(float), points[cost].to_numpy(float)
     beaten = [

@@ -1,4 +1,4 @@
-"""What the words of a report mean."""
+"""Glossary of a report."""
 
 from analysis.page import glossary, section
 from analysis.quantity import MISSING

@@ -1,6 +1,6 @@
-"""Conditions that have the same answer, put together: along the axes on which it does not hang it is said once.
+"""Group conditions that have the same answer, so that it is stated once for all of them.
 
-Conditions are split by the axis that parts their answers best, again and again, until each part has a single answer.
+Conditions are split recursively by the axis that separates their answers best, until each part has a single answer.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from analysis.axes import number, ordered, short
 
 T = TypeVar("T")
 MOST = 5  # values that are listed one by one
-Way = tuple[tuple[str, tuple[str, ...]], ...]  # axes and the values of them that are meant
+Way = tuple[tuple[str, tuple[str, ...]], ...]  # axes and selected values of each
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def grouped(
         return [Group((), tuple(members))]
     values = {axis: ordered(place(member)[axis] for member in members) for axis in place(members[0])}
     varied = [axis for axis in values if len(values[axis]) > 1]
-    if not varied:  # conditions that cannot be told apart: none is left out
+    if not varied:  # indistinguishable conditions: keep them all
         return [Group((), (member,)) for member in members]
 
     def parts(axis: str) -> dict[str, list[T]]:
@@ -41,28 +41,28 @@ def grouped(
     found = {value: grouped(part, place, answer) for value, part in parts(axis).items()}
     alike: dict[Hashable, list[str]] = {}
     for value, groups in found.items():
-        told = tuple((group.way, answer(group.members[0])) for group in groups)
-        alike.setdefault(told, []).append(value)
+        answers = tuple((group.way, answer(group.members[0])) for group in groups)
+        alike.setdefault(answers, []).append(value)
     return [group for same in alike.values() for group in _merged(axis, same, found)]
 
 
 def _merged(axis: str, values: Sequence[str], found: Mapping[str, Sequence[Group[T]]]) -> Iterator[Group[T]]:
-    """Yield the groups that several values of an axis have alike."""
+    """Yield the groups that several values of an axis share."""
     for several in zip(*(found[value] for value in values), strict=True):
         members = tuple(member for group in several for member in group.members)
         yield Group(((axis, tuple(values)), *several[0].way), members)
 
 
 def where(way: Way, all_values: Mapping[str, Sequence[str]]) -> str:
-    """Return "at participation 0.3 and latency 10 ms", or "" for no way at all."""
+    """Return "at participation 0.3 and latency 10 ms", or "" if nothing is selected."""
     return ", ".join(_place(axis, values, all_values[axis]) for axis, values in way)
 
 
 def _place(axis: str, values: Sequence[str], of: Sequence[str]) -> str:
-    told = listed(values, of)
-    if told.count(",") >= MOST - 1:
+    text = listed(values, of)
+    if text.count(",") >= MOST - 1:
         return f"at {len(values)} of {len({*of})} values of {short(axis)}"
-    return f"{'at' if _measured(values) else 'with'} {short(axis)} {told}"
+    return f"{'at' if _measured(values) else 'with'} {short(axis)} {text}"
 
 
 def listed(values: Sequence[str], of: Sequence[str]) -> str:
@@ -80,7 +80,7 @@ def joined(names: Sequence[str], word: str = "and") -> str:
 
 
 def everywhere(group: Group[T], place: Callable[[T], Mapping[str, str]]) -> str:
-    """Return "at every latency" for the axes that the group holds all values of, or "" where it is one condition."""
+    """Return "at every latency" for the axes that the group holds all values of, or "" if it is one condition."""
     places = [place(member) for member in group.members]
     said = {axis for axis, _ in group.way}
     varied = [axis for axis in places[0] if axis not in said and len({one[axis] for one in places}) > 1]

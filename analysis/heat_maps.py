@@ -1,6 +1,6 @@
-"""Heat maps: the score on each period as periods are learned, and a figure over two axes of the sweep.
+"""Draw heat maps: the score on each period as periods are learned, and a figure over two axes of the sweep.
 
-Not modelled: places between two values of an axis, and spread, which the tables have.
+Not drawn: values between two of an axis, and spread, which is in the tables.
 """
 
 import altair as alt
@@ -8,9 +8,9 @@ import pandas as pd
 
 from analysis import amounts
 from analysis.axes import ordered, short
-from analysis.charts import SCORES, TARGETS, Spec, goal, replicates_told
+from analysis.charts import SCORES, TARGETS, Spec, goal, replicates_text
 from analysis.looks import ABSENT, INK, ON_DARK, ON_LIGHT
-from analysis.panels import Chart, evenly, facet, finished, ranges_told, tip, with_panels
+from analysis.panels import Chart, evenly, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.unchanging import drawn_once, every, flat
 
@@ -30,17 +30,17 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
     )
     chart = facet(cells, rows, height=size, width=size)
     tips = [tip("learned", "learned", "d"), tip("tested", "tested", "d"), tip("value", "score", ".1%")]
-    note = f"{where}Mean over {replicates_told(frame)}. Darker is better"
+    note = f"{where}Mean over {replicates_text(frame)}. Darker is better"
     last = rows[rows["learned"] == rows["learned"].max()]
-    says = "Scores after the last period: " + ranges_told(last, "value", lambda value: show(value, PERCENT))
+    says = "Scores after the last period: " + ranges_text(last, "value", lambda value: show(value, PERCENT))
     return finished(chart, rows, "Score on each period, as periods are learned", note, tips, says)
 
 
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
     """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
 
-    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; where missing the cell says so. Where the
-    figure does not change along one of the axes, that side has a single place.
+    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; a missing one is marked. If the
+    figure does not change along one of the axes, that side has a single cell.
     """
     names = {key: f"{name} to {goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
     names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}
@@ -50,9 +50,9 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     for axis, side in ((across, "x"), (down, "y")):
         others_of = ["algorithm", *(other for other in (*axes, *others) if other != axis)]
         if flat(rows, axis, others_of, [value, "n"]) and frame[axis].nunique() > 1:
-            told = frame.attrs.get("left_out", "") + f". The same at every {every(axis, frame)}"
+            left_out = frame.attrs.get("left_out", "") + f". The same at every {every(axis, frame)}"
             rows = rows[rows[axis] == rows[axis].iloc[0]].assign(**{side: "any"})
-            rows.attrs["left_out"] = told
+            rows.attrs["left_out"] = left_out
             break
     known = rows[value].dropna()
     fraction = value in SCORES
@@ -72,12 +72,14 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     wide, tall = (max(110, 58 * rows[side].nunique()) for side in ("x", "y"))
     tall = 40 if rows["y"].nunique() == 1 else max(90, int(tall * 0.6))
     chart = facet(cells, rows, height=tall, width=wide)
-    note = f"Mean over {replicates_told(frame)}"
+    note = f"Mean over {replicates_text(frame)}"
     if value in TARGETS:
         note += ", of those that reached it; an en dash where none did"
     tips = [tip("x", short(across)), tip("y", short(down)), tip("n", "replicates", "d")]
-    tips.append(tip("value", legend, ".1%") if fraction else tip("value", legend, told=amount.told("value")))
-    says = ranges_told(
+    tips.append(
+        tip("value", legend, ".1%") if fraction else tip("value", legend, expression=amount.expression("value"))
+    )
+    says = ranges_text(
         rows,
         "value",
         lambda one: show(one * (1.0 if fraction else amount.scale), PERCENT if fraction else amount.units),

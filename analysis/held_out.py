@@ -1,8 +1,8 @@
-"""The report's section on a global test: clients' own vertices beside those that nobody owns, and the bytes it took.
+"""The report's section on a global test: clients' own vertices beside unowned ones, and the bytes moved.
 
 Every score is the one that a period had when it had just been learned (of each client the last row with `seen` one
-more than `period`): the mean over clients, then over periods, where every client counts the same however few its
-vertices.  Not modelled: what is forgotten later, for which see `forgetting`.
+more than `period`): the mean over clients, then over periods, with every client counting the same whatever its
+size.  Not modelled: what is forgotten later; see `forgetting`.
 """
 
 import math

@@ -4,11 +4,11 @@ Replicates are nested: several seeds within one order of tasks.
 
 Runs of one order are not independent of one another, so with several orders the unit is the order: its seeds are
 averaged first, and Student's t goes over the orders (orders - 1 degrees of freedom). With a single order the unit is
-the seed, and the interval speaks for that order only. Fewer than five units have no interval, which would be wider
-than anything that was measured: two scores of 39 and 26 % would give -50 to 115 %. They are shown one by one.
+the seed, and the interval speaks for that order only. Fewer than five units have no interval, which would be too
+wide to be useful: two scores of 39 and 26 % would give -50 to 115 %. They are shown one by one.
 
-Not modelled: orders that differ in their number of seeds, which count alike; two outer replicates at once, of which the
-one with the fewer values is the unit, and the interval may still be too narrow.
+Not modelled: orders that differ in their number of seeds, which are weighted equally; two outer replicates at once, of
+which the one with the fewer values is the unit, and the interval may still be too narrow.
 """
 
 import math
@@ -22,13 +22,13 @@ from scipy.special import stdtrit
 from analysis.axes import replicates, short
 
 CONFIDENCE = 0.95
-FEWEST = 5  # units of which an interval, or a standard deviation, says something
-NAMES = {"numpy_seed": "order"}  # what the outer replicates are called: this seed draws the order of the tasks
+FEWEST = 5  # units for a meaningful interval or standard deviation
+NAMES = {"numpy_seed": "order"}  # names of the outer replicates: this seed draws the order of the tasks
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over units, its interval's ends, and the units; NaN without a unit, or fewer than FEWEST for the ends."""
+    """A mean over units (NaN without any), its interval's ends (NaN for fewer than FEWEST units), and the units."""
 
     mean: float
     low: float
@@ -37,7 +37,7 @@ class Interval:
 
     @property
     def few(self) -> list[float]:
-        """The units that are to be shown one by one, for want of an interval; none for a single one."""
+        """The units to show one by one if there is no interval; none for a single one."""
         return list(self.units) if math.isnan(self.low) and len(self.units) > 1 else []
 
     @property

@@ -1,6 +1,6 @@
-"""A table for LaTeX beside each CSV: a tabular of booktabs, or a longtable where it would not fit on a page.
+"""Write a LaTeX table beside each CSV: a booktabs tabular, or a longtable if it would not fit on a page.
 
-Numbers keep four digits, of which a paper needs no more; the CSV has all. What is missing is a dash.
+Numbers keep four digits, enough for a paper; the CSV has all. A missing value is a dash.
 """
 
 import math
@@ -18,7 +18,7 @@ DASH = "--"
 def tabular(frame: pd.DataFrame) -> str:
     """Return the frame as a table: texts left, numbers right, its columns' names as heads; no empty columns.
 
-    Of more than MOST_ROWS rows, which no paper prints, it is a comment that says so.
+    More than MOST_ROWS rows, which no paper prints, give a comment that says so.
     """
     if len(frame) > MOST_ROWS:
         return f"% {len(frame):,} rows are too many to print: the CSV of the same name has them.\n"
@@ -38,7 +38,7 @@ def tabular(frame: pd.DataFrame) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text in which no sign means anything to LaTeX."""
+    """Return the text with LaTeX's special characters escaped."""
     return "".join(SPECIAL.get(sign, " " if sign.isspace() else sign) for sign in text)
 
 

@@ -1,8 +1,8 @@
-"""How far the server's links are used over simulated time: bits a second, and the share of their capacity.
+"""Use of the server's links over simulated time, in bits per second and as a share of their capacity.
 
-A transfer's wire bytes are spread evenly from its sending to its end, for the table does not tell when which of them
-moved; so handshakes and queues smooth the curve, and short peaks are lower than they were. What moves between edge
-aggregators and clients, or between peers, does not pass the server's links and is left out.
+A transfer's wire bytes are spread evenly from its sending to its end, because the table does not record when they
+moved; so handshakes and queues smooth the curve, and short peaks appear lower than they were. Messages between edge
+aggregators and clients, or between peers, do not pass the server's links and are left out.
 
 Not modelled: the clients' own links, whose drawn rates are not in the tables.
 """
@@ -18,18 +18,18 @@ from analysis import amounts
 from analysis.axes import number
 from analysis.communication import SERVER
 from analysis.load import lookup
-from analysis.panels import colour, facet, finished, ranges_told, tip
+from analysis.panels import colour, facet, finished, ranges_text, tip
 from analysis.quantity import PERCENT, SECONDS, show
 
-STEPS = 80  # stretches that a run is parted into
+STEPS = 80  # intervals that a run is divided into
 LINKS = {"ingress": "dst", "egress": "src"}  # the server's links, and the column that says whose messages they carry
 RATES = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]
 
 
 def moved(transfers: pd.DataFrame, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the wire bytes moved between each two neighbours of `edges` (s), each transfer's spread evenly."""
+    """Return the wire bytes moved between consecutive `edges` (s), each transfer's spread evenly over its duration."""
     sent, arrived = (transfers[name].to_numpy(float) for name in ("sent", "arrived"))
-    # what takes no time moves at once, in the stretch that ends at or after it
+    # an instant transfer counts in the interval that ends at or after it
     lasts = np.maximum(arrived - sent, 1e-12)
     size = transfers["wire_bytes"].to_numpy(float)
     done = [float((np.clip((edge - sent) / lasts, 0.0, 1.0) * size).sum()) for edge in edges]
@@ -69,7 +69,7 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     ends = frame.groupby("algorithm")["time"].max()
     across, up = amounts.linear(ends, SECONDS), amounts.linear([float(frame["rate"].max())], RATES)
     rows = frame.assign(x=across.of(frame["time"]), y=frame["share"] if known else up.of(frame["rate"]))
-    # a row each, with a time axis of its own: a run of seconds would be a blot beside one of minutes
+    # a row each with its own time axis: a run of seconds would be invisible beside one of minutes
     rows = rows.assign(column="server " + frame["link"], row=frame["algorithm"])
     algorithms = list(frame["algorithm"].unique())
     title = "share of capacity" if known else up.title("rate")
@@ -79,9 +79,9 @@ def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     x = alt.X("x:Q", title=across.title("simulated time"), axis=across.axis(tickCount=6))
     y = alt.Y("y:Q", title=title, axis=form)
     chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
-    tips = [tip("x", "until", told=across.told("x"))]
-    tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", told=up.told("y")))
+    tips = [tip("x", "until", expression=across.expression("x"))]
+    tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", expression=up.expression("y")))
     peak = "share" if known else "rate"
     most = frame.groupby("algorithm", sort=False)[peak].max().reset_index()
-    says = "Highest: " + ranges_told(most, peak, lambda value: show(value, PERCENT if known else RATES))
+    says = "Highest: " + ranges_text(most, peak, lambda value: show(value, PERCENT if known else RATES))
     return finished(chart, rows, "Use of the server's links", f"{where}One run per algorithm", tips, says)

@@ -1,9 +1,9 @@
-"""Run folders to data frames: the points of all runs in one frame, and where the tables of each are (see `stored`).
+"""Load run folders: the points of all runs in one frame, and the place of each point's tables (see `stored`).
 
-A point is named "<run>/<point>", so that several runs can stand side by side. Points whose status is `failed` have no
-tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing could happen any more
+A point is named "<run>/<point>", so that several runs can be combined. Points whose status is `failed` have no
+tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing more could happen
 before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
-added since (`LATER`): these are empty, but for the cost of targets, which is counted again by today's rule (see
+added since (`LATER`): these are empty, except the cost of targets, which is recounted by the current rule (see
 `recount`).
 """
 
@@ -30,9 +30,9 @@ LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", 
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
 NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
 NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
-Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand scenarios take the other one ten seconds
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the latter takes ten seconds for 1,000 scenarios
 TEXTS = ["method", "metric", "target_on"]
-FIXED = ["point", "status", "seed", *TEXTS, *NUMBERS]  # what is read of a summary beside its axes
+FIXED = ["point", "status", "seed", *TEXTS, *NUMBERS]  # columns of a summary other than its axes
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Runs:
     provenance: dict[str, dict[str, str]]  # point -> where, when and with what it was run, as far as it is recorded
 
     def split(self, table: str) -> Stored:
-        """Return each finished point's rows of a table, which may be none, to be read when asked for."""
+        """Return each finished point's rows of a table, which may be none, read on access."""
         return Stored(table, self.folders)
 
 
@@ -108,7 +108,7 @@ def finished(run: Path) -> list[Path]:
 
 
 def axes_of(summary: pd.DataFrame) -> list[str]:
-    """Return the columns of a summary that are axes: those before the seed, but for a point's name and status."""
+    """Return the columns of a summary that are axes: those before the seed, except the point's name and status."""
     columns = list(summary.columns)
     return [column for column in columns[: columns.index("seed")] if column not in FIXED]
 
@@ -162,7 +162,7 @@ def _done(summary: pd.DataFrame) -> list[str]:
 def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the resolved scenario of the point in this folder, and the versions of the programs it was made with.
 
-    Versions head the file as comments, one `# name: version` a line. Raises NotARunError where it cannot be read.
+    Versions head the file as comments, one `# name: version` a line. Raises NotARunError if it cannot be read.
     """
     path = folder / "scenario.yaml"
     try:
@@ -203,14 +203,14 @@ def _described(rows: pd.DataFrame, run: str, grid: list[str], scenarios: dict[st
 
 
 def _in_lines(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
-    """Return the points with names and values that end no line in Vega's own expressions, which compare with them."""
+    """Return the points without line breaks in names and values, which Vega's expressions cannot hold."""
     labels = [*dict.fromkeys([*axes, "run"])]
     plain = points[labels].replace("[\u2028\u2029]", " ", regex=True)
     return points.assign(**{name: without_digests(plain[name]) for name in labels})
 
 
 def _provenance(folder: Path) -> dict[str, str]:
-    """Return what the point's row says of where, when and with what it was run; nothing where it says nothing."""
+    """Return the provenance recorded in the point's row; empty if there is none."""
     try:
         row = json.loads((folder / "row.json").read_text("utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""The contract of a logger: it tells a finished point to some other tool, from the point's tables alone.
+"""The contract of a logger, which passes a finished point to another tool, from the point's tables alone.
 
-Loggers stand outside: no algorithm and no protocol knows of them, and a point's tables and its id are the same without
-them.  They are asked when a point has ended, so they show nothing of one that is still running.
+Algorithms and protocols do not know of loggers, and a point's tables and id are the same without them.  They are
+called when a point has ended, so they show nothing of a running one.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from analysis.settings import Scalar, flat
 
 
 class LogError(Exception):
-    """A point that could not be logged, or a logger that cannot be had; the message says why and names the mend."""
+    """A point could not be logged, or a logger is not available; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -30,42 +30,42 @@ class Finished:
     axes: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Scalar]:
-        """Return the resolved scenario by dotted keys.  Raises NotARunError where it cannot be read."""
+        """Return the resolved scenario by dotted keys.  Raises NotARunError if it cannot be read."""
         return dict(flat(read_scenario(self.folder)[0]))
 
 
 @dataclass(frozen=True)
 class Logger(ABC):
-    """A logger; `to` is where it writes, None for its own place beside the run's tables."""
+    """A logger; `to` is where it writes, None for its default place beside the run's tables."""
 
     to: str | None = None
-    needs: ClassVar[str | None] = None  # the package without which it cannot be, and its extra
+    needs: ClassVar[str | None] = None  # the package it needs, which is also the name of the extra
 
     @abstractmethod
     def logged(self, point: Finished) -> bool:
-        """Return whether the point is there already."""
+        """Return whether the point has been logged already."""
 
     @abstractmethod
     def log(self, point: Finished) -> None:
-        """Tell a point, whole or not at all.  Raises LogError, NotARunError or OSError where that cannot be done."""
+        """Log a point, completely or not at all.  Raises LogError, NotARunError or OSError on failure."""
 
 
 def build(name: str, to: str | None = None) -> Logger:
-    """Return the logger of analysis/loggers/NAME.py.  Raises LogError where its package is not installed."""
+    """Return the logger of analysis/loggers/NAME.py.  Raises LogError if its package is not installed."""
     module = importlib.import_module(f"analysis.loggers.{name}")
     kind: type[Logger] = getattr(module, name.capitalize())
     if kind.needs and find_spec(kind.needs) is None:
-        mend = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
-        raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {mend}")
+        remedy = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
+        raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {remedy}")
     return kind(to)
 
 
 def asked_for(names: Sequence[str], timelines: bool, to: str | None) -> list[Logger]:
     """Return the loggers of `--log NAME`, `--trace` and `--log-to`.
 
-    Raises LogError where a package is not installed, or where there is nobody to write there.
+    Raises LogError if a package is not installed, or if no logger uses `--log-to`.
     """
     if to is not None and "mlflow" not in names:
-        raise LogError("--log-to says where MLflow's runs go; give --log mlflow too, or leave it out")
+        raise LogError("--log-to is the address for --log mlflow; add --log mlflow, or leave --log-to out")
     own = {"mlflow": to}
     return [build(name, own.get(name)) for name in dict.fromkeys([*(["timeline"] if timelines else []), *names])]

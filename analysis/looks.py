@@ -1,10 +1,10 @@
-"""The colours of charts: one look an algorithm in a whole report, another palette for all else, and their dark twins.
+"""The colours of charts: one look per algorithm in a whole report, a second palette for the rest, and dark variants.
 
-An algorithm's colour, dash and shape follow from its place among all algorithms of a report, never from which of them
-a single chart shows: charts name their algorithms, and `dressed` gives these their looks. What is no algorithm, such as
-a direction or a fate, has colours that no algorithm has.
+An algorithm's colour, dash and shape follow from its place among all algorithms of a report, not among those of a
+single chart: charts name their algorithms, and `dressed` assigns the looks. Other categories, such as directions and
+fates, have colours that no algorithm has.
 
-Not modelled: more than fifty algorithms, whose looks begin anew.
+Not modelled: more than fifty algorithms, whose looks repeat.
 """
 
 import copy
@@ -15,7 +15,7 @@ from typing import Any
 # Okabe and Ito's colours, distinct under every common colour blindness; without yellow, which is faint on white. The
 # last three, for sweeps of eight to ten algorithms, are apart from those in lightness or hue, less so from one another.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333", "#882255", "#999933", "#7B68EE"]
-# for what is no algorithm: muted, so that bright colours are algorithms', and apart in lightness for the colour-blind
+# for other categories: muted, and distinct in lightness for colour-blind readers
 CATEGORIES = ["#66778C", "#C3CEDB", "#D2B84F", "#BD5A68", "#4F3B2C", "#8DB29A", "#F2DDD2", "#4A3B5C"]
 SLATE, MIST, SAND, ROSE, UMBER, SAGE, BLUSH, PLUM = CATEGORIES
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 3]]
@@ -26,7 +26,7 @@ SHAPES += ["triangle-left", STAR, "M-1,-1L1,-1L-1,1L1,1Z"]  # the last is an hou
 INK, SOFT, TICK, RULE = "#1d2733", "#555f6b", "#8a929b", "#76808b"
 FRAME, GRID, ABSENT = "#cbd0d6", "#e6e9ed", "#eeeeef"
 ON_LIGHT, ON_DARK = "#1a1a1a", "white"  # text on coloured cells, which are the same in the dark
-DARK = {  # on a dark page: of the colours above those that would be too dark there, or too light
+DARK = {  # replacements on a dark page for colours that would be too dark or too light there
     INK: "#e3e7ec", SOFT: "#aab3bd", TICK: "#7d8792", RULE: "#97a1ac", FRAME: "#475059", GRID: "#2b323a",
     ABSENT: "#2b323a", "#0072B2": "#3C92D6", "#D55E00": "#E06A10", "#56B4E9": "#8ECBF2", "#333333": "#D5DAE0",
     "#882255": "#B8457F", "#7B68EE": "#8A78F5", UMBER: "#9C7F68", PLUM: "#8E7CA8",
@@ -42,7 +42,7 @@ class Looks:
     def range(self, channel: str, names: Sequence[str]) -> list[Any]:
         """Return the looks of some algorithms on a channel: color, strokeDash or shape.
 
-        After as many algorithms as there are colours, these come again with another dash and another shape.
+        When the colours run out, they repeat with another dash and shape.
         """
         places = [self.algorithms.index(name) for name in names]
         rounds = [place // len(PALETTE) for place in places]
@@ -54,7 +54,7 @@ class Looks:
 
 
 def dressed(spec: dict[str, Any], looks: Looks) -> dict[str, Any]:
-    """Return a chart's description in which every algorithm looks as in all other charts."""
+    """Return a chart's description in which every algorithm looks the same as in all other charts."""
     rows = spec["datasets"]
     dressed = {**copy.deepcopy({key: value for key, value in spec.items() if key != "datasets"}), "datasets": rows}
     for channel, encoded in _channels({key: value for key, value in dressed.items() if key != "datasets"}):
@@ -64,7 +64,7 @@ def dressed(spec: dict[str, Any], looks: Looks) -> dict[str, Any]:
 
 
 def dark_rules(of: str) -> str:
-    """Return the CSS that turns the colours of drawings inside of elements `of` into their dark twins."""
+    """Return the CSS that replaces the colours of drawings inside elements `of` by their dark variants."""
     rules = [f'{of} [{kind}="{light}"] {{ {kind}: {dark}; }}' for light, dark in DARK.items() for kind in PAINT]
     return "\n".join(rules)
 

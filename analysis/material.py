@@ -1,4 +1,4 @@
-"""What the parts of a report share: the runs' frames, and the folder that drawings and tables go to."""
+"""What the parts of a report share: the runs' frames, and the folder of drawings and tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +21,8 @@ MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers wi
 class Material:
     """The finished points of all runs, what is kept of their tables, and what has been drawn so far.
 
-    `scored` tells whether anything was, `goal` whether there is a target, `reached` whether any run got there,
-    `target` the one target of all points, None where there are several or none.
+    `scored` says whether anything was scored, `goal` whether there is a target, `reached` whether any run got there,
+    `target` the one target of all points, None if there are several or none.
     """
 
     def __init__(self, runs: Runs, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Material:
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
-        """Write a table, for computers as CSV and for papers in LaTeX."""
+        """Write a table as CSV and as LaTeX."""
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
         (self.folder / "tables" / f"{name}.tex").write_text(tabular(frame), "utf-8")
 
@@ -60,7 +60,7 @@ class Material:
         return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
 
     def rule(self) -> str:
-        """Return from when on a target counts, where that matters."""
+        """Return the rule for when a target counts, if it matters."""
         rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
         return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
 

@@ -1,8 +1,8 @@
-"""What reports call the algorithms of a sweep: by their published names, told apart by what differs between them.
+"""Name the algorithms of a sweep in reports: by their published names, and by options where these differ.
 
-A run writes an algorithm's published name into the column `method` of its summary. Two algorithms of one name get the
-options in which they differ beside it, "Fed-ERGNN (beta 0.1)", but none that is an axis of its own. Runs from before
-there was such a column keep what their scenario says.
+A run writes an algorithm's published name into the column `method` of its summary. Two algorithms with the same
+name also show the options in which they differ, "Fed-ERGNN (beta 0.1)", except options that are axes themselves. Runs
+of older versions, without that column, keep the name in their scenario.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Given:
 
 
 def labels(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.Series:
-    """Return what to call each point's algorithm; `points` have the columns run, algorithm and method.
+    """Return the name of each point's algorithm; `points` have the columns run, algorithm and method.
 
     `scenarios` are the points' resolved ones, empty where a point has none.
     """
@@ -44,7 +44,7 @@ def labels(points: pd.DataFrame, scenarios: Sequence[Mapping[str, Any]], axes: S
 
 
 def without_digests(names: pd.Series) -> pd.Series:
-    """Return names of classes that were given in Python without the digest of their source, where they stay apart."""
+    """Return names of classes that were given in Python without the digest of their source, if they stay distinct."""
     short = names.str.replace(INLINE, "", regex=True)
     return short if short.nunique() == names.nunique() else names
 
@@ -73,15 +73,17 @@ def _apart(alike: Sequence[Given]) -> dict[tuple[str, str], str]:
 
 
 def _mixed(alike: Sequence[Given], names: Mapping[tuple[str, str], str]) -> bool:
-    """Return whether one label stands for two values of one run's axis, or for two files."""
+    """Return whether one label would name two values of one run's axis, or two files."""
     places = {(one.run, names[one.run, one.value]) for one in alike}
     files = {(one.options.get(NAME), names[one.run, one.value]) for one in alike}
     return len(places) < len(alike) or len(files) > len(set(names.values()))
 
 
 def _label(one: Given, differing: Sequence[str]) -> str:
-    told = [one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options]
-    return f"{one.title} ({', '.join(told)})" if told else one.title
+    options = [
+        one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options
+    ]
+    return f"{one.title} ({', '.join(options)})" if options else one.title
 
 
 def _options(scenario: Mapping[str, Any]) -> dict[str, str]:

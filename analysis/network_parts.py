@@ -1,4 +1,4 @@
-"""The parts of a report on the network and on computing: where bytes go, and what a round waits for."""
+"""The parts of a report on the network and on computing: where bytes go, and what limits a round."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from analysis.sheet import part
 
 
 def privacy_part(m: Material) -> str:
-    """Return what hiding uploads costs; "" where no run hides anything."""
+    """Return the cost of privacy; "" if no run uses any."""
     return privacy_section(m.points, m.axes, m.score, m)
 
 
@@ -58,7 +58,7 @@ def limits(m: Material) -> list[str]:
 
 
 def timeline(m: Material) -> str:
-    """Return the part on one update of one run; "" where none folded anything."""
+    """Return the part on one update of one run; "" if none folded anything."""
     points, where = m.one_run_each()
     point, algorithm = points["point"].iloc[0], points["algorithm"].iloc[0]
     frame = one_update.one_update(*(m.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
@@ -70,13 +70,13 @@ def timeline(m: Material) -> str:
 
 
 def waiting_part(m: Material) -> str:
-    """Return how long replies wait for the slowest; "" where no update had two replies."""
+    """Return how long replies wait for the slowest; "" if no update had two replies."""
     frame = waiting.waiting(m.points, m.kept.waits, m.by)
     return _part_of(m, "waiting", frame, waiting.waited, waiting.waiting_section)
 
 
 def link_use_part(m: Material) -> str:
-    """Return the part on the server's links; "" where no message passed them."""
+    """Return the part on the server's links; "" if no message passed them."""
     points, where = m.one_run_each()
     moved = m.runs.split("transfers")
     frames = [
@@ -93,7 +93,7 @@ def link_use_part(m: Material) -> str:
 
 
 def partitions(m: Material) -> str:
-    """Return the part on partitions of snapshots; "" where there are none."""
+    """Return the part on partitions of snapshots; "" if there are none."""
     frame = partition_figures.partitions(m.kept.partitions, m.by)
     return _part_of(m, "partitions", frame, partition_figures.divided, partition_figures.partitions_section)
 
@@ -105,7 +105,7 @@ def _part_of(
     chart: Callable[[pd.DataFrame, list[str]], dict[str, Any]],
     tell: Callable[[pd.DataFrame, list[str], str], str],
 ) -> str:
-    """Return the part on a frame, with a chart of it; "" where it is empty."""
+    """Return the part on a frame, with a chart of it; "" if it is empty."""
     if frame.empty:
         return ""
     m.save(name, frame)
@@ -113,14 +113,14 @@ def _part_of(
 
 
 def transfer_times(m: Material) -> str:
-    """Return the part on how long messages took; "" where scores say more, and where none was delivered."""
+    """Return the part on how long messages took; "" if there are scores, or if no message was delivered."""
     times = m.kept.times
     m.save("transfer_times", times)
     return "" if m.scored or times.empty else sections.transfer_times(times, m.axes)
 
 
 def computing(m: Material) -> str:
-    """Return the part on computing; "" where nobody computed."""
+    """Return the part on computing; "" if there was no computing."""
     frame = compute_time.compute_times(m.points, m.kept.computing, m.axes)
     if frame.empty:
         return ""

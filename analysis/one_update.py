@@ -1,9 +1,9 @@
 """What each client does during one update: downloading, training, uploading, and waiting until the update is through.
 
-The update is the one of median length of one run, so that it is neither the best nor the worst; stretches that reach
+The update is the one of median length of one run, so that it is typical; intervals that reach
 beyond it are cut at its ends. A client waits from its last delivered upload to the update.
 
-Not modelled: queues inside a transfer, which runs from its sending to its end whatever held it up.
+Not modelled: queueing within a transfer, which lasts from its sending to its end.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis import amounts
 from analysis.looks import MIST, ROSE, SAND, SLATE, UMBER
-from analysis.panels import finished, ranges_told, tip
+from analysis.panels import finished, ranges_text, tip
 from analysis.quantity import SECONDS, show
 
 STRETCHES = {"download": SLATE, "train": SAND, "upload": ROSE, "waiting": MIST, "offline": UMBER}
@@ -83,8 +83,11 @@ def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
     ).properties(width=620, height=max(80, 15 * len(kept)))
     shown = "" if step == 1 else f"; {len(kept)} of {len(names)} clients"
     note = f"{where}Update {int(frame['version'].iloc[0])}, of median length{shown}"
-    tips = [tip("who", "client"), tip("what", "what"), tip("begins", "from", told=across.told("begins"))]
-    tips += [tip("ends", "to", told=across.told("ends")), tip("lasts", "duration", told=across.told("lasts"))]
+    tips = [tip("who", "client"), tip("what", "what"), tip("begins", "from", expression=across.expression("begins"))]
+    tips += [
+        tip("ends", "to", expression=across.expression("ends")),
+        tip("lasts", "duration", expression=across.expression("lasts")),
+    ]
     totals = frame.groupby("what", sort=False)["seconds"].mean().reset_index()
-    says = "Mean duration: " + ranges_told(totals, "seconds", lambda value: show(value, SECONDS), by="what")
+    says = "Mean duration: " + ranges_text(totals, "seconds", lambda value: show(value, SECONDS), by="what")
     return finished(chart, rows, "One update, client by client", note, tips, says)

@@ -1,9 +1,9 @@
 """Pieces of the report's HTML: sections, tables that sort on a click or a key, and figures; everything inside one file.
 
 A figure is drawn by the page itself from its description, with the scripts of Vega-Lite inside the file (see
-`vega_script`); readers without scripts see the drawing that lies beside it. The page forbids itself the network.
-Where the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); printed, all
-is light. Not modelled: the dark for very large charts, which are painted on a canvas and stay on white.
+`vega_script`); readers without scripts see a static drawing. The page's policy forbids network access.
+If the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); print is always
+light. Very large charts, which are painted on a canvas, stay on white.
 """
 
 import json
@@ -116,7 +116,7 @@ document.querySelectorAll("thead button").forEach(button => button.addEventListe
 
 
 MOST_ROWS = 200  # of a table on the page
-MOST_SEEN = 15  # that surely fit into its height, which CSS bounds
+MOST_SEEN = 15  # that fit into its height, which CSS limits
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ def paragraph(words: str, kind: str = "") -> str:
 def figure(svg: str, name: str, title: str = "", note: str = "", says: str = "") -> str:
     """Return the place of a chart, with a drawing of it for readers without scripts ("": the file is named instead).
 
-    Its caption is title and note; `says` tells what it shows to whom cannot see it. Identifiers are made unique by
-    `name`, for several drawings in one page share one space of them.
+    Its caption is title and note; `says` describes it for readers who cannot see it. Identifiers are made unique by
+    `name`, because all drawings of a page share one namespace.
     """
     drawing = svg[svg.index("<svg") :] if svg else paragraph(f"figures/{name}.svg", "note")
     drawing = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{name}-", drawing)
@@ -193,7 +193,7 @@ def page(title: str, lead: str, sections: dict[str, str], charts: Mapping[str, A
         f'<a href="#{name}">{escape(head)}</a>'
         for name, head in ((_anchor(html), head) for head, html in sections.items())
     )
-    # a "</script>" in somebody's name must not end the element
+    # a "</script>" in a name must not end the element
     described = json.dumps(charts, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

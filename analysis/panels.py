@@ -17,7 +17,7 @@ from analysis.axes import ordered, short
 from analysis.looks import FRAME, GRID, INK, SOFT, TICK, Looks
 from analysis.quantity import MISSING
 
-Chart = Any  # one of Altair's chart classes, which have no common typed face
+Chart = Any  # one of Altair's chart classes, which have no common typed base
 
 MOST_COLUMNS = 4
 MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
@@ -31,8 +31,8 @@ def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None)
 
     The first axis with several values, but not too many, makes the columns, all others the rows; an axis with one
     value makes none.
-    Where another column of the frame is to make the columns, such as the algorithm, every axis makes rows. Where not
-    every column has every row, as in a union of grids, all panels go into one sequence, so that none is empty.
+    If another column of the frame makes the columns, such as the algorithm, every axis makes rows. If some
+    combinations are missing, as in a union of grids, all panels form one sequence, so that none is empty.
     """
     varied = [axis for axis in axes if frame[axis].nunique() > 1]
     first = next((axis for axis in varied if frame[axis].nunique() <= MOST_COLUMNS), varied[0] if varied else "")
@@ -57,9 +57,9 @@ def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _readable(frame: pd.DataFrame, across: bool) -> pd.DataFrame:
-    """Return the rows of as many panels as can be read, spread evenly over all, and say in `attrs` if any is left out.
+    """Return the rows of as many panels as are readable, an even selection; `attrs` says if any is left out.
 
-    Where the columns are not conditions (`across`), such as algorithms, all of them stay.
+    If the columns are not conditions (`across`), such as algorithms, all of them stay.
     """
     columns, rows = _panel_order(frame["column"]), _panel_order(frame["row"])
     most = MOST_IN_A_ROW if len(rows) == 1 else MOST_ACROSS
@@ -75,7 +75,7 @@ def _readable(frame: pd.DataFrame, across: bool) -> pd.DataFrame:
 
 
 def evenly(labels: list[Any], most: int) -> list[Any]:
-    """Return at most so many (two or more) of the labels, the first and the last included, evenly apart."""
+    """Return at most `most` (two or more) of the labels, evenly spaced, the first and the last included."""
     if len(labels) <= most:
         return labels
     return [labels[round(i * (len(labels) - 1) / (most - 1))] for i in range(most)]
@@ -112,13 +112,13 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def tip(column: str, title: str, form: str | None = None, told: str | None = None) -> dict[str, Any]:
+def tip(column: str, title: str, form: str | None = None, expression: str | None = None) -> dict[str, Any]:
     """Return one line of a mark's tooltip: the column, what it is called, and how numbers are written (d3-format).
 
-    `told` is a Vega expression that writes the value instead, such as amounts.Amount.told's.
+    `expression` is a Vega expression that formats the value instead, such as that of `Amount.expression`.
     """
-    if told is not None:
-        return {"field": f"{column}_told", "title": title, "type": "nominal", "from": told}
+    if expression is not None:
+        return {"field": f"{column}_text", "title": title, "type": "nominal", "from": expression}
     if form is None:
         return {"field": column, "title": title, "type": "nominal"}
     return {"field": column, "title": title, "type": "quantitative", "format": form}
@@ -136,7 +136,7 @@ def dash(algorithms: list[str]) -> alt.StrokeDash:
 
 
 def shape(algorithms: list[str], *, explained: bool = True) -> alt.Shape:
-    """Return the shape channel for algorithms, which also tells them apart in black and white."""
+    """Return the shape channel for algorithms, which distinguishes them in black and white too."""
     scale = _scale("shape", algorithms)
     return alt.Shape("algorithm:N", scale=scale, title=None, legend=alt.Undefined if explained else None)
 
@@ -173,16 +173,16 @@ def finished(
     spec["usermeta"] = {"tips": [*_place(rows), *tips]}
     text = json.dumps(spec)
     used = [name for name in rows.columns if f'"{name}"' in text or f"datum.{name}" in text or name in PANEL]
-    # added last, for Altair would check and copy every single row
+    # added last, because Altair would check and copy every row
     return {**spec, "datasets": {"rows": records(rows[used])}}
 
 
-def ranges_told(rows: pd.DataFrame, value: str, told: Callable[[float], str], by: str = "algorithm") -> str:
+def ranges_text(rows: pd.DataFrame, value: str, write: Callable[[float], str], by: str = "algorithm") -> str:
     """Return "fedavg 32 % to 80 %; power 41 %": the range of a column over the panels, for a chart's description."""
     parts = []
     for name, group in rows.groupby(by, sort=False):
         known = group[value].dropna()
-        ends = list(dict.fromkeys(told(float(end)) for end in (known.min(), known.max()))) if len(known) else [MISSING]
+        ends = list(dict.fromkeys(write(float(end)) for end in (known.min(), known.max()))) if len(known) else [MISSING]
         parts.append(f"{name}: {' to '.join(ends)}")
     return "; ".join(parts)
 
@@ -199,7 +199,7 @@ def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def draw(spec: dict[str, Any], path: Path) -> str:
     """Write a description as SVG and PNG (192 pixels an inch) beside each other; return the SVG's text.
 
-    `path` lacks the ending. Raises OSError where the folder cannot be written.
+    `path` lacks the ending. Raises OSError if the folder cannot be written.
     """
     svg: str = vl_convert.vegalite_to_svg(spec)
     path.with_suffix(".svg").write_text(svg, "utf-8", newline="")

@@ -12,7 +12,7 @@ from analysis.axes import short
 from analysis.cells import key, placed
 from analysis.charts import spread_note
 from analysis.page import Cell
-from analysis.panels import colour, dash, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import colour, dash, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import COUNT, PERCENT, show
 from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
@@ -52,7 +52,7 @@ def partitions(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     """Chart the shares over snapshots (see partitions)."""
     known = [column for column in SHARES if frame[column].notna().any()]
-    some = [column for column in known if (frame[column] > 0).any()]  # what never happened is in the table alone
+    some = [column for column in known if (frame[column] > 0).any()]  # all-zero shares are in the table only
     sides = [frame.assign(side=SHARES[column], y=frame[column]) for column in some or known]
     rows = drawn_once(
         pd.concat(sides, ignore_index=True).dropna(subset="y"), axes, ["algorithm", "side", "snapshot"], ["y"]
@@ -73,7 +73,7 @@ def divided(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
         tip("y", "share", ".1%"),
         tip("n", "replicates", "d"),
     ]
-    says = ranges_told(rows, "y", lambda value: show(value, PERCENT), by="side")
+    says = ranges_text(rows, "y", lambda value: show(value, PERCENT), by="side")
     return finished(chart, rows, "How snapshots were partitioned", spread_note(frame), tips, says)
 
 

@@ -1,9 +1,9 @@
 """The report's section on privacy: accuracy, bytes and epsilon of each condition in one table and one chart.
 
-Where runs released with differential privacy or under secure aggregation. Masking's bytes are those by which payloads
-grew, of all messages that clients were sent and replied; their share is of all payload delivered.
+Present if runs used differential privacy or secure aggregation. The bytes of masking are the growth of the payload of
+all messages to and from clients; their share is of all payload delivered.
 
-Not modelled: guarantees against anyone but whoever sees models alone; epsilon's terms stand in docs/privacy.md.
+Not modelled: guarantees against anyone who sees more than the models; docs/privacy.md defines epsilon.
 """
 
 import math
@@ -17,7 +17,7 @@ from analysis import amounts
 from analysis.axes import short
 from analysis.cells import LAST, figure, placed
 from analysis.page import Cell
-from analysis.panels import colour, facet, finished, ranges_told, shape, tip, with_panels
+from analysis.panels import colour, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
@@ -37,7 +37,7 @@ class Files(Protocol):
 
 
 def privacy_section(points: pd.DataFrame, axes: list[str], score: str, files: Files) -> str:
-    """Return the section, having written its figure and table; "" where no run hides anything."""
+    """Write the figure and table, and return the section; "" if no run uses privacy."""
     frame = private(points, axes)
     if frame.empty:
         return ""
@@ -55,7 +55,7 @@ def privacy_section(points: pd.DataFrame, axes: list[str], score: str, files: Fi
 def private(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return means and `_sd` over replicates of FIGURES, with masking_share: `axes`, algorithm, n and these.
 
-    All conditions are there, bare ones too, where one of them hides something; else none.
+    If any condition uses privacy all are included, otherwise none.
     """
     if points[["epsilon", "bytes_masking"]].isna().all(axis=None):
         return points.iloc[:0]
@@ -69,7 +69,7 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     moved = frame["bytes_up"] + frame["bytes_down"]
     amount = amounts.linear([float(moved.max())], BYTES)
     algorithms = list(frame["algorithm"].unique())
-    # noise and epsilon say the same twice, so noise makes no panels
+    # noise determines epsilon, so it makes no panels
     panels = [axis for axis in axes if not axis.startswith("privacy.") or axis.endswith("secure_aggregation")]
     rows = with_panels(frame.assign(moved=amount.of(moved)), panels)
     wide = frame["epsilon"].min() > 0 and frame["epsilon"].max() / frame["epsilon"].min() > 5
@@ -83,8 +83,8 @@ def against_epsilon(frame: pd.DataFrame, axes: list[str], score: str) -> dict[st
     chart = facet([marks], rows, height=200)
     note = "A smaller epsilon is more private; runs without a bound are only in the table; mean over replicates"
     tips = [tip("epsilon", "epsilon", ".3~g"), tip("score", score, ".1%")]
-    tips += [tip("moved", "payload", told=amount.told("moved")), tip("n", "replicates", "d")]
-    says = ranges_told(rows, "score", lambda value: show(value, PERCENT))
+    tips += [tip("moved", "payload", expression=amount.expression("moved")), tip("n", "replicates", "d")]
+    says = ranges_text(rows, "score", lambda value: show(value, PERCENT))
     return finished(chart, rows, f"Final {score} against epsilon", note, tips, says)
 
 

@@ -5,7 +5,7 @@ import math
 Units = list[tuple[float, str]]  # SI value and name, the largest first
 
 MISSING = "–"
-WIDE = 30  # times the least number, from which on an axis is logarithmic
+WIDE = 30  # ratio of the largest to the smallest number from which an axis is logarithmic
 BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
 SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]
 PERCENT = [(0.01, "%")]
@@ -19,12 +19,12 @@ def unit_for(largest: float, units: Units) -> tuple[float, str]:
 
 
 def is_wide(least: float, most: float) -> bool:
-    """Return whether numbers of this range are told apart only on a logarithmic axis."""
+    """Return whether numbers of this range can be distinguished only on a logarithmic axis."""
     return least > 0 and most / least > WIDE
 
 
 def spelled(value: str, units: Units, scale: float = 1.0) -> str:
-    """Return the Vega expression that writes a value, `scale` times the SI unit, as `show` does: "12.3 MB"."""
+    """Return the Vega expression that formats a value, `scale` times the SI unit, as `show` does: "12.3 MB"."""
     size = f"abs({value}) * {scale:.12g}"
     parts = [f"{size} >= {one * 0.9995:.12g} ? format({value} * {scale / one:.12g}, '.3~r') + ' {name}'"
              for one, name in units[:-1]]  # fmt: skip

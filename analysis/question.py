@@ -1,4 +1,4 @@
-"""What a scenario asks, and what its scores are of: from the scenario's own text and its resolved form."""
+"""The question of a scenario and the meaning of its scores, from its text and its resolved form."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ def question(runs: Runs, default: str) -> str:
 
 
 def descriptions(runs: Runs) -> list[str]:
-    """Return the scenarios' descriptions, each once, but for the one that is the question."""
+    """Return the scenarios' descriptions, each once, except the one used as the question."""
     found = dict.fromkeys(filter(None, (_described(given) for given in runs.scenarios.values())))
     return [words for words in found if words != question(runs, "")]
 
 
 def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], metric: str) -> str:
-    """Return what was scored, on whom and with which seeds, in a sentence; of a study of traffic only the seeds."""
+    """Return what was scored, on whom and with which seeds, in a sentence; for a study of traffic only the seeds."""
     seeds = sorted(points["seed"].unique(), key=lambda seed: (len(seed), seed))
     drawn = f"{'Seed' if len(seeds) == 1 else 'Seeds'} {_in_a_row(seeds)}."
     counts = {lookup(dict(resolved[point]), "clients.count") for point in points["point"] if point in resolved}
@@ -69,7 +69,7 @@ def _described(given: str) -> str:
 
 
 def _in_a_row(seeds: Sequence[str]) -> str:
-    """Return "0 to 4" for seeds that follow one another, else all of them, or how many where they are many."""
+    """Return "0 to 4" for consecutive seeds, otherwise all of them, or their number if there are many."""
     whole = [int(seed) for seed in seeds if seed.isdigit()]
     if len(seeds) > 2 and whole == list(range(whole[0] if whole else 0, (whole[0] if whole else 0) + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"

@@ -1,4 +1,4 @@
-"""Every method ranked in each condition of a sweep, with intervals and paired differences from the best.
+"""Rank the methods in each condition of a sweep, with intervals and paired differences from the best.
 
 The headline is AM where a run has several periods, else the score. A difference is taken within a replicate (the same
 order, the same seed) and then averaged by the same rule as a mean (see intervals).
@@ -27,11 +27,11 @@ def headline(points: pd.DataFrame) -> str:
 
 
 def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
-    """Return one row a condition and method, best first: `axes`, then COLUMNS.
+    """Return one row per condition and method, best first: `axes`, then COLUMNS.
 
     Fractions throughout. `n` counts runs that have the headline, `replicates` says what they are. `mean_rank` is over
     the replicates in which every ranked method has the headline. A method without any has neither rank nor mean and
-    stands last. `low` and `high` are the interval's ends, `lowest` and `highest` those of what it is over, and `units`
+    comes last. `low` and `high` are the interval's ends, `lowest` and `highest` those of what it is over, and `units`
     a list of these where they are too few for an interval. `difference` is the method's headline less that of the
     best, over their `pairs` common replicates, and `excludes_zero` is None without an interval.
     """
@@ -78,7 +78,7 @@ def _mean_ranks(runs: pd.DataFrame, measure: str) -> dict[str, float]:
 
 
 def _pairs(runs: pd.DataFrame, first: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return a row a replicate that both have: its columns and the `difference`, runs less first."""
+    """Return one row per shared replicate: its columns and the `difference`, runs minus first."""
     by = replicates(runs.columns)
     both = runs[[*by, measure]].merge(first[[*by, measure]], on=by, suffixes=("", "_first")).dropna()
     return both[by].assign(difference=both[measure] - both[f"{measure}_first"])

@@ -1,7 +1,7 @@
-"""Targets of runs whose summary was written before targets counted on complete scores only: counted again.
+"""Recount the targets of older runs, whose summary counted them on incomplete scores too.
 
 Such a summary has no column `target_on`, and its cost of a target is that of the first score over the periods met so
-far, which is no answer to the same question. The tables are all there, so the figures are worked out anew.
+far, which is a different question. The figures are recomputed from the tables.
 Not modelled: targets on each period, which those runs could not ask for.
 """
 
@@ -18,7 +18,7 @@ COUNTED = ["periods", "seconds_to_target", "bytes_to_target", "periods_at_target
 
 
 def recounted(points: pd.DataFrame, folders: Mapping[str, Path]) -> pd.DataFrame:
-    """Return the points with COUNTED and `target_on` as a run of today has them; `folders` are of finished points."""
+    """Return the points with COUNTED and `target_on` as current runs have them; `folders` are of finished points."""
     old = points[points["target"].notna() & (points["target_on"] == "") & points["point"].isin([*folders])]
     if old.empty:
         return points

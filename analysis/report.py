@@ -1,6 +1,6 @@
 """One self-contained HTML page, figures and CSVs from the folders of finished runs.
 
-Not modelled: the comparison of different metrics in one chart; runs side by side are taken to measure the same.
+Not modelled: the comparison of different metrics in one chart; runs side by side are assumed to measure the same.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from analysis.what_was_run import what_was_run
 def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv, *.tex; return the page's path.
 
-    Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and mend, for
+    Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and remedy, for
     what is not a finished run, and OSError where `out` cannot be written.
     """
     found = load(runs)
@@ -44,7 +44,7 @@ def _count(number: int, what: str) -> str:
 
 def _sections(m: Material) -> dict[str, str]:
     """Return the page's sections by their headings, each a question; "" for one with nothing to say."""
-    first = best_parts.answer(m)  # before all others: what it draws they leave out
+    first = best_parts.answer(m)  # before all others, which leave out what it draws
     several = m.points[compared(m.points, m.axes)].nunique() > 1
     scored: dict[str, tuple[str, list[str]]] = (
         {
@@ -69,7 +69,7 @@ def _sections(m: Material) -> dict[str, str]:
         "What limits a round?": ("round", network_parts.limits(m)),
         "How were the data divided?": ("data", [network_parts.partitions(m)]),
     }
-    told = {
+    results = {
         heading: section(name, heading, *filter(None, found)) for heading, (name, found) in parts.items() if any(found)
     }
-    return {"Answer": first, **told, "What was run": what_was_run(m.runs, m.points), "Glossary": words()}
+    return {"Answer": first, **results, "What was run": what_was_run(m.runs, m.points), "Glossary": words()}

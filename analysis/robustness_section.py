@@ -1,7 +1,7 @@
-"""What the report says of the numeric axes of a sweep: the share of AM that is kept, AM itself, and heat maps.
+"""The report's part on the numeric axes of a sweep: the share of AM that is kept, AM itself, and heat maps.
 
-Where runs have several periods the headline is AM, and the score is shown beside it only where the two differ: they are
-the same number where all clients have met all periods by the last scoring.
+If runs have several periods the headline is AM, and the score is shown beside it only where the two differ: they are
+equal if all clients have met all periods by the last scoring.
 """
 
 from itertools import combinations
@@ -35,7 +35,7 @@ class Files(Protocol):
 def robustness_section(
     points: pd.DataFrame, means: pd.DataFrame, axes: list[str], target: float | None, files: Files
 ) -> str:
-    """Return the part of the page, having written its figures and tables; "" where no method was run along an axis."""
+    """Write the figures and tables, and return the part of the page; "" if no method was run along an axis."""
     numeric = [axis for axis in axes if is_numeric(points[axis])]
     measures = _measures(points)
     by = ["algorithm", *replicates(points.columns)]
@@ -59,7 +59,7 @@ def _unchanged(axis: str, measures: list[str]) -> str:
 
 
 def _measures(points: pd.DataFrame) -> list[str]:
-    """Return the headline, and the score too where it tells something else."""
+    """Return the headline, and the score too if it differs."""
     first = headline(points)
     same = np.allclose(points["am"], points["score"], rtol=0, atol=1e-9, equal_nan=True)
     return [first] if first == "score" or same else [first, "score"]
@@ -87,7 +87,7 @@ def _kept(rows: pd.DataFrame, axis: str, others: list[str], measure: str, prefix
     files.save(f"{prefix}_{axis}", kept)
     files.save(f"{prefix}_area_{axis}", areas)
     if flat(kept, axis, by, ["share"]):
-        return []  # nothing is lost, which the headline along the axis says already
+        return []  # nothing is lost, as the headline along the axis shows
     spec = along.robustness(kept, axis, others, f"{short(axis)} {reference}", what)
     return [
         files.drawn(f"{prefix}_{_name(axis)}", spec),
@@ -116,7 +116,7 @@ def _heat_maps(
 def _settled_map(
     rows: pd.DataFrame, value: str, pair: tuple[str, str], others: list[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that a map is drawn from and its further axes; no rows where one of the pair changes nothing."""
+    """Return the rows that a map is drawn from and its further axes; no rows if one of the pair changes nothing."""
     shown, left, _ = settled(rows, [*pair, *others], [value])
     return (shown, [axis for axis in left if axis not in pair]) if {*pair} <= {*left} else (rows.iloc[:0], others)
 

@@ -1,7 +1,7 @@
 """The chart of mean curves: score against simulated time or bytes, with the arrivals of periods marked.
 
-A score over the periods met so far is one of another test after each arrival. So a curve is dotted until all periods
-have arrived, and has a bar across it where one arrives; with several clients or replicates that is where their mean
+A score over the periods met so far is on a different test after each arrival. So a curve is dotted until all periods
+have arrived, and each arrival is marked by a bar across it; with several clients or replicates that is where their mean
 number of periods passes the next whole one. A curve of a single score is a point.
 
 Not modelled: anything between two scorings, where the curve is a straight line.
@@ -16,7 +16,7 @@ from analysis import amounts
 from analysis.amounts import Amount
 from analysis.charts import COSTS, Spec, spread_note
 from analysis.looks import RULE
-from analysis.panels import Chart, colour, dash, facet, finished, ranges_told, tip, with_panels
+from analysis.panels import Chart, colour, dash, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.unchanging import drawn_once
 
@@ -34,7 +34,7 @@ def score_against(
     """
     name, units = COSTS[x]
     by = [*axes, "algorithm"]
-    # the test over all periods is the same from the start on, and no target is read off it
+    # the test over all periods never changes, and no target counts on it
     rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
     rows = drawn_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
     least = min(0.0, float(rows["score"].min()))
@@ -43,12 +43,12 @@ def score_against(
     rows["x"] = across.of(rows[x])
     chart = facet(_layers(rows, across, name, score, target), rows, height=190, x="independent")
     what = f"{score} over all periods, met or not," if whole else score
-    tips = [tip("x", name, told=across.told("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
+    tips = [tip("x", name, expression=across.expression("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
     tips += [tip("high", "to", ".1%"), tip("n", "replicates", "d")]
     if rows["periods"].notna().any():
         tips.append(tip("periods", "periods met", ".2~f"))
     ended = rows.groupby(by, sort=False, dropna=False).tail(1)
-    says = "Last scores: " + ranges_told(ended, "score", lambda value: show(value, PERCENT))
+    says = "Last scores: " + ranges_text(ended, "score", lambda value: show(value, PERCENT))
     note = f"{spread_note(rows)}{_note(rows, target)}"
     return finished(chart, rows, f"{what[:1].upper()}{what[1:]} against {name}", note, tips, says)
 

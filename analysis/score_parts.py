@@ -12,7 +12,7 @@ from analysis.verdict import condition_of, easiest
 
 
 def developing(m: Material) -> list[str]:
-    """Return how scores develop: curves, leads at equal budgets, and what each period was given."""
+    """Return how scores develop: curves, leads at equal budgets, and updates per period."""
     return [curves(m), budgets_part(m), periods_part(m)]
 
 
@@ -58,12 +58,12 @@ def cost(m: Material) -> str:
 
 
 def budgets_part(m: Material) -> str:
-    """Return who leads for which budget; "" where a single method was run."""
+    """Return who leads for which budget; "" if a single method was run."""
     return budgets_section.budgets(m.kept.curves, m.axes, m)
 
 
 def periods_part(m: Material) -> str:
-    """Return the part on what each period was given; "" where no run has a second one."""
+    """Return the part on what each period was given; "" if no run has a second one."""
     cells = m.kept.periods
     if cells.empty or cells["period"].max() < 2:
         return ""
@@ -78,12 +78,12 @@ def periods_part(m: Material) -> str:
 
 
 def forgetting(m: Material) -> str:
-    """Return the scores on each period as periods are learned; "" where there is only one period."""
+    """Return the scores on each period as periods are learned; "" if there is only one period."""
     cells = tables.forgetting_matrices(m.kept.forgetting, m.by)
     m.save("forgetting", cells)
     if cells.empty or cells["learned"].max() < 2:
         return ""
-    # one matrix for each algorithm can be read, dozens cannot: the easiest condition is drawn, the table has all
+    # dozens of matrices cannot be read: the easiest condition is drawn, the table has all
     shown, place = easiest(cells, m.axes)
     note = "Rows: the period just learned; columns: the period tested. All conditions: tables/forgetting.csv."
     drawing = m.drawn("forgetting", forgetting_matrix(shown, place))
@@ -91,7 +91,7 @@ def forgetting(m: Material) -> str:
 
 
 def held_out_part(m: Material) -> str:
-    """Return the part on vertices that nobody owns; "" where no run asked them."""
+    """Return the part on vertices that nobody owns; "" if no run scored them."""
     frame = held_out(m.points, m.kept.held_out, m.by)
     if frame.empty:
         return ""
@@ -100,5 +100,5 @@ def held_out_part(m: Material) -> str:
 
 
 def robustness_part(m: Material) -> str:
-    """Return what changes along the numeric axes; "" where nothing was run along one."""
+    """Return what changes along the numeric axes; "" if nothing was run along one."""
     return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m)

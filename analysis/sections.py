@@ -1,4 +1,4 @@
-"""Parts of the report's sections: tables of cost, losses, bytes and computing, each with the words that explain it."""
+"""Parts of the report's sections: tables of cost, losses, bytes and computing, each with an explanation."""
 
 import math
 
@@ -50,7 +50,7 @@ def firsts(axes: list[str], times: list[Outcome], moved: list[Outcome], best: li
 
 
 def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], best: list[Outcome]) -> pd.DataFrame:
-    """Return the same as a frame: `axes`, and of each measure who leads, the value, the next and its value."""
+    """Return the same as a frame: `axes`, and for each measure the leader, its value, the next and its value."""
     rows = [
         {**one[0].place, **{
             f"{name}_{key}": value
@@ -66,7 +66,7 @@ def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], be
 
 
 def each_period(targets: pd.DataFrame, by: list[str]) -> str:
-    """Return a table of what the target took on each period (see digest.Digest); "" where it was not asked for."""
+    """Return a table of the cost of the target on each period (see digest.Digest); "" if the target is not on each."""
     if targets.empty:
         return ""
     got = targets.assign(reached=targets["seconds"].notna())

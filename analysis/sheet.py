@@ -1,7 +1,7 @@
-"""Tables as the page shows them, with what stands in none of their rows: constants, how much is shown, the full table.
+"""Tables as the page shows them, with notes: constant columns, how much is shown, and the full table.
 
-A column that says the same in every row is said once, below; one that says nothing is left out. The CSV beside the page
-has all of it, and so has the LaTeX table.
+A column with the same value in every row is stated once, below; an empty one is left out. The CSV and the LaTeX table
+have all columns.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from urllib.parse import quote
 from analysis.page import MOST_ROWS, Cell, table
 from analysis.quantity import MISSING
 
-MOST_CONSTANTS = 8  # said below a table; of more, the first
+MOST_CONSTANTS = 8  # stated below a table
 
 
 def part(name: str, title: str, *parts: str) -> str:
-    """Return a part of a section under a heading of its own; `name` is its anchor."""
+    """Return a part of a section under its own heading; `name` is its anchor."""
     return (
         f'<div class="part" id="{escape(name)}"><h3>{escape(title)}</h3>\n' + "\n".join(filter(None, parts)) + "</div>"
     )
@@ -24,10 +24,10 @@ def part(name: str, title: str, *parts: str) -> str:
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first: int, note: str = "") -> str:
     """Return a table with its note; `full` is the name of its CSV.
 
-    The columns before the `first` say what a row is of, and are left out only where all of them say the same.
+    The columns before the `first` identify a row, and are left out only if all of them are constant.
     """
-    told, heads, rows = _varied(heads, rows, first)
-    words = " ".join(filter(None, [note.strip(), told]))
+    constants, heads, rows = _varied(heads, rows, first)
+    words = " ".join(filter(None, [note.strip(), constants]))
     return table(heads, rows[:MOST_ROWS]) + f'<p class="note">{escape(words)} {_whole(len(rows), full)}</p>'
 
 
@@ -41,7 +41,7 @@ def _whole(rows: int, full: str) -> str:
 def _varied(
     heads: Sequence[str], rows: Sequence[Sequence[Cell]], first: int
 ) -> tuple[str, list[str], list[list[Cell]]]:
-    """Return what all rows say alike, in words, and the table without it."""
+    """Return the constant columns in words, and the table without them."""
     alike = [len(rows) > 1 and all(row[at].shown == rows[0][at].shown for row in rows) for at in range(len(heads))]
     empty = [at >= first and all(row[at].shown == MISSING for row in rows) for at in range(len(heads))]
     kept = [at for at in range(len(heads)) if not (alike[at] or empty[at])]
@@ -51,5 +51,5 @@ def _varied(
         f"{heads[at]} {rows[0][at].shown}" for at in range(len(heads)) if alike[at] and rows[0][at].shown != MISSING
     ]
     more = f" and {len(said) - MOST_CONSTANTS} more" if len(said) > MOST_CONSTANTS else ""
-    told = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
-    return told, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
+    constants = f"In every row: {', '.join(said[:MOST_CONSTANTS])}{more}." if said else ""
+    return constants, [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]

@@ -1,7 +1,7 @@
-"""Means and standard deviations over replicates (seeds, and axes that end so), of single figures and of whole curves.
+"""Means and standard deviations over replicates, of single figures and of whole curves.
 
-The standard deviation is that of a sample (n - 1), NaN for a single one. Of fewer than five replicates the least and
-the greatest value say more, and are shown instead. Not modelled: that replicates may be nested; confidence intervals
+The standard deviation is that of a sample (n - 1), NaN for a single one. For fewer than five replicates the
+smallest and largest value are shown instead. Not modelled: that replicates may be nested; confidence intervals
 are in `intervals`.
 """
 
@@ -25,12 +25,12 @@ def over_replicates(points: pd.DataFrame, by: list[str], values: list[str]) -> p
     sizes = groups.size().rename("n")
     means, deviations = groups[values].mean(), groups[values].std(ddof=1).add_suffix("_sd")
     ends = [groups[values].min().add_suffix("_min"), groups[values].max().add_suffix("_max")]
-    together = pd.concat([sizes, means, deviations, *ends], axis=1).copy()  # or it stays in pieces, which are slow
+    together = pd.concat([sizes, means, deviations, *ends], axis=1).copy()  # defragmented: a fragmented frame is slow
     return together.reset_index()
 
 
 def ends(frame: pd.DataFrame, value: str, count: str = "n") -> tuple[pd.Series, pd.Series]:
-    """Return what a chart's bars run between: mean -+ sd, of fewer than FEWEST replicates the least and the greatest.
+    """Return the ends of a chart's bars: mean -+ sd, or the smallest and largest of fewer than FEWEST replicates.
 
     `count` is the column of how many a mean is over; a single replicate has bars of no length.
     """
@@ -47,8 +47,8 @@ def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score
 
     `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`; `score` is the mean
     of their column `value`, whose missing values are left out. The runs of a group were scored at different moments, so
-    each counts with the score it had last, on a grid common to the group which begins where all have a first score. One
-    that has ended keeps its last. Where curves have them, `periods` is the mean of periods met, and `complete` whether
+    each counts with its latest score, on a grid common to the group that begins when all have a first score. A run that
+    has ended keeps its last. Where curves have them, `periods` is the mean of periods met, and `complete` whether
     all have arrived in every run of the group.
     """
     known = curves.dropna(subset=value)

@@ -1,9 +1,9 @@
-"""The tables of finished points, read from their folders when they are asked for, one point at a time.
+"""The tables of finished points, read lazily from their folders, one point at a time.
 
-A sweep of a thousand points has millions of rows, which need not be in memory together: whoever goes through all points
-(see `digest`) holds the rows of one. Tables and columns that older runs lack are empty (`LATER`).
+A sweep of a thousand points has millions of rows, which need not be in memory together: code that goes through all
+points (see `digest`) holds the rows of one. Tables and columns that older runs lack are empty (`LATER`).
 
-Not modelled: a cache; what is asked for twice is read twice, which takes milliseconds.
+There is no cache: a table requested twice is read twice, which takes milliseconds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ class Stored(Mapping[str, pd.DataFrame]):
 
 
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return every table of the point in this folder.  Raises NotARunError where one cannot be read."""
+    """Return every table of the point in this folder.  Raises NotARunError if one cannot be read."""
     check(folder)
     return {table: _read(folder, table) for table in TABLES}
 

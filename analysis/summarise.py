@@ -1,4 +1,4 @@
-"""One point's tables in one row: the columns of summary.csv that the tables can tell."""
+"""Summarise one point's tables in one row: the columns of summary.csv that follow from the tables."""
 
 from typing import Any
 
@@ -27,21 +27,21 @@ def summarise(
     """Return metric, score, periods, am, la, fm, prequential, bytes_up, ..., updates, updates_per_period, ...
 
     The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
-    headline's (global or local): where it was never scored, score, am, la, fm and the way to the target are None; no
-    other model stands in for it. Scores and target are fractions, times seconds. `score` is the last of the curve,
+    headline's (global or local): where it was never scored, score, am, la, fm and the cost of the target are None; no
+    other model replaces it. Scores and target are fractions, times seconds. `score` is the last of the curve,
     and `periods` the mean number of periods that clients had met by then.
     `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
     come later, it is the mean over the snapshots trained on.
-    Whatever does not apply is None, never zero: without any update, so are asked, folded, lost, late and refused;
+    Whatever does not apply is None, never zero: without any update, asked, folded, lost, late and refused;
     without the numbers that protocols want, `wanted`;
     without the table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds,
     which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
     has one.
 
-    `target_on` says what a target counts on: "all_periods" from when all periods have arrived (see frontier), or
+    `target_on` says when a target counts: "all_periods" once all periods have arrived (see frontier), or
     "each_period" on each period alone, from its arrival on, means over periods (see each_period), which needs the table
-    of `arrivals`. `periods_at_target` is the mean number of periods that clients had met then. Where the target was not
-    reached, the way to it is None.
+    of `arrivals`. `periods_at_target` is the mean number of periods that clients had met then. If the target was not
+    reached, its cost is None.
     """
     moved, folding, scored = _frame(transfers), _frame(updates), _frame(scores)
     points = curve(scored, moved, model, metric, split)
@@ -80,7 +80,7 @@ def summarise(
 
 
 def _last(updates: pd.DataFrame) -> float | None:
-    """Return what all releases amount to, or None where nothing was released privately."""
+    """Return epsilon of all releases, or None if nothing was released privately."""
     known = updates["epsilon"].dropna() if "epsilon" in updates else updates["time"].iloc[:0]
     return float(known.iloc[-1]) if len(known) else None
 

@@ -1,6 +1,6 @@
 """The frames behind a report: each is written as a CSV and drawn or printed from.
 
-`by` below is the sweep's axes followed by the algorithm: what tells conditions apart; their replicates are averaged.
+`by` below is the sweep's axes followed by the algorithm, which identify a condition; its replicates are averaged.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Text for terminals and logs: how wide it may be, tables that fit, and signs for encodings that lack a character.
+"""Text for terminals and logs: its width, tables that fit, and substitutes for characters that an encoding lacks.
 
-A table never loses a column or a digit: labels are folded, and where even that is too wide each row becomes a block.
+A table never loses a column or a digit: labels are folded, and if even that is too wide each row becomes a block.
 What it does not model: characters of double width.
 """
 
@@ -17,7 +17,7 @@ from rich.console import Console
 
 WIDTH = 80  # where no terminal says otherwise
 GAP = 2  # spaces between two columns
-LABEL = 14  # a label is folded to so many characters at the least
+LABEL = 14  # smallest width to which a label is folded
 SIGNS = {
     "±": "+-", "–": "-", "—": "-", "−": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "·": "*", "≤": "<=", "≥": ">=",
     "≈": "~", "━": "#", "─": ".", "‘": "'", "’": "'", "“": '"', "”": '"', "µ": "u", "μ": "mu", "α": "alpha",
@@ -28,7 +28,7 @@ HANDLER = "fedsim.signs"
 
 
 def prepare() -> None:
-    """Have the standard streams write signs in place of characters that their encoding lacks."""
+    """Make the standard streams substitute characters that their encoding lacks."""
     codecs.register_error(HANDLER, _sign)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -53,7 +53,7 @@ def width() -> int:
 
 
 def writable(text: str, encoding: str | None) -> str:
-    """Return the text with signs in place of characters that the encoding lacks, so that it can be measured."""
+    """Return the text with substitutes for characters that the encoding lacks, so that its width is known."""
     codecs.register_error(HANDLER, _sign)
     return text.encode(encoding or "utf-8", HANDLER).decode(encoding or "utf-8")
 

@@ -1,10 +1,10 @@
-"""Axes of a sweep along which figures do not change, so that tables and charts show them at one value and say so once.
+"""Find axes along which figures do not change, so that tables and charts show them at one value and say so once.
 
-Under a synchronous protocol, for instance, a latency changes when things happen and nothing of what is learned or sent.
+Under a synchronous protocol, for instance, latency changes when things happen, but not what is learned or sent.
 In a table figures count as the same where they differ by no more than CLOSE of themselves; in a chart, where a change
 of SEEN of the largest figure cannot be seen.
 
-Not modelled: figures that change along two axes together but along neither alone; each axis is looked at by itself.
+Not modelled: figures that change along two axes together but along neither alone; each axis is examined separately.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Which method is first in each condition, as a table; and how conditions are called.
-
-Not modelled: the answer in words, given once for conditions that share it (see `answer`).
-"""
+"""Name conditions, and select the easiest one."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Waiting and straggling: how far apart the replies to one update arrive, and how long the last one holds up the rest.
+"""Waiting and straggling: the spread of the replies to one update, and how long the last one delays the rest.
 
 A reply belongs to the first update that ends at or after its arrival. `spread` is the time from the first reply to the
 last, `held` that from the median reply to the last: how long half of the clients wait for the slowest.
@@ -18,7 +18,7 @@ from analysis.cells import figure, placed
 from analysis.charts import spread_note
 from analysis.communication import SERVER
 from analysis.looks import INK
-from analysis.panels import colour, facet, finished, ranges_told, tip, with_panels
+from analysis.panels import colour, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import SECONDS, show
 from analysis.sheet import part, sheet
 from analysis.spread import ends, over_replicates
@@ -92,9 +92,9 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
         alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down),
     ]
     chart = facet(layers, rows, height=max(60, 26 * len(algorithms)), x="independent")
-    tips = [tip("amount", "waiting", told=across.told("amount"))]
-    tips += [tip("whole", "whole update", told=across.told("whole")), tip("n", "replicates", "d")]
-    says = ranges_told(frame, "held", lambda value: show(value, SECONDS))
+    tips = [tip("amount", "waiting", expression=across.expression("amount"))]
+    tips += [tip("whole", "whole update", expression=across.expression("whole")), tip("n", "replicates", "d")]
+    says = ranges_text(frame, "held", lambda value: show(value, SECONDS))
     title = "From the median reply to the last reply of an update"
     return finished(chart, rows, title, spread_note(frame), tips, says)
 

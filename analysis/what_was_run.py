@@ -42,10 +42,10 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
     return section("run", "What was run", *parts)
 
 
-def _gathered(told: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+def _gathered(settings: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """Return the distinct values of each fact recorded of the points, in order."""
     found: dict[str, set[str]] = {}
-    for one in told.values():
+    for one in settings.values():
         for name, value in one.items():
             found.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in found.items()}

@@ -1,4 +1,4 @@
-"""What a target on all periods stands on: when the last period arrives, and what a test on all of them says before.
+"""Targets on all periods: when the last period arrives, and what a test on all periods shows before that.
 
 A score over the periods met so far is complete once all have arrived (see frontier); the split all_periods tests on all
 of them from the start, so that its target can be reached earlier.
@@ -34,7 +34,7 @@ def seconds_whole(points: pd.DataFrame, curves: pd.DataFrame) -> pd.Series:
 
 
 def from_the_start(points: pd.DataFrame, curves: pd.DataFrame, who: str, axes: Sequence[str]) -> str:
-    """Return who is first by the score over all periods from the start; "" where it was not scored everywhere."""
+    """Return who is first by the score over all periods from the start; "" if it was not scored everywhere."""
     if (
         set(points["target_on"]) != {"all_periods"}
         or curves.empty

@@ -1,6 +1,6 @@
-"""Outcomes of all conditions in one sentence: conditions of one answer together, what holds everywhere said once.
+"""Describe the outcomes of all conditions in one sentence, grouping conditions that share an answer.
 
-Not modelled: what is left to the tables where there are many conditions.
+Details of many conditions are left to the tables.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from analysis.quantity import BYTES, PERCENT, SECONDS, show
 from analysis.verdict import condition_of
 
 SAME_LEADERS = "The leaders are the same"
-MOST = 6  # groups of conditions that a sentence can tell
+MOST = 6  # groups of conditions in one sentence
 Units = list[tuple[float, str]]
 
 
@@ -26,7 +26,7 @@ class Words:
 
     units: Units
     leads: str
-    reaches: str = ""  # "" where every run has the value
+    reaches: str = ""  # "" if every run has the value
     apart: bool = False  # whether a tested lead is given in percentage points
 
 
@@ -40,7 +40,7 @@ MOVED = Words(BYTES, "moves the fewest bytes")
 def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
     """Return the outcomes of all conditions in one sentence, those of one answer together, those of none at the end.
 
-    Where that makes too many parts, how sure a lead is is left out; where it still does, they are counted.
+    If there are too many parts, significance is left out; if there still are, the outcomes are counted.
     """
     groups = _groups(outcomes, words)
     if groups is None:
@@ -51,7 +51,7 @@ def sentence(outcomes: Sequence[Outcome], words: Words) -> str:
 
 
 def except_where(outcomes: Sequence[Outcome], others: Sequence[Outcome], words: Words) -> str:
-    """Return in what conditions the leaders are not those of the others, which stand in the same order."""
+    """Return the conditions in which the leaders differ from those of `others`, which are in the same order."""
     if same_leaders(outcomes, others):
         return f"{SAME_LEADERS}."
     differing = [one for one, other in zip(outcomes, others, strict=True) if _leader(one) != _leader(other)]
@@ -69,7 +69,7 @@ def _clauses(outcomes: Sequence[Outcome], groups: Sequence[Group[Outcome]], word
     common = everys[0] if len(groups) > 1 and len({*everys}) == 1 else ""
     parts = []
     for group, every in sorted(zip(groups, everys, strict=True), key=lambda one: one[0].members[0].kind == "none"):
-        said = _told(group.members, words, "" if common else every)
+        said = _sentence(group.members, words, "" if common else every)
         place = where(group.way, values)
         order = [said, place] if group.members[0].kind == "alone" else [place, said]
         parts.append(" ".join(filter(None, order)))
@@ -93,7 +93,7 @@ def amounts_of(outcomes: Sequence[Outcome], words: Words) -> str:
 
 
 def _groups(outcomes: Sequence[Outcome], words: Words) -> list[Group[Outcome]] | None:
-    """Return the conditions in groups of one answer; None where that makes too many parts."""
+    """Return the conditions in groups of one answer; None if that makes too many parts."""
     for answer in (partial(_answer, words), _leader):
         groups = grouped(outcomes, _place, answer)
         if len(groups) <= MOST:
@@ -114,11 +114,11 @@ def _answer(words: Words, one: Outcome) -> Hashable:
 
 
 def _leader(one: Outcome) -> tuple[Hashable, ...]:
-    """Return who is first, or that nobody is."""
+    """Return the leader, or that there is none."""
     return one.kind, frozenset(one.names) if one.kind in ("lead", "level") else None
 
 
-def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
+def _sentence(members: Sequence[Outcome], words: Words, every: str) -> str:
     """Return what happens in conditions of one answer; `every` says where these are."""
     first = members[0]
     if first.kind in ("some", "none"):
@@ -136,8 +136,8 @@ def _told(members: Sequence[Outcome], words: Words, every: str) -> str:
     else:
         following = f"; next {first.rival}, {show(first.behind, words.units)}"
     lead, doubt = _leading(members, words)
-    told = " ".join(filter(None, [lead, every]))
-    return f"{told}{f', {doubt}' if doubt else ''} ({figures}{following})"
+    sentence = " ".join(filter(None, [lead, every]))
+    return f"{sentence}{f', {doubt}' if doubt else ''} ({figures}{following})"
 
 
 def _above(members: Sequence[Outcome], every: str) -> str:
@@ -155,7 +155,7 @@ def _above(members: Sequence[Outcome], every: str) -> str:
 
 
 def _leading(members: Sequence[Outcome], words: Words) -> tuple[str, str]:
-    """Return who is first, and what makes that doubtful, "" if nothing does."""
+    """Return who is first, and the doubt about it, "" if there is none."""
     first = members[0]
     best = first.names[0]
     if first.kind == "level":
@@ -171,7 +171,7 @@ def _leading(members: Sequence[Outcome], words: Words) -> tuple[str, str]:
 
 
 def _not_there(members: Sequence[Outcome], words: Words, every: str) -> str:
-    """Return that nobody has the value in every run, and who has it in some."""
+    """Say that none has the value in every run, and which have it in some."""
     if not words.reaches:
         return f"nothing was scored {every}".strip()
     nobody = "it is not reached" if members[0].compared == 1 else f"nobody {words.reaches}"
@@ -187,19 +187,19 @@ def _figures(members: Sequence[Outcome], units: Units) -> str:
 
 
 def _counted(outcomes: Sequence[Outcome], words: Words) -> str:
-    """Return how often each is first, for too many conditions to tell one by one."""
+    """Return how often each is first, for too many conditions to list."""
     known = [one for one in outcomes if one.kind not in ("some", "none")]
     if known and all(one.kind == "alone" for one in known):
         least, most = (end(known, key=lambda one: one.value) for end in (min, max))
         parts = [f"{show(one.value, words.units)} at {condition_of(one.place)}" for one in (least, most)]
-        told = [f"from {parts[0]} to {parts[1]}"]
+        clauses = [f"from {parts[0]} to {parts[1]}"]
     else:
         wins = Counter(one.names[0] for one in known if one.kind == "lead")
         leads = joined([f"{name} {words.leads} in {n}" for name, n in wins.items()])
-        told = [f"of {len(outcomes)} conditions, {leads or f'nobody {words.leads} in any'}"]
+        clauses = [f"of {len(outcomes)} conditions, {leads or f'nobody {words.leads} in any'}"]
     if level := sum(one.kind == "level" for one in known):
-        told.append(f"in {level} no lead is significant")
+        clauses.append(f"in {level} no lead is significant")
     if rest := len(outcomes) - len(known):
-        told.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
-    whole = "; ".join(told)
+        clauses.append(f"in {rest} of {len(outcomes)} nobody {words.reaches or 'was scored'} in every run")
+    whole = "; ".join(clauses)
     return f"{whole[0].upper()}{whole[1:]}. All conditions are listed below."

@@ -17,7 +17,7 @@ import simpy
 
 from fedsim import scenario_file
 from fedsim.record import Recorder, Transfer
-from fedsim.run import build
+from fedsim.assemble import build
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
 

@@ -28,7 +28,7 @@ def measured(begun, *flags):
     from analysis.summarise import summarise
     from fedsim import check, scenario_file
     from fedsim.record import Recorder
-    from fedsim.run import build
+    from fedsim.assemble import build
 
     scenario, _ = scenario_file.load(SCENARIO, flags)
     (point,) = scenario.points()

@@ -19,7 +19,7 @@ import simpy
 
 from fedsim import scenario_file
 from fedsim.record import Recorder
-from fedsim.run import build
+from fedsim.assemble import build
 
 EVENTS = 12  # of an ask in the general network: five a transfer, and the work's two
 TEXT = """

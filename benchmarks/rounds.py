@@ -27,7 +27,7 @@ import numpy as np
 from loop import Network, apart, average, loop, timed, to_state_dict
 
 from fedsim.record import Recorder
-from fedsim.run import Built, build
+from fedsim.assemble import Built, build
 from fedsim.scenario import Scenario
 
 RATE = 0.01

@@ -42,7 +42,7 @@ class Unseen:
     def begin(self, points, finished):
         """Show nothing."""
 
-    def told(self, point, progress):
+    def progressed(self, point, progress):
         """Show nothing."""
 
     def ended(self, point, row, message):

@@ -16,7 +16,7 @@ shipped.install(Path(__file__).resolve().parent)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what a notebook calls when it is asked for: workers and dry runs must not wait for it."""
+    """Import what notebooks use on first access, so that workers and dry runs need not wait for it."""
     if name in ("Result", "simulate"):
         return getattr(import_module("fedsim.simulation"), name)
     raise AttributeError(f"module 'fedsim' has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""The command line: reads a scenario, checks it, runs its points, shows what came of them.
+"""The command line: read a scenario, check it, run its points and show the results.
 
-Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written) or results that cannot be
-written any more (one message, finished points kept), 130 Ctrl-C.
+Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, nothing written) or results that can no
+longer be written (one message, finished points kept), 130 Ctrl-C.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fedsim: interrupted; finished points are kept, the same command continues", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
@@ -76,10 +76,10 @@ def command(given: argparse.Namespace) -> int:
 
 
 def refuse_what_excludes(given: argparse.Namespace) -> None:
-    """Raise UserError for flags that exclude one another."""
+    """Raise UserError for flags that exclude each other."""
     chosen = [flag for flag, value in (("--dry-run", given.dry_run), ("--explain", given.explain)) if value]
     if len(chosen) > 1:
-        raise UserError("--dry-run lists the points, --explain says what they will take; give one of them")
+        raise UserError("--dry-run and --explain cannot be combined; give one of them")
     if given.tune and chosen:
         raise UserError(f"{chosen[0]} shows the points of a scenario, --tune searches for others; give one of them")
     if given.tune and (given.trace or given.log):
@@ -128,7 +128,7 @@ def run(
 
 
 def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> None:
-    """Print the answer, and keep the full table beside the summary.  Raises UserError where it cannot be written."""
+    """Print the answer, and write the full table beside the summary.  Raises UserError if it cannot be written."""
     from fedsim import final_table
     from fedsim.whole_files import replace, unwritable
 
@@ -147,7 +147,7 @@ def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> No
 
 
 def loggers(given: argparse.Namespace) -> "list[Logger]":
-    """Return the loggers that the flags ask for.  Raises UserError where the package of one is not installed."""
+    """Return the loggers that the flags ask for.  Raises UserError if the package of one is not installed."""
     from analysis import logger
 
     try:
@@ -159,7 +159,7 @@ def loggers(given: argparse.Namespace) -> "list[Logger]":
 def tune(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
-    """Look for the options of the scenario's algorithms and return the exit code."""
+    """Tune the options of the scenario's algorithms and return the exit code."""
     from fedsim.display import Display
     from fedsim.run import run as run_point
     from fedsim.simulation import as_given, data_folder
@@ -174,7 +174,7 @@ def tune(
 
 
 def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":
-    """Return the engine that the flags ask for, not started; None where the number of points is not known."""
+    """Return the engine that the flags ask for, not started; None if the number of points is not known."""
     from fedsim.engines.choose import choose
 
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)

@@ -1,4 +1,4 @@
-"""Amounts as people read them: scores, lengths of simulated time, sizes, and the clock's time of a run."""
+"""Format amounts for people: scores, durations, sizes, and the real time of a run."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ def number(value: float | None, like: float | None = None) -> str:
 
 
 def duration(seconds: float | None, like: float | None = None) -> str:
-    """Return a length of time in its fitting unit, or in that of a length that it stands beside."""
+    """Return a duration in a suitable unit, or in the unit of the duration `like`."""
     if seconds is None:
         return NONE
     for size, unit in DURATIONS:
@@ -26,7 +26,7 @@ def duration(seconds: float | None, like: float | None = None) -> str:
 
 
 def size(nbytes: float | None, like: float | None = None) -> str:
-    """Return a number of bytes in its fitting decimal unit, or in that of a number that it stands beside."""
+    """Return a number of bytes in a suitable decimal unit, or in the unit of the number `like`."""
     if nbytes is None:
         return NONE
     for power, unit in SIZES:
@@ -36,7 +36,7 @@ def size(nbytes: float | None, like: float | None = None) -> str:
 
 
 def watch(seconds: float) -> str:
-    """Return the time that a run takes on this computer, as a stopwatch shows it: "3:05", "1:02:03"."""
+    """Return a real duration as a stopwatch shows it: "3:05", "1:02:03"."""
     whole = round(seconds)
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
@@ -44,7 +44,7 @@ def watch(seconds: float) -> str:
 
 
 def spread(rows: Sequence[Mapping[str, Any]], key: str, form: Callable[..., str]) -> str:
-    """Return the mean and, of several values, the standard deviation; a dash for none, and how many where some lack."""
+    """Return the mean, and the standard deviation of several values; a dash for none; the count if some are missing."""
     values = given(rows, key)
     if not values:
         return NONE
@@ -56,6 +56,6 @@ def spread(rows: Sequence[Mapping[str, Any]], key: str, form: Callable[..., str]
 
 
 def given(rows: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    """Return the values of a column that there are."""
+    """Return the values of a column that are not missing."""
     values = [row.get(key) for row in rows]
     return [float(value) for value in values if value is not None and not math.isnan(value)]

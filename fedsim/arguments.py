@@ -1,4 +1,4 @@
-"""The command line's flags, their help, and what is wrong with a value that can be seen from the value alone."""
+"""The command line's flags, their help, and checks of single values."""
 
 import argparse
 import math
@@ -16,7 +16,7 @@ EXAMPLES = """examples:
   python -m fedsim scenarios/sparse_clients.yaml --dry-run
       check the scenario and list its points; nothing is run or written
   python -m fedsim scenarios/sparse_clients.yaml --explain
-      say in words what would run, and what the first rounds will take
+      describe what would run, and estimate the cost of the first rounds
   python -m fedsim scenarios/sparse_clients.yaml --set protocol.rounds=5 \\
                    --set "grid.seed=[0, 1]" --out runs/small
       the same with fewer rounds and two seeds
@@ -52,7 +52,7 @@ LIST = (
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose messages name the flag that was probably meant."""
+    """A parser that suggests the flag that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         """Print the message, with a hint, and exit with code 2."""
@@ -77,14 +77,14 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file, such as those in scenarios/")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="set a dotted key; may be repeated")
-    add("--out", type=Path, metavar="DIR", help="the folder of the results (default: runs/NAME)")
+    add("--out", type=Path, metavar="DIR", help="the folder for results (default: runs/NAME)")
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
     add("--fresh", action="store_true", help="remove earlier results of this scenario first")
     add("--no-report", action="store_true", help="write no report at the end")
 
     add = made.add_argument_group("look before you run").add_argument
     add("--dry-run", action="store_true", help="check the scenario; print its points and the first one in full")
-    add("--explain", action="store_true", help="say what would run; estimate bytes and times of the first rounds")
+    add("--explain", action="store_true", help="describe what would run; estimate bytes and times of the first rounds")
     add("-v", "--verbose", action="store_true", help="with --dry-run: every point in full; with --explain: every "
         "condition and all options")  # fmt: skip
     add("--list", nargs="*", metavar=("KIND", "NAME"), help=LIST)
@@ -106,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     add("--tune", type=_count("trials"), metavar="N",
         help="run N trials for each algorithm and write the best options as a scenario")  # fmt: skip
     add("--trace", action="store_true", help="write each point's timeline too: trace.json.gz, for ui.perfetto.dev")
-    add("--log", action="append", default=[], choices=LOGGERS, help="log finished points with this tool too")
+    add("--log", action="append", default=[], choices=LOGGERS, help="also log finished points with this tool")
     add("--log-to", metavar="URI", help="with --log mlflow: the tracking URI (default: mlflow.db among the results)")
     return made
 

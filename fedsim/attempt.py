@@ -1,6 +1,6 @@
-"""One point of a sweep, where it runs: in a worker, beside its place, with what tells later what it was made from.
+"""Run one point of a sweep in a worker, in a temporary folder, and record what it was made from.
 
-Whatever happens is returned and never raised, so that one point's failure is no other's.
+Failures are returned, never raised, so that one point's failure does not affect others.
 """
 
 import json
@@ -26,12 +26,12 @@ Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point: its row, or the message and the traceback of its failure."""
+    """The result of one point: its row, or the message and the traceback of its failure."""
 
     row: Row | None = None
     message: str = ""
     traceback: str = ""
-    mistake: UserError | None = None  # where it is the user's, not the program's
+    mistake: UserError | None = None  # if the failure is the user's mistake
 
 
 def attempt(
@@ -41,35 +41,35 @@ def attempt(
     git: Row | None,
     sources: imports.Known,
     point: Point,
-    told: Callable[[Progress], None],
+    report: Callable[[Progress], None],
 ) -> Outcome:
-    """Run one point beside its place and move it there when it is done; a failure is returned, not raised.
+    """Run one point in a temporary folder and move it into place when done; return a failure instead of raising it.
 
-    `git` is the commit of what is run, for its provenance; `sources` is what the sweep has read of them, so that not
-    every worker does.
+    `git` is the commit, for the provenance; `sources` holds the sources that the sweep has read already, so that
+    workers need not.
     """
     folder = out / f"{PARTIAL}{point.id}"
     try:
-        if not (out / LOCK).is_file():  # whoever runs the sweep holds it
-            lacks = f"the machine {platform.node()} does not see what the sweep writes into {out}"
-            raise UserError(f"{lacks}: all that run points must share this folder under this name; give another --out")
+        if not (out / LOCK).is_file():  # held by the process that runs the sweep
+            lacks = f"the machine {platform.node()} does not see the sweep's folder {out}"
+            raise UserError(f"{lacks}: all machines must share it under the same path; give --out a shared folder")
         imports.know(sources)
-        strip(folder)  # of a worker that has died
+        strip(folder)  # left by a worker that died
         folder.mkdir(exist_ok=True)
         began, made = provenance.now(), stamp.of(point.scenario, point.written)
-        row = run(point, folder, data, told)
+        row = run(point, folder, data, report)
         row = {**row, "provenance": {**provenance.here(began), **row.get("provenance", {}), "git": git}}
         (folder / stale.FILE).write_text(made.text(), encoding="utf-8")
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
         put(folder, out / point.id)
     except Exception as error:
         if mistake := unwritable(out, error):
-            return Outcome(message=str(mistake), mistake=mistake)  # its checkpoint is as good as before
+            return Outcome(message=str(mistake), mistake=mistake)  # its checkpoint is still valid
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, UserError):
             return Outcome(message=str(error), mistake=error)
-        told_of = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Outcome(message=told_of, traceback=traceback.format_exc())
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome(message=message, traceback=traceback.format_exc())
     else:
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:
@@ -77,4 +77,4 @@ def attempt(
 
 
 def _python(value: Any) -> Any:
-    return value.item()  # a number of numpy's
+    return value.item()  # a NumPy number

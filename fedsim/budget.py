@@ -1,13 +1,13 @@
-"""Budgets as ends: a run is over as soon as one of its budgets is used up.
+"""Budgets: a run ends as soon as one of them is used up.
 
-Each entry of METERS says how much of one budget a world has used.  Simulated time is not among them: what the clock has
-ahead is known, so that a run ends at that very second (`run.py`).  Bytes are wire bytes over the clients' access links
-as the network meters and the ledger count them: headers and repeats too, lost and cut messages too, each once its bytes
-have gone over the link or it is cut; up and down are seen from the client, so that a byte between two peers is one up
-and one down.  What is under way when a budget is used up is cut there, and that comes on top of the budget.
+Each entry of METERS says how much of one budget a world has used.  Simulated time is not among them: it is known in
+advance, so that a run ends at exactly that second (`run.py`).  Bytes are wire bytes over the clients' access links as
+the network's meters and the ledger count them, with headers, retransmissions, and lost and cut messages, each counted
+once its bytes have passed the link or it is cut.  Up and down are seen from the client, so a byte between two peers
+counts as one up and one down.  Messages in transit when a budget is used up are cut there, and count on top of it.
 
-Messages that are planned ahead as a wave are metered only when all have ended.  So no wave is made under a budget of
-bytes (`Until.metered`), and its end is the same however many clients are asked at once.
+Messages that are planned ahead as a wave are metered only when all have ended.  So no waves are used under a budget of
+bytes (`Until.metered`), and the end does not depend on how many clients are asked at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ METERS: Mapping[str, Callable[[World], float]] = {
 
 
 def used(until: Until, world: World) -> float:
-    """Return how much of the nearest budget is used, as a share of it; of time, too."""
+    """Return the used share of the budget, or time, that is nearest to its end."""
     now = world.env.now / until.time if until.time is not None else 0.0
     return max([now, *(METERS[name](world) / most for name, most in until.limits().items())])
 

@@ -1,8 +1,8 @@
-"""The source of a class that was defined in a notebook, a script or a module, with all that it needs, as one file.
+"""Extract the source of a class from a notebook, script or module, with all that it needs, as one file.
 
 The names that the class uses are looked up where it was defined.  Modules, and what can be imported from them, become
-imports; constants become assignments; classes and functions of the same place come with their own source.  What cannot
-be written down so (an array, a variable of a function around the class) is refused.
+imports; constants become assignments; classes and functions defined there are included with their source.  Anything
+else (an array, a variable of an enclosing function) is refused.
 Not modelled: names that are only known when the class runs (`globals()["f"]`), and what imported modules hold.
 """
 
@@ -20,26 +20,28 @@ from typing import Any
 
 from fedsim.errors import UserError
 
-NOTHING = object()  # which is no value of anybody's
-MEND = "put the class into a module of its own, as mylab/mine.py, and give that"
+NOTHING = object()  # a sentinel
+REMEDY = "put the class into its own module, such as mylab/mine.py, and use that"
 
 
 def source_of(cls: type) -> str:
-    """Return a module's text that defines the class.  Raises UserError, naming what is in the way, where it cannot."""
+    """Return the text of a module that defines the class.  Raises UserError, naming the obstacle, on failure."""
     place = _namespace(cls)
     gathered = _Gathered(cls.__name__, place, _texts(cls, place))
     gathered.add(cls.__name__, cls)
     head = ["from __future__ import annotations"] if _postponed(cls) else []
-    told = f'"""The class {cls.__name__}, saved by fedsim.simulate with what it uses."""'
+    docstring = f'"""The class {cls.__name__}, saved by fedsim.simulate with what it uses."""'
     return (
-        "\n\n".join([told, *head, "\n".join(sorted(gathered.imports)), *gathered.parts]).replace("\n\n\n\n", "\n\n")
+        "\n\n".join([docstring, *head, "\n".join(sorted(gathered.imports)), *gathered.parts]).replace(
+            "\n\n\n\n", "\n\n"
+        )
         + "\n"
     )
 
 
 @dataclass
 class _Gathered:
-    """What one file is made of: imports, then definitions, each after those that it uses."""
+    """The contents of the file: imports, then definitions, each after those that it uses."""
 
     wanted: str
     place: Mapping[str, Any]
@@ -49,7 +51,7 @@ class _Gathered:
     seen: set[str] = field(default_factory=set)
 
     def add(self, name: str, value: Any) -> None:
-        """Add what the name stands for, and what that uses."""
+        """Add what the name refers to, and what that uses."""
         if name in self.seen:
             return
         self.seen.add(name)
@@ -61,14 +63,16 @@ class _Gathered:
                 if used in self.place:
                     self.add(used, self.place[used])
                 elif "<locals>" in value.__qualname__ and not hasattr(builtins, used) and used != value.__name__:
-                    told = f"it uses {used!r}, which is known only inside a function"
-                    raise UserError(f"the class {self.wanted} cannot be carried over: {told}; {MEND}")
+                    message = f"it uses {used!r}, which is known only inside a function"
+                    raise UserError(f"the class {self.wanted} cannot be carried over: {message}; {REMEDY}")
             self.parts.append(text if value.__name__ == name else f"{text}\n\n{name} = {value.__name__}")
         elif _is_constant(value):
             self.parts.append(f"{name} = {value!r}")
         else:
-            told = f"it uses {name!r}, a {type(value).__name__}, which is no constant, class, function or module"
-            raise UserError(f"the class {self.wanted} cannot be carried over: {told}; make it an option, or {MEND}")
+            message = f"it uses {name!r}, a {type(value).__name__}, which is no constant, class, function or module"
+            raise UserError(
+                f"the class {self.wanted} cannot be carried over: {message}; make it an option, or {REMEDY}"
+            )
 
     def _import(self, name: str, value: Any) -> str | None:
         if isinstance(value, ModuleType):
@@ -89,7 +93,7 @@ class _Gathered:
 
 
 def definition(value: Any, place: Mapping[str, Any]) -> str:
-    """Return the source of a class or function alone.  Raises UserError where it cannot be had."""
+    """Return the source of a class or function alone.  Raises UserError if it is not available."""
     kinds = (ast.ClassDef,) if isinstance(value, type) else (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [*_functions(value)] if isinstance(value, type) else [value]
     for function in functions:
@@ -105,7 +109,7 @@ def definition(value: Any, place: Mapping[str, Any]) -> str:
     for cell in reversed([text for text in place.get("In", ()) if isinstance(text, str)]):  # IPython's history
         for _, found in _defined(cell, value.__name__, kinds):
             return found
-    raise UserError(f"the source of {value.__name__} cannot be had, so no other process could run it; {MEND}")
+    raise UserError(f"the source of {value.__name__} is not available, so other processes could not run it; {REMEDY}")
 
 
 def _namespace(cls: type) -> Mapping[str, Any]:
@@ -115,7 +119,7 @@ def _namespace(cls: type) -> Mapping[str, Any]:
 
 
 def _functions(cls: type) -> Iterator[FunctionType]:
-    """Yield the functions that the class itself was written with; those that dataclasses make have no source."""
+    """Yield the functions defined in the class itself; those that dataclasses generate have no source."""
     for value in vars(cls).values():
         inner = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         inner = inspect.unwrap(inner) if callable(inner) else None
@@ -126,7 +130,7 @@ def _functions(cls: type) -> Iterator[FunctionType]:
 
 
 def _texts(cls: type, place: Mapping[str, Any]) -> list[str]:
-    """Return the texts in which imports may stand: of the file or cell, and of all cells, the latest first."""
+    """Return the texts to search for imports: of the file or cell, and of all cells, the latest first."""
     files = dict.fromkeys(function.__code__.co_filename for function in _functions(cls))
     own = place.get("__file__")
     files |= {own: None} if isinstance(own, str) and own.endswith(".py") else {}
@@ -135,7 +139,7 @@ def _texts(cls: type, place: Mapping[str, Any]) -> list[str]:
 
 
 def _defined(text: str, name: str, kinds: tuple[Any, ...]) -> Iterator[tuple[Any, str]]:
-    """Yield each definition of that name in a text, and its own text."""
+    """Yield each definition of that name in a text, and its source."""
     tree, lines = _tree(text), text.splitlines()
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, kinds) and node.name == name:
@@ -144,7 +148,7 @@ def _defined(text: str, name: str, kinds: tuple[Any, ...]) -> Iterator[tuple[Any
 
 
 def _imported(text: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yield from where a text imports a name, and under which it is known there."""
+    """Yield the module from which a text imports a name, and the name there."""
     for node in ast.walk(tree) if (tree := _tree(text)) else ():
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from ((node.module, alias.name) for alias in node.names if (alias.asname or alias.name) == name)
@@ -158,7 +162,7 @@ def _tree(text: str) -> ast.Module | None:
 
 
 def _used(text: str) -> list[str]:
-    """Return the names that a definition takes from around it, those in quoted annotations among them."""
+    """Return the names that a definition uses from outside, including those in quoted annotations."""
 
     def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield table
@@ -176,7 +180,7 @@ def _used(text: str) -> list[str]:
 
 
 def _at(module: str, name: str) -> Any:
-    """Return what a module that is loaded holds under a name, NOTHING where it does not."""
+    """Return the value of a name in a loaded module, or NOTHING."""
     loaded = sys.modules.get(module)
     return vars(loaded).get(name, NOTHING) if isinstance(loaded, ModuleType) else NOTHING
 

@@ -1,11 +1,11 @@
-"""Whether the points of a scenario can be run: every name a file, every option one that the file's class takes.
+"""Check whether the points of a scenario can be run: every name is a file, every option one of the file's class.
 
-Without `whole` nothing is imported that imports torch: protocols and effects are built, of the others the names of
-options are read from their sources.  With it every distinct part is built, so that values are checked too.  Either way
-the network is laid out once by `rehearsal`, for what only shows where the parts meet.  A dry run and a run do both, one
-after the other, so that they refuse the same scenarios in the same words.
+Without `whole` nothing that needs torch is imported: protocols and effects are built, and for other parts the names of
+options are read from their sources.  With `whole` every distinct part is built, so that values are checked too.  Either
+way `rehearsal` sets the network up once, to find problems between parts.  Dry runs and runs do both, one after the
+other, so that they refuse the same scenarios with the same messages.
 
-What it does not look at: the data themselves.  Whether a graph can be divided as asked is seen once it is loaded.
+The data are not checked: whether a graph can be divided as requested shows when it is loaded.
 """
 
 import json
@@ -15,27 +15,27 @@ from typing import Any
 
 from fedsim import combinations, find, fleet, private, rehearsal, source, wording
 from fedsim.errors import Problem, ScenarioError
+from fedsim.parts import NOTHING, Parts
 from fedsim.scenario import Part, Point, Scenario
 from fedsim.scenario_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
-NOTHING = Part(name="algorithms.traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
-    """Return what is wrong with the parts and metrics of the points, each problem once, where the scenario says it."""
+    """Return the problems of the points' parts and metrics, each once, at the scenario's key."""
     found: dict[Problem, None] = {}
     known: dict[str, list[Problem]] = {}
     for point in chosen:
         wrong, plain = _metric_problems(point), point.scenario.plain()
-        once = partial(_once, known, point.scenario, plain)
+        once = partial(_once, known, Parts(point.scenario), plain)
         for kind, key, part in point.scenario.parts():
-            told = json.dumps([kind, key, part.name, part.options], default=str)
-            if told not in known:
-                known[told] = _part_problems(kind, key, part, whole)
-            wrong += known[told]
-        wrong += once("fleet", ("clients", "network"), fleet.problems)
+            identity = json.dumps([kind, key, part.name, part.options], default=str)
+            if identity not in known:
+                known[identity] = _part_problems(kind, key, part, whole)
+            wrong += known[identity]
+        wrong += once("fleet", ("clients", "network"), _fleet_problems)
         if not wrong:
             look = partial(_fit_problems, whole=whole)
             there = [key for key in LEARNS if plain.get(key)]
@@ -48,7 +48,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
 
 
 def planned(scenario: Scenario, document: Document) -> list[Point]:
-    """Return the points of a scenario, looked at without `whole`.  Raises UserError that names the file and places."""
+    """Return the points of a scenario, checked without `whole`.  Raises UserError that names the file and lines."""
     try:
         chosen = [*scenario.points()]
     except ScenarioError as error:
@@ -58,7 +58,7 @@ def planned(scenario: Scenario, document: Document) -> list[Point]:
 
 
 def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> None:
-    """Hold that the points can be run.  Raises UserError that names the file and places where they cannot."""
+    """Raise UserError, naming the file and lines, unless the points can be run."""
     if problems := points(chosen, whole):
         raise document.error(problems)
 
@@ -71,62 +71,58 @@ def notes(chosen: Sequence[Point]) -> list[str]:
 
 def _once(
     known: dict[str, list[Problem]],
-    scenario: Scenario,
+    parts: Parts,
     plain: Mapping[str, Any],
     what: str,
     keys: Sequence[str],
-    look: Callable[[Scenario], list[Problem]],
+    look: Callable[[Parts], list[Problem]],
 ) -> list[Problem]:
-    """Look once at every different choice of these keys."""
-    told = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
-    if told not in known:
-        known[told] = look(scenario)
-    return known[told]
+    """Run the check once for every combination of values of these keys."""
+    key = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = look(parts)
+    return known[key]
 
 
-def _fit_problems(scenario: Scenario, whole: bool) -> list[Problem]:
-    """Return why algorithm, protocol and topology cannot go together, and what learning lacks.
+def _fleet_problems(parts: Parts) -> list[Problem]:
+    return fleet.problems(parts.scenario, lambda: parts.columns)
+
+
+def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
+    """Return why algorithm, protocol and topology cannot be combined, and what learning lacks.
 
     Without `whole` the algorithm is left aside, for its file may import torch.
     """
-    protocol, topology = find.build("protocol", scenario.protocol), find.build("topology", scenario.network.topology)
-    if wrong := missing_algorithm(scenario, protocol.asks):
-        return wrong
-    if reason := protocol.refuse(find.build("algorithm", NOTHING), topology):
+    scenario, protocol = parts.scenario, parts.protocol
+    if scenario.algorithm is None and protocol.asks:
+        message = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
+        return [Problem("algorithm", message)]
+    if reason := protocol.refuse(find.build("algorithm", NOTHING), parts.topology):
         return [Problem("protocol", f"{scenario.protocol.name!r} {reason}")]
     try:
-        fleet.codecs(scenario, protocol.shares_only)
+        _ = parts.codecs
     except ScenarioError as error:
         return [*error.problems]
-    if wrong := private.problems(scenario, protocol):
+    if wrong := private.problems(parts):
         return wrong
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
-    algorithm = find.build("algorithm", scenario.algorithm)
-    found = missing_lesson(scenario) if algorithm.learns else []
-    reason = protocol.refuse(algorithm, topology)
+    found = _missing_lesson(scenario) if parts.algorithm.learns else []
+    reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
-    return found + private.uncovered(scenario, algorithm)
+    return found + private.uncovered(parts)
 
 
-def missing_algorithm(scenario: Scenario, asks: bool) -> list[Problem]:
-    """Return that the protocol `asks` clients to work and the scenario does not say at what, where it is so."""
-    if scenario.algorithm is not None or not asks:
-        return []
-    told = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
-    return [Problem("algorithm", told)]
-
-
-def missing_lesson(scenario: Scenario) -> list[Problem]:
-    """Return which of the keys that an algorithm needs to learn the scenario lacks."""
+def _missing_lesson(scenario: Scenario) -> list[Problem]:
+    """Return the missing keys that a learning algorithm needs."""
     assert scenario.algorithm is not None
-    told = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
-    return [Problem(key, told) for key in LEARNS if getattr(scenario, key) is None]
+    message = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
+    return [Problem(key, message) for key in LEARNS if getattr(scenario, key) is None]
 
 
 @lru_cache
 def known_metrics(task: str) -> list[str]:
-    """Return what a task can be scored by, read from its source; empty where the source does not tell."""
+    """Return the metrics of a task, read from its source; empty if the source does not list them."""
     module = find.module_of("task", task)
     if module is None or find.check("task", Part(name=task)):
         return []
@@ -136,9 +132,9 @@ def known_metrics(task: str) -> list[str]:
 def _metric_problems(point: Point) -> list[Problem]:
     task = point.scenario.task.name
     known = known_metrics(task)
-    told = f"is not a metric of the task {task!r}"
+    message = f"is not a metric of the task {task!r}"
     return [
-        Problem(f"measure.metrics.{number}", f"{name!r} {told}{wording.did_you_mean(name, known, 'There are')}")
+        Problem(f"measure.metrics.{number}", f"{name!r} {message}{wording.did_you_mean(name, known, 'There are')}")
         for number, name in enumerate(point.scenario.measure.metrics)
         if known and name not in known
     ]

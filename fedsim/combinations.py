@@ -1,11 +1,11 @@
-"""From a scenario to its points: which values meet, and what goes with a value.
+"""From a scenario to its points: which values are combined, and which settings accompany a value.
 
     grid:  {KEY: [VALUES]}             every combination of the axes
     vary:  {KEY: [VALUES]}             one axis at a time, the others at the scenario's own value, for each combination
     when:  {KEY: {VALUE: {KEY: ...}}}  what else is set in the points in which KEY has that value
 
-An axis wins over what goes with a value, so that both may name one key.  It works on plain mappings as a file holds
-them.  No conditions on two keys at once, and what goes with a value is never itself an axis.
+An axis takes precedence over `when`, so both may name the same key.  It works on plain mappings, as a file holds them.
+Not modelled: conditions on two keys at once, and axes under `when`.
 """
 
 import copy
@@ -23,12 +23,12 @@ S = TypeVar("S", bound=BaseModel)
 Axes = Mapping[str, Sequence[Any]]
 Companions = Mapping[str, Mapping[str, Mapping[str, Any]]]
 AXES = ("grid", "vary")  # the keys that hold axes
-UNROLLED = (*AXES, "when")  # all that say which points there are, and are gone in a point
+UNROLLED = (*AXES, "when")  # all keys that define points; a point has none of them
 
 
 @dataclass(frozen=True)
 class Combination(Generic[S]):
-    """A scenario without axes, the label of each axis's value, and the keys of the file that have set its keys."""
+    """A scenario without axes, the label of each axis's value, and the file's keys that set its keys."""
 
     scenario: S
     axes: dict[str, Any]
@@ -36,9 +36,9 @@ class Combination(Generic[S]):
 
 
 def resolve(plain: Mapping[str, Any], model: type[S]) -> list[Combination[S]]:
-    """Return every combination, the grid's last axis before what is varied, and that fastest.
+    """Return every combination; what is varied changes fastest, then the grid's last axis.
 
-    Raises ScenarioError with all problems, each tied to the value that brings it.
+    Raises ScenarioError with all problems, each tied to the value that causes it.
     """
     base = {key: value for key, value in plain.items() if key not in UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
@@ -64,19 +64,19 @@ def resolve(plain: Mapping[str, Any], model: type[S]) -> list[Combination[S]]:
 
 
 def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[str]) -> list[Problem]:
-    """Return what is wrong with the axes and what goes with their values, whatever the values do.
+    """Return the problems of `grid`, `vary` and `when` themselves, whatever their values.
 
-    No axis may start with one of `refused`, nor say which points there are.
+    No axis may start with one of `refused`, nor be one of these three keys.
     """
     refused = refused | {*UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
     found = [problem for kind in AXES for problem in grid.problems(scenario, listed[kind], refused, where=kind)]
     for key in listed["vary"]:
         if key in listed["grid"]:
-            found.append(Problem(f"vary.{key}", "is an axis of the grid too; keep one of them"))
+            found.append(Problem(f"vary.{key}", "is an axis of 'grid' too; keep one of them"))
         elif not grid.lost(scenario, key) and at(plain, key) is MISSING:
-            told = "has no value of its own while the other axes are varied; set one outside 'vary'"
-            found.append(Problem(f"vary.{key}", f"{key!r} {told}"))
+            message = "has no value of its own while the other axes are varied; set one outside 'vary'"
+            found.append(Problem(f"vary.{key}", f"{key!r} {message}"))
     for key, companions in listed["when"].items():
         if wrong := grid.lost(scenario, key):
             found.append(Problem(f"when.{key}", wrong))
@@ -91,7 +91,7 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
 
 
 def blame(key: str, places: Mapping[str, str]) -> str:
-    """Return the key of the file's entry that has set this key, or the key itself."""
+    """Return the key of the file's entry that set this key, or the key itself."""
     for axis in sorted(places, key=len, reverse=True):
         if key == axis or key.startswith(f"{axis}."):
             return f"{places[axis]}{key[len(axis) :]}"
@@ -117,14 +117,14 @@ def _place(listed: Mapping[str, Axes], axis: str, value: Any) -> str:
 
 
 def _with_own(values: Sequence[Any], own: Any) -> list[Any]:
-    """Return the values with the scenario's own as the last of them, written as in the list where it is there."""
-    told = units.canonical(own)
-    same = [value for value in values if units.canonical(value) == told]
+    """Return the values with the scenario's own last, written as in the list if it is there."""
+    text = units.canonical(own)
+    same = [value for value in values if units.canonical(value) == text]
     return [*(value for value in values if value not in same), *(same or [own])]
 
 
 def _chosen(axes: Axes, varied: Axes) -> Iterator[dict[str, int]]:
-    """Yield the numbers of the values that are set: of the whole grid, and of at most one axis that is varied."""
+    """Yield the indices of the chosen values: of the whole grid, and of at most one varied axis."""
     for numbers in itertools.product(*(range(len(values)) for values in axes.values())):
         whole = dict(zip(axes, numbers, strict=True))
         yield whole
@@ -142,16 +142,16 @@ def _laid(base: dict[str, Any], chosen: Mapping[str, Any], model: type[BaseModel
 def _accompany(
     raw: dict[str, Any], when: Companions, axes: Sequence[str], places: dict[str, str], model: type[BaseModel]
 ) -> None:
-    """Set in place what goes with the values that keys have, but no axis; note in `places` what has set it."""
+    """Apply `when` in place, except to axes; record in `places` which entry set each key."""
     for key, companions in when.items():
         value = at(raw, key)
-        for told, settings in companions.items():
-            if told != _name(value):
+        for chosen, settings in companions.items():
+            if chosen != _name(value):
                 continue
             for setting, given in settings.items():
                 if not any(setting == axis or setting.startswith(f"{axis}.") for axis in axes):
                     grid.put(raw, setting, copy.deepcopy(given), model)
-                    places[setting] = f"when.{key}.{told}.{setting}"
+                    places[setting] = f"when.{key}.{chosen}.{setting}"
 
 
 def _name(value: Any) -> str:

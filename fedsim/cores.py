@@ -1,6 +1,6 @@
-"""Cores: a server's computing takes operations over its speed, and waits where all cores are taken.
+"""Cores: a server's computation takes its operations divided by the speed, and queues while all cores are busy.
 
-A restart breaks off whatever is computed or waits to be.  Not modelled: one computation on several cores.
+A restart interrupts everything that is computed or queued.  Not modelled: one computation on several cores.
 """
 
 from collections.abc import Callable, Generator
@@ -14,18 +14,18 @@ BREAK_OFF = "restart"  # the cause of the interrupts
 
 
 class Cores:
-    """So many cores of one speed (operations a second), of the node of that number."""
+    """`count` cores of one speed (operations per second), of the node with that number."""
 
     def __init__(
         self, env: simpy.Environment, count: int, speed: float, node: int, write: Callable[[Row], None]
     ) -> None:
-        """Start idle; `write` takes a span `serve` of each computation that takes time."""
+        """Start idle; `write` receives a span `serve` for each computation that takes time."""
         self._env, self._speed, self._node, self._write = env, speed, node, write
         self._queue = simpy.Resource(env, count)
         self._computing: dict[simpy.Process, None] = {}
 
     def compute(self, operations: float) -> Generator[simpy.Event, Any, bool]:
-        """Take a core for that many operations, once one is free; return whether nothing has broken them off."""
+        """Run that many operations on a core, once one is free; return whether they were not interrupted."""
         process, start, whole = self._env.active_process, None, True
         assert process is not None
         self._computing[process] = None
@@ -45,6 +45,6 @@ class Cores:
         return whole
 
     def break_off(self) -> None:
-        """End all computations now."""
+        """Interrupt all computations now."""
         for process in list(self._computing):
             process.interrupt(BREAK_OFF)

@@ -1,10 +1,10 @@
-"""What the options of a part are where a scenario leaves them out, read from its source as `source` does.
+"""The defaults of a part's options, read from its source as `source` does.
 
 A default is written as a scenario would: a number of seconds as `5 s`, a tuple as a list.  It is known where its
 expression is a literal, arithmetic on literals, `field(default=...)`, an empty `default_factory`, a quantity of
-`units`, or a name that a module sets once to one of these, in the same file or in one that it imports from.  What is
-computed in another way, and what a scenario could not say (`inf`), is left out: it stays the class's own business,
-whose source decides results all the same (`stamp.py`).
+`units`, or a name that a module sets once to one of these, in the same file or in one that it imports from.  Values
+that are computed in another way, or that a scenario could not express (`inf`), are left out; the class's source
+affects results all the same (`stamp.py`).
 """
 
 import ast
@@ -25,16 +25,16 @@ ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
 }
-LARGEST = 2**64  # of a power: a default such as 10**10**10 is not worked out
-DEEPEST = 8  # names that lead to names
+LARGEST = 2**64  # of a power: a default such as 10**10**10 is not computed
+DEEPEST = 8  # names that refer to names
 
 
-class Unknown(Exception):  # noqa: N818 - no error: a default that only the class can tell
-    """The source alone does not tell the value."""
+class Unknown(Exception):  # noqa: N818 - not an error: only the class knows the default
+    """The value is not known from the source alone."""
 
 
 def of(module: str, cls: str) -> dict[str, Any]:
-    """Return the defaults of a class's options that its source tells, as a scenario would write them."""
+    """Return the defaults that a class's source states, as a scenario would write them."""
     found = {}
     for name, line in source.fields(module, cls).items():
         if line.value is None:
@@ -47,13 +47,13 @@ def of(module: str, cls: str) -> dict[str, Any]:
 
 
 def holds_part(module: str, cls: str) -> list[str]:
-    """Return the names of those options that hold a part themselves."""
+    """Return the names of the options that hold a part."""
     part = ("fedsim.scenario", "Part")
     return [name for name, line in source.fields(module, cls).items() if part in _kinds(line.module, line.annotation)]
 
 
 def plain(value: Any) -> Any:
-    """Return a value with lists in the place of tuples, as YAML has it."""
+    """Return a value with lists in place of tuples, as in YAML."""
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     if isinstance(value, dict):
@@ -77,17 +77,17 @@ def _written(module: str, annotation: ast.expr, value: Any) -> Any:
         if owner == "fedsim.units" and hasattr(units, name):
             adapter: TypeAdapter[Any] = TypeAdapter(getattr(units, name))
             try:
-                # A number in the source is of the SI unit, which a scenario has to say.
+                # A number in the source is in the SI unit, which a scenario must name.
                 bare = isinstance(value, int | float) and not isinstance(value, bool)
                 text = adapter.dump_python(value, mode="json", warnings=False) if bare else value
                 return _sayable(adapter.dump_python(adapter.validate_python(text), mode="json"))
-            except ValueError:  # a value that only the class may give, as 0 for a count
+            except ValueError:  # a value that only the class may use, such as 0 for a count
                 raise Unknown from None
     return _sayable(plain(value))
 
 
 def _sayable(value: Any) -> Any:
-    """Return a value that a scenario can say.  Raises Unknown for any other."""
+    """Return a value that a scenario can express.  Raises Unknown for any other."""
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     for one in inner:
         _sayable(one)
@@ -101,7 +101,7 @@ def _sayable(value: Any) -> Any:
 
 
 def _kinds(module: str, annotation: ast.expr) -> list[tuple[str, str]]:
-    """Return the types of an annotation such as `Seconds | None`, each as the module and the name that it has there."""
+    """Return the types of an annotation such as `Seconds | None`, each as its module and its name there."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             annotation = ast.parse(annotation.value, mode="eval").body
@@ -116,7 +116,7 @@ def _kinds(module: str, annotation: ast.expr) -> list[tuple[str, str]]:
 
 
 def _value(module: str, node: ast.expr, deep: int = 0) -> Any:
-    """Return what an expression at the top of a module stands for.  Raises Unknown where that takes more than this."""
+    """Return the value of an expression at the top of a module.  Raises Unknown if this cannot compute it."""
     if deep > DEEPEST:
         raise Unknown
 

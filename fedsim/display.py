@@ -1,7 +1,7 @@
-"""What a sweep looks like while it runs: on a terminal bars that move, elsewhere a line every half minute.
+"""Show a running sweep: progress bars on a terminal, elsewhere a line every half minute.
 
-Each line fits the width: labels are cut where they must be, numbers never.  Points that fail or stall get a line of
-their own at once.  The time left is estimated from what has been done since the sweep began, parts of points included.
+Each line fits the width: labels are cut if necessary, numbers never.  A point that fails or stalls gets its own line
+immediately.  The time left is estimated from the progress since the sweep began, including that of unfinished points.
 """
 
 import threading
@@ -20,32 +20,32 @@ from fedsim.amounts import NONE, duration, number, watch
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 
-EVERY = 30.0  # seconds between two lines where there is no terminal
+EVERY = 30.0  # seconds between two lines without a terminal
 BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
-LABEL = 16  # characters of a label that must stay
-SURE = 0.01  # of a point that must be done before the time left is estimated
-STALLED = "nothing more could happen: nobody who is waited for comes online, or no byte gets through"
+LABEL = 16  # characters of a label that are never cut
+SURE = 0.01  # share of a point that must be done before the time left is estimated
+STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A line of the display: what it is of, the share that is done, and its numbers."""
+    """A line of the display: its label, the share that is done, and its numbers."""
 
     label: str
     share: float
     numbers: Sequence[str]
-    brief: str = ""  # the label where there is little room
+    brief: str = ""  # a shorter label, if there is little room
 
 
 class Display:
-    """Shows a sweep on a console; a context, so that the terminal is left as it was."""
+    """Show a sweep on a console; a context manager that restores the terminal."""
 
     def __init__(self, console: Console, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:
-        """Show nothing yet; the console must not read markup, for names of points may look like it."""
+        """Show nothing yet; the console must not interpret markup, because names of points may look like it."""
         self.console = console
         self.points = self.done = self.failed = 0
-        self._before, self._began = 0, now()  # points that were done before, and when this sweep began
+        self._before, self._began = 0, now()  # points finished before, and when this sweep began
         self._running: dict[str, tuple[Point, Progress]] = {}
         self._now, self._every = now, every
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class Display:
             self._live = Live(console=console, get_renderable=self._screen, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the display."""
         if self._live:
             self._live.start()
         else:
@@ -63,7 +63,7 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._live:
             self._live.stop()
             return
@@ -73,7 +73,7 @@ class Display:
             self.note(self.line())
 
     def begin(self, points: int, finished: int) -> None:
-        """Show how many points there are, and how many were finished before."""
+        """Show the number of points, and how many were finished before."""
         with self._lock:
             self.points, self.done, self._before, self._began = points, finished, finished, self._now()
         if finished:
@@ -81,13 +81,13 @@ class Display:
         elif not self._live:
             self.note(f"{points} points to run" if points != 1 else "1 point to run")
 
-    def told(self, point: Point, progress: Progress) -> None:
-        """Show how far a running point has come."""
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Show the progress of a running point."""
         with self._lock:
             self._running[point.id] = point, progress
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Count a point that has ended; one that failed or stalled is shown in a line, with its reason."""
+        """Count a point that has ended; show one that failed or stalled in a line, with the reason."""
         with self._lock:
             self.done += 1
             self.failed += bool(message)
@@ -103,13 +103,13 @@ class Display:
         self.console.print(text, soft_wrap=True)
 
     def line(self) -> str:
-        """Return how far the sweep has come, in a line."""
+        """Return the sweep's progress in one line."""
         failed = f", {self.failed} failed" if self.failed else ""
         running = f", {len(self._running)} running" if self._running else ""
         return ", ".join([f"{self.done}/{self.points} points done{failed}{running}", *self._times()])
 
     def screen(self, width: int) -> list[str]:
-        """Return the lines of the display: one for the sweep, one for each point that is running."""
+        """Return the lines of the display: one for the sweep, and one for each running point."""
         with self._lock:
             running = [*self._running.values()]
             failed = [f"{self.failed} failed"] if self.failed else []
@@ -133,7 +133,7 @@ class Display:
         return min(1.0, (self.done + shares) / self.points) if self.points else 0.0
 
     def _times(self) -> list[str]:
-        """Return the time since the beginning, and an estimate of the time left where something has been done."""
+        """Return the time since the beginning, and an estimate of the time left once there is some progress."""
         elapsed = self._now() - self._began
         now, before = self._share(), self._before / self.points if self.points else 0.0
         if now >= 1.0 or (now - before) * self.points < SURE:
@@ -142,7 +142,7 @@ class Display:
 
 
 def name(axes: dict[str, Any]) -> str:
-    """Return the values of a point's axes in a few words, each with the last word of its key (of a list's: three)."""
+    """Return the values of a point's axes, each with the last word of its key (the last three for a list's)."""
     return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only point"
 
 
@@ -153,14 +153,14 @@ def _bar(point: Point, progress: Progress) -> Bar:
 
 
 def _drawn(bars: Sequence[Bar], width: int) -> list[str]:
-    """Return the bars as lines under one another: label, bar and numbers, each number as wide as its column."""
+    """Return the bars as lines of label, bar and numbers, each number padded to its column."""
     if not bars:
         return []
     sizes = [max(map(len, column)) for column in zip(*(bar.numbers for bar in bars), strict=True)]
     numbers = ["  ".join(f"{text:>{size}}" for text, size in zip(bar.numbers, sizes, strict=True)) for bar in bars]
     beside = width - max(map(len, numbers)) - 2  # for labels and bars
     labels, wide = _labelled(bars, beside)
-    if wide is None:  # not even a label fits beside the numbers
+    if wide is None:  # no label fits beside the numbers
         both = zip(labels, bars, strict=True)
         return [
             line for label, bar in both
@@ -174,7 +174,7 @@ def _drawn(bars: Sequence[Bar], width: int) -> list[str]:
 
 
 def _labelled(bars: Sequence[Bar], room: int) -> tuple[list[str], int | None]:
-    """Return labels, and how wide bars may be in the room for both: whole labels, or else their values, or as fits."""
+    """Return labels and the width left for bars; labels are whole, or their values only, or cut to fit."""
     for labels in ([bar.label for bar in bars], [bar.brief or bar.label for bar in bars]):
         longest = max(map(len, labels))
         for wide in BARS[:2]:

@@ -1,6 +1,6 @@
-"""A key that is written in the wrong place: where the scenario has one of that name, so that messages can say so.
+"""Find the valid places of a misplaced key, for messages.
 
-It looks through the sections and through the options of the parts that are named, read from their sources.
+It searches the sections, and the options of the parts that the scenario names, read from their sources.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from fedsim import find, source
 
 
 def places(word: str, model: type[BaseModel], data: Any) -> list[str]:
-    """Return the dotted keys that end in this word, whatever its case; `data` is the scenario as written."""
+    """Return the dotted keys that end in this word, ignoring case; `data` is the scenario as written."""
     wanted = word.lower()
     return [key for key in (*_of_sections(model, ""), *_of_parts(data)) if "." in key and _last(key) == wanted]
 
@@ -25,7 +25,7 @@ def _of_sections(model: type[BaseModel], above: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         yield above + name
         for kind in (field.annotation, *get_args(field.annotation)):
-            # a part has keys of its own file, whatever it is written as
+            # a part's keys are those of its file
             if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_config.get("extra") == "forbid":
                 yield from _of_sections(kind, f"{above}{name}.")
 
@@ -53,5 +53,5 @@ def _options(kind: str, name: str) -> list[str]:
     try:
         outlines = source.outlines(module, find.KINDS[kind].contract) if module else {}
     except (OSError, SyntaxError, UnicodeDecodeError):
-        return []  # which whoever checks the part says
+        return []  # reported by the check of the part
     return [option for outline in outlines.values() for option in outline.options]

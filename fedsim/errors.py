@@ -1,16 +1,16 @@
-"""What the user can mend, as opposed to a fault of the program."""
+"""Errors that the user can correct, as opposed to faults of the program."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 class UserError(Exception):
-    """A mistake of the user; its message names the place, what is wrong there and the mend."""
+    """A mistake of the user; its message names the place, the mistake and the remedy."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: the scenario's key ("protocol.wait"; "" for the whole), what is wrong and the mend."""
+    """One mistake in a scenario: its key ("protocol.wait"; "" for the whole), and a message with the remedy."""
 
     key: str
     message: str
@@ -21,13 +21,13 @@ class Problem:
 
 
 class ScenarioError(UserError):
-    """Several problems at once, each tied to a key, so that whoever knows the file can name the line."""
+    """Several problems at once, each tied to a key, so that the file's reader can add the lines."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems; they are the exception's only argument, so that it pickles."""
+        """Store the problems as the exception's only argument, so that it can be pickled."""
         super().__init__(tuple(problems))
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        """Return a line a problem."""
+        """Return one line per problem."""
         return "\n".join(map(str, self.problems))

@@ -1,9 +1,9 @@
-"""`--explain`: what a scenario will run, in words, and what the first rounds of some of its points will take.
+"""`--explain`: describe what a scenario runs, and estimate the cost of the first rounds of some of its points.
 
-Of the conditions (points that differ in more than a seed) at most MOST are looked at, or `every` one.  Of a part
-the options are shown that are not at their defaults everywhere, or all with `every`.
+At most MOST conditions (points that differ in more than a seed) are examined, or all with `every`.  Options at their
+defaults everywhere are shown with `every` only.
 
-What it does not model is what `preview` leaves out.
+`preview` says what the estimates leave out.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from fedsim.options import shown
 from fedsim.preview import UPDATES, Preview, preview
 from fedsim.scenario import Part, Point, Scenario
 
-MOST = 6  # conditions looked at
+MOST = 6  # conditions examined
 WAYS = ("down", "up", "peer")
 HEADS = ("condition", "asked", "first", "each", "down", "up", "peers")
 NOTES = (
@@ -40,7 +40,7 @@ NOTES = (
 
 
 def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_root: Path, every: bool) -> None:
-    """Print what will run and what it will take.  Raises UserError where a run would refuse the scenario."""
+    """Print what will run and what it will cost.  Raises UserError if a run would refuse the scenario."""
 
     def tell(lines: Iterator[str] | list[str]) -> None:
         for line in lines:
@@ -59,7 +59,7 @@ def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_
 
 
 def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield what will run, as titles and texts."""
+    """Yield what will run, as pairs of title and text."""
     if scenario.description:
         yield "about", scenario.description
     axes = {axis: len({str(point.axes[axis]) for point in points}) for axis in points[0].axes}
@@ -79,7 +79,7 @@ def conditions(points: Sequence[Point]) -> list[Point]:
 
 
 def spread(conditions: Sequence[Point], most: int) -> list[Point]:
-    """Return at most so many, in the grid's order, that show each value of each axis about equally often."""
+    """Return at most `most` conditions, in the grid's order, that show each value of each axis about equally often."""
     shown: Counter[tuple[str, str]] = Counter()
     left, chosen = [*conditions], list[Point]()
     while left and len(chosen) < most:
@@ -90,9 +90,9 @@ def spread(conditions: Sequence[Point], most: int) -> list[Point]:
 
 
 def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield a line a point: the mean of the updates looked at, and of their seconds the first and the mean.
+    """Yield one line per point: means over the updates examined, and the seconds of the first.
 
-    Axes with one value, and columns that are the same in every line, are left to a line of their own.
+    Axes with one value, and columns that are the same in every line, share a line above.
     """
     varying = [
         axis for axis in seen[0][0].axes
@@ -102,10 +102,10 @@ def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str
         ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(_conditions_of(point))
         for point, _ in seen
     ]
-    told = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
-    same = [head for n, head in enumerate(HEADS[1:]) if len(told) > 1 and len({row[n] for row in told}) == 1]
-    empty = [head for n, head in enumerate(HEADS[1:]) if told and all(row[n] in (NONE, size(0)) for row in told)]
-    if together := [f"{head} {told[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
+    shown = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
+    same = [head for n, head in enumerate(HEADS[1:]) if len(shown) > 1 and len({row[n] for row in shown}) == 1]
+    empty = [head for n, head in enumerate(HEADS[1:]) if shown and all(row[n] in (NONE, size(0)) for row in shown)]
+    if together := [f"{head} {shown[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
         yield from wrapped(f"The same everywhere: {', '.join(together)}", width, hanging="  ")
     kept = [n for n, head in enumerate(HEADS[1:]) if head not in (*same, *empty)]
     rows = [
@@ -123,12 +123,12 @@ def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str
             yield from wrapped(f"no update: {found.why}", width, "  ")
 
 
-def _numbers(told: Preview) -> list[str]:
-    """Return what the heads but the first say of a point."""
-    moved = [size(told.nbytes(way)) for way in WAYS]
-    if not told.seconds:
+def _numbers(found: Preview) -> list[str]:
+    """Return the cells of a point under all heads but the first."""
+    moved = [size(found.nbytes(way)) for way in WAYS]
+    if not found.seconds:
         return [NONE, "no update", NONE, *moved]
-    return [f"{fmean(told.asked):.4g}", duration(told.seconds[0]), duration(fmean(told.seconds)), *moved]
+    return [f"{fmean(found.asked):.4g}", duration(found.seconds[0]), duration(fmean(found.seconds)), *moved]
 
 
 def _conditions_of(point: Point) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _values(point: Point) -> list[tuple[str, str]]:
 
 
 def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
-    """Yield a text for each part of a kind: what it is, and each choice of its options."""
+    """Yield a text for each part of a kind: its name, and each choice of its options."""
     parts: dict[str, dict[str, Part]] = {}
     for point in points:
         for part in (part for other, _, part in point.scenario.parts() if other == kind):
@@ -164,7 +164,7 @@ def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
 
 
 def _options(kind: str, part: Part) -> Iterator[tuple[str, Any]]:
-    """Yield a part's options as the scenario writes them, and those that it leaves out as the class has them."""
+    """Yield a part's options as the scenario writes them, with the class's defaults for the others."""
     built: Any = find.build(kind, part)
     for field in source.option_fields(type(built)):
         yield field.name, part.options.get(field.name, getattr(built, field.name))

@@ -1,10 +1,10 @@
-"""A sweep's results as text: an answer that fits the terminal, and the full table for a file.
+"""Format a sweep's results as text: a summary that fits the terminal, and the full table for a file.
 
-Rows that differ in their seeds alone are one line: mean ± standard deviation.  The lines are grouped by condition, one
-a method (or a value of the last axis, where all have the same method); of many conditions only the leaders are shown.
-What does not vary is said once.  Columns that do not fit are left to the file, whole: no number is ever cut.
+Rows that differ only in their seeds are one line: mean ± standard deviation.  Lines are grouped by condition, one per
+method (or per value of the last axis, if all have the same method); for many conditions only the leaders are shown.
+What does not vary is stated once.  Columns that do not fit are only in the file: no number is ever cut.
 
-What it does not model: whether a difference is more than chance; the report's intervals are for that.
+Not modelled: whether a difference is significant; see the report's intervals.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from analysis.terminal import columns_that_fit, layout, table, wrapped, writable
 from fedsim.amounts import NONE, duration, given, number, size, spread
 
 Row = Mapping[str, Any]
-MOST_LINES = 60  # of the answer; of more than that only the leaders are shown
+MOST_LINES = 60  # of the summary; above it only the leaders are shown
 MOST_LEADERS = 40  # conditions whose leaders are shown
 METHOD = "method"
 ENDS = {
@@ -28,12 +28,12 @@ ENDS = {
     "seconds_to_target": "first to {target}",
     "bytes_to_target": "fewest bytes",
 }
-UNBOUNDED = 10_000  # characters: a line of the file
+UNBOUNDED = 10_000  # characters of a line in the file
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number of summary.csv: its title, how it is written, and whether it is shown where nothing has it."""
+    """A column of summary.csv: its title, its format, and whether it is shown when empty."""
 
     key: str
     title: str
@@ -41,7 +41,7 @@ class Column:
     always: bool = False
 
 
-COLUMNS = (  # those that matter most first: the last ones go where there is no room
+COLUMNS = (  # the most important first: the last are dropped if there is no room
     Column("score", "score", number, True),
     Column("seconds_to_target", "time to target", duration),
     Column("bytes_to_target", "bytes to target", size),
@@ -56,7 +56,7 @@ COLUMNS = (  # those that matter most first: the last ones go where there is no 
 
 @dataclass(frozen=True)
 class Group:
-    """The rows that differ in nothing but their seeds, and the values of the other axes, as they are shown."""
+    """The rows that differ only in their seeds, and the displayed values of the other axes."""
 
     values: dict[str, str]
     rows: list[Row]
@@ -92,19 +92,19 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
 
 
 def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
-    """Return the full table as text: every axis and every column, a line a condition and method."""
+    """Return the full table as text: every axis and column, one line per condition and method."""
     groups, columns = grouped(rows, axes), _columns(rows)
     axes = shown_axes(groups)
     labels = [axes or ["point"], *([*group.values.values()] or [_alone(group)] for group in groups)]
     sizes = [max(map(len, column)) for column in zip(*labels, strict=True)]
-    # All axes are one label, so that they stand at the left.
+    # All axes form one label, at the left.
     first, *rest = ["  ".join(f"{cell:<{size}}" for cell, size in zip(label, sizes, strict=True)) for label in labels]
     body = [[label, *(_cell(group, column) for column in columns)] for label, group in zip(rest, groups, strict=True)]
     return "\n".join([_summary(rows, groups), "", *table([first, *_titles(columns, rows)], body, UNBOUNDED), ""])
 
 
 def _rule(rows: Sequence[Row]) -> str:
-    """Return from when on a target counts, "" where there is no target or only one period."""
+    """Return the rule for when a target counts, "" if there is no target or only one period."""
     rules = {row.get("target_on") for row in rows if row.get("target") is not None}
     most = max(given(rows, "periods"), default=0.0)
     if most <= 1 or len(rules) != 1:
@@ -115,7 +115,7 @@ def _rule(rows: Sequence[Row]) -> str:
 
 
 def grouped(rows: Sequence[Row], axes: Sequence[str]) -> list[Group]:
-    """Return the rows by the values of their axes but the seeds, in the order in which they come."""
+    """Return the rows grouped by the values of their axes without the seeds, in their order."""
     methods = _methods(rows)
     found: dict[tuple[str, ...], Group] = {}
     for row, method in zip(rows, methods, strict=True):
@@ -132,7 +132,7 @@ def shown_axes(groups: Sequence[Group]) -> list[str]:
 
 
 def failures(rows: Sequence[Row], where: str) -> str | None:
-    """Return a sentence on points that failed, or None where none did; `where` is the folder of the results."""
+    """Return a sentence on failed points, or None if there are none; `where` is the folder of results."""
     failed = [str(row["point"]) for row in rows if row["status"] == "failed"]
     if not failed:
         return None
@@ -141,7 +141,7 @@ def failures(rows: Sequence[Row], where: str) -> str | None:
 
 
 def refusals(rows: Sequence[Row]) -> str | None:
-    """Return a sentence on replies that held numbers which are not finite, or None where there were none."""
+    """Return a sentence on replies that held numbers that are not finite, or None if there were none."""
     counts = [int(count) for row in rows for count in given([row], "refused") if count]
     if not counts:
         return None
@@ -159,7 +159,7 @@ def _blocks(
     width: int,
     encoding: str,
 ) -> Iterator[Text]:
-    """Yield a block a condition: its name, and a line for each value of the axis that is compared."""
+    """Yield one block per condition: its name, and a line for each value of the compared axis."""
     indent = "  " if any(name for name, _ in blocks) else ""
     groups = [group for _, own in blocks for group in own]
     labels = [group.values.get(across) or _alone(group) for group in groups]
@@ -169,7 +169,7 @@ def _blocks(
     head = short(across) if across else "point"
     count = columns_that_fit(sizes, max(map(len, [head, *labels])), width - len(indent)) if columns else 0
     lines = [[label, *own[:count]] for label, own in zip(labels, cells, strict=True)]
-    # One table, so that the columns of all blocks stand under one another.
+    # One table, so that the columns of all blocks are aligned.
     heads, *bodies = layout([head, *titles[:count]], lines, width, indent)
     yield from (Text(line, style="bold") for line in heads)
     left = iter(bodies)
@@ -188,7 +188,7 @@ def _leaders(
     width: int,
     encoding: str,
 ) -> Iterator[Text]:
-    """Yield a line a condition: who has the highest score, and who is the first to reach the target."""
+    """Yield one line per condition: who has the highest score, and who reaches the target first."""
     ends = [column for column in columns if column.key in ENDS]
     found = [[name, *(writable(_leader(own, across, column), encoding) for column in ends)] for name, own in blocks]
     heads = ["condition", *(ENDS[column.key].format(target=_target(rows)) for column in ends)]
@@ -201,7 +201,7 @@ def _leaders(
 
 
 def _leader(groups: Sequence[Group], across: str, column: Column) -> str:
-    """Return the best value of a column among the groups all of whose rows have one, and whose it is."""
+    """Return the best value of a column among groups without missing values, and which group has it."""
     best = max if column.key == "score" else min
     whole = [group for group in groups if len(given(group.rows, column.key)) == len(group.rows)]
     if not whole:
@@ -211,7 +211,7 @@ def _leader(groups: Sequence[Group], across: str, column: Column) -> str:
 
 
 def _methods(rows: Sequence[Row]) -> list[str]:
-    """Return each row's method by its published name; as the scenario has it where that tells two of them not apart."""
+    """Return each row's method by its published name, or as in the scenario if two would share a name."""
     written = [str(row.get("algorithm") or "") for row in rows]
     named = [str(row.get(METHOD) or row.get("algorithm") or "") for row in rows]
     clash = {name for name in named if len({w for w, n in zip(written, named, strict=True) if n == name}) > 1}
@@ -219,7 +219,7 @@ def _methods(rows: Sequence[Row]) -> list[str]:
 
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
-    """Return the columns that have a value; no rate of a target where the scenario has none."""
+    """Return the columns that have a value, without those of targets if the scenario has none."""
     aimed = bool(given(rows, "target"))
     return [
         column for column in COLUMNS
@@ -248,7 +248,7 @@ def _cell(group: Group, column: Column) -> str:
 
 
 def _repeats(column: Column, groups: Sequence[Group]) -> bool:
-    """Return whether a column says what the score does: AM, where accuracy is the score."""
+    """Return whether a column repeats the score, as AM does if accuracy is the score."""
     return column.key == "am" and all(_cell(group, column) == _cell(group, COLUMNS[0]) for group in groups)
 
 
@@ -269,7 +269,7 @@ def _alone(group: Group) -> str:
 
 
 def _summary(rows: Sequence[Row], groups: Sequence[Group]) -> str:
-    """Return how many points there are, and what a line stands for."""
+    """Return the number of points, and what a line means."""
     sizes = {len(group.rows) for group in groups}
     each = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else str(*sizes)
     spread_ = f"; mean ± standard deviation of {each} runs with different seeds" if max(sizes, default=1) > 1 else ""

@@ -1,12 +1,11 @@
 """The fleet: every client's access link and speed, from a scenario's draws, its profile and its table.
 
-What the table says of a client wins; then an explicit key of the scenario, then the profile.  Draws come from one
-named stream a quantity, so that a table's column changes nothing else.
+The table takes precedence, then an explicit key of the scenario, then the profile.  Draws come from one named stream
+per quantity, so that a table's column changes nothing else.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 import simpy
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim import find, seeds, table, wording
+from fedsim import find, table, wording
 from fedsim.errors import Problem, ScenarioError, UserError
 from fedsim.net.codec import Codec
 from fedsim.net.effect import Effect
@@ -31,7 +30,7 @@ from fedsim.table import Column
 from fedsim.units import Draw
 
 MBIT, MS, GIGA = 1e6, 1e-3, 1e9
-# Column of the table: the row of Nodes (or "speed"), and what one of its units is in SI.
+# Column of the table: the field of Nodes (or "speed"), and its unit in SI.
 ROWS = {
     "uplink_mbps": ("uplink", MBIT),
     "downlink_mbps": ("downlink", MBIT),
@@ -55,18 +54,18 @@ COLUMNS = [
         for name in ROWS
     ),
 ]  # fmt: skip
-IN_NETWORK = ("congestion_control", "tls_rtts")  # have keys of their own in the scenario
+IN_NETWORK = ("congestion_control", "tls_rtts")  # have their own keys in the scenario
 Floats = npt.NDArray[np.float64]
 
 
 def size(scenario: Scenario) -> int:
     """Return the number of clients: as the scenario says, or one for each row of the table.
 
-    Raises UserError where the table cannot be read or its clients are not those.
+    Raises UserError if the table cannot be read or its clients are not those.
     """
     given = scenario.clients
     if given.table is None:
-        assert given.count is not None  # the scenario has seen to it
+        assert given.count is not None  # the scenario has checked it
         return given.count
     return _numbered(given.table, given.count)
 
@@ -74,7 +73,7 @@ def size(scenario: Scenario) -> int:
 def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
     """Return the columns of `Nodes` and `speed` (operations a second), each (K,) in SI units.
 
-    A quantity that nothing gives is left out.  Raises ScenarioError where one is missing that there must be.
+    A quantity that nothing gives is left out.  Raises ScenarioError if a required one is missing.
     """
     count, network = size(scenario), scenario.network
     found: dict[str, Floats] = {}
@@ -94,20 +93,20 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
             [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
         )
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
-        told = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
-        raise ScenarioError([Problem("clients.speed", told)])
+        message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
+        raise ScenarioError([Problem("clients.speed", message)])
     return found
 
 
 def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
-    """Return that nothing tells how fast the clients are, where the protocol `asks` them to work."""
+    """Return a problem if the protocol `asks` clients to work but nothing gives their speed."""
     if "speed" in found or not asks:
         return []
     return [Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table")]
 
 
 def nodes(found: dict[str, Floats]) -> Nodes:
-    """Return the network's nodes of these columns."""
+    """Return the network's nodes with these columns."""
     return Nodes(**{key: column for key, column in found.items() if key != "speed"})
 
 
@@ -120,7 +119,7 @@ def network(
     record: Callable[[Transfer], None],
     effects: Sequence[Effect] = (),
 ) -> Network:
-    """Return the network of a scenario with these columns of its clients; `record` takes the row of each transfer."""
+    """Return the network of a scenario with these columns of clients; `record` receives the row of each transfer."""
     given = scenario.network
     return Network(
         env, nodes(columns), rng=rng, record=record, topology=topology,
@@ -130,7 +129,7 @@ def network(
 
 
 def transfer_model(scenario: Scenario) -> TransferModel:
-    """Return the transfer model's constants.  Raises ScenarioError where one is unknown or makes no sense."""
+    """Return the transfer model's constants.  Raises ScenarioError for an unknown or invalid one."""
     network = scenario.network
     own = {"congestion_control": network.congestion_control, "tls_rtts": network.tls_rtts}
     names = [field.name for field in fields(TransferModel) if field.name not in IN_NETWORK]
@@ -148,31 +147,31 @@ def transfer_model(scenario: Scenario) -> TransferModel:
 
 
 def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | None]:
-    """Return the codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way.
+    """Return the codec of each direction, "up" and "down".  Raises ScenarioError for a codec that does not suit its
+    direction.
 
-    `shares_only` tells that whole shares of peers are all that travels.
+    `shares_only` means that peers exchange whole models and nothing else.
     """
     given = {"up": scenario.network.codec.up, "down": scenario.network.codec.down}
     built: dict[str, Codec | None] = {
         way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
     }
     if given["down"] and (down := built["down"]) and not down.downwards:
-        told = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
-        raise ScenarioError([Problem("network.codec.down", f"{told}take half, bfloat16 or int8")])
+        message = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
+        raise ScenarioError([Problem("network.codec.down", f"{message}take half, bfloat16 or int8")])
     if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
-        told = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
-        raise ScenarioError([Problem("network.codec.up", f"{told}take half, bfloat16 or int8")])
+        message = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
+        raise ScenarioError([Problem("network.codec.up", f"{message}take half, bfloat16 or int8")])
     if shares_only and given["down"]:
-        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; name it as network.codec.up")])
+        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; write it as network.codec.up")])
     return built
 
 
-def problems(scenario: Scenario) -> list[Problem]:
-    """Return what is wrong with the table, the profile and the constants of a scenario."""
+def problems(scenario: Scenario, draw: Callable[[], object]) -> list[Problem]:
+    """Return the problems of a scenario's table, profile and constants; `draw` draws the clients' columns."""
     found: list[Problem] = []
     try:
         transfer_model(scenario)
-        codecs(scenario)
         if scenario.network.profile is not None:
             profiles.rows(_mix(scenario.network.profile), 1, np.random.default_rng(0))
     except ScenarioError as error:
@@ -183,7 +182,7 @@ def problems(scenario: Scenario) -> list[Problem]:
         if scenario.clients.table is not None:
             size(scenario)
             if not found:
-                rows(scenario, partial(seeds.generator, scenario.seed))
+                draw()
     except ScenarioError as error:
         found += error.problems
     except UserError as error:
@@ -205,20 +204,20 @@ def _numbered(path: Path, count: int | None) -> int:
             of = "the table lists" if count is None else "clients.count says"
             raise table.fault(path, line, f"client {client}: {of} {most} clients, numbered from 0 to {most - 1}")
         if client in seen:
-            raise table.fault(path, line, f"client {client} is already in line {seen[client]} already; keep one")
+            raise table.fault(path, line, f"client {client} is in line {seen[client]} too; keep one")
         seen[client] = line
     return most
 
 
 def _overlay(found: dict[str, Floats], path: Path, count: int) -> None:
-    """Write the table's cells over the columns; what it does not tell stays."""
+    """Write the table's cells over the columns; empty cells change nothing."""
     columns: dict[str, Any] = table.read(path, COLUMNS)
     clients = columns.pop("client")
     for name, values in columns.items():
         row, unit = ROWS[name]
-        told = ~np.isnan(values)
+        given = ~np.isnan(values)
         column = found.get(row, np.full(count, np.nan)).copy()
-        column[clients[told]] = values[told] * unit
+        column[clients[given]] = values[given] * unit
         if row not in DRAWN and row != "speed" and not row.endswith("buffer"):
             column[np.isnan(column)] = 0.0
         found[row] = column

@@ -1,7 +1,7 @@
-"""Dotted keys and axes: where a key leads, what setting it means, and how an axis's values are named.
+"""Dotted keys and axes: resolving and setting keys, and naming an axis's values.
 
-It works on plain mappings as a file holds them and on the pydantic class that reads them; which keys there are it
-takes from that class.  Which values meet is for `combinations` to say.
+It works on plain mappings, as a file holds them, and on the pydantic class that reads them, which defines the keys.
+`combinations` says which values are combined.
 """
 
 import copy
@@ -18,7 +18,7 @@ from fedsim.errors import Problem, ScenarioError
 
 
 class GridError(ValueError):
-    """Problems of the grid, on their way through pydantic."""
+    """Problems of the grid, raised through pydantic."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         """Keep the problems."""
@@ -29,7 +29,7 @@ class GridError(ValueError):
 def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> None:
     """Set a dotted key of a plain mapping in place; a part's name, or a section's first key, grows into a mapping.
 
-    Raises ValueError with a sentence where the key leads through something that has no keys.
+    Raises ValueError if the key leads through a value without keys.
     """
     *way, last = key.split(".")
     here: Any = raw
@@ -50,14 +50,14 @@ def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> No
 
 
 def names(model: Any, path: Sequence[Any]) -> list[str]:
-    """Return the keys that there may be at a path of the model, empty where any are allowed or there are none."""
+    """Return the allowed keys at a path of the model, empty if any key is allowed or none is."""
     for step in path:
         model = _inner(model, str(step))
     return [*model.model_fields] if _is_section(model) else []
 
 
 def filled(raw: Any, model: type[BaseModel]) -> Any:
-    """Return the mapping with keys that only the grid gives set to the axis's first value, so that it is whole."""
+    """Return the mapping completed: keys that only the grid gives are set to the axis's first value."""
     axes = raw.get("grid") if isinstance(raw, dict) else None
     if not isinstance(axes, dict):
         return raw
@@ -71,7 +71,7 @@ def filled(raw: Any, model: type[BaseModel]) -> Any:
 def problems(
     scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: frozenset[str], where: str = "grid"
 ) -> list[Problem]:
-    """Return what is wrong with the axes themselves: keys that do not exist, no values, values twice."""
+    """Return the problems of the axes themselves: unknown keys, no values, repeated values."""
     found = []
     for key, values in axes.items():
         if key in refused or key.split(".")[0] in refused:
@@ -80,9 +80,9 @@ def problems(
             found.append(Problem(f"{where}.{key}", wrong))
         elif not values:
             found.append(Problem(f"{where}.{key}", "the axis has no values; give it some or leave it out"))
-        told = [repr(units.canonical(value)) for value in values]
-        for number, value in enumerate(told):
-            if value in told[:number]:
+        texts = [repr(units.canonical(value)) for value in values]
+        for number, value in enumerate(texts):
+            if value in texts[:number]:
                 found.append(
                     Problem(f"{where}.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
                 )
@@ -90,7 +90,7 @@ def problems(
 
 
 def plain_problems(error: ValueError, model: type[BaseModel], data: Any = None) -> list[Problem]:
-    """Return the problems behind an error of validating a scenario, which was written as `data`."""
+    """Return the problems behind a validation error of a scenario that was written as `data`."""
     if not isinstance(error, ValidationError):
         return [Problem("grid", str(error))]
     found = error.errors(include_url=False)
@@ -103,9 +103,9 @@ def plain_problems(error: ValueError, model: type[BaseModel], data: Any = None) 
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
-    """Return the values of an axis as tables show them: parts by their names, and by what else tells them apart.
+    """Return the values of an axis as tables show them: parts by their names, and by the options that differ.
 
-    A file is shown without its folder, unless two of one name are told apart by it.
+    A file is shown without its folder, unless two files have the same name.
     """
     short = _labels(_bare([*values]))
     return short if len({str(label) for label in short}) == len(values) else _labels(values)
@@ -136,7 +136,7 @@ def _without(part: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Raise ScenarioError where two points have the same id: their results would overwrite each other."""
+    """Raise ScenarioError if two points have the same id, so that their results would overwrite each other."""
     seen: dict[str, Mapping[str, Any]] = {}
     for name, axes in points:
         if name in seen:
@@ -157,7 +157,7 @@ def _compact(value: Any) -> Any:
 
 
 def lost(scenario: BaseModel, key: str) -> str:
-    """Return why a dotted key leads nowhere in the scenario as it stands; a part's options are its file's business."""
+    """Return why a dotted key does not exist in the scenario; options of parts are checked elsewhere."""
     here: Any = scenario
     steps = key.split(".")
     for number, step in enumerate(steps):
@@ -179,7 +179,7 @@ def lost(scenario: BaseModel, key: str) -> str:
 
 
 def _absent(raw: Any, key: str, model: Any) -> bool:
-    # True where the key is known to the model and every mapping on the way to it is there, but not the key itself.
+    # True if the model knows the key and every mapping on the way exists, but not the key itself.
     *way, last = key.split(".")
     for step in way:
         raw, model = raw.get(step) if isinstance(raw, dict) else None, _inner(model, step)
@@ -189,7 +189,7 @@ def _absent(raw: Any, key: str, model: Any) -> bool:
 def _inner(model: Any, step: str) -> Any:
     field = model.model_fields.get(step) if _is_section(model) else None
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType] if field else []
-    return kinds[0] if len(kinds) == 1 else field.annotation if field else None  # a section that may be left out
+    return kinds[0] if len(kinds) == 1 else field.annotation if field else None  # an optional section
 
 
 def _default(model: Any, step: str) -> Any:
@@ -201,7 +201,7 @@ def _default(model: Any, step: str) -> Any:
 
 
 def _is_section(model: Any) -> bool:
-    # A part has keys of its own file; only a section's keys are all known here.
+    # A part's keys are those of its file; only a section's keys are all known here.
     return isinstance(model, type) and issubclass(model, BaseModel) and model.model_config.get("extra") == "forbid"
 
 

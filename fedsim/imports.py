@@ -1,10 +1,10 @@
-"""What a module needs to run: the modules that it imports, theirs, and a hash of what each of their sources says.
+"""What a module needs to run: the modules that it imports, directly or not, and hashes of their sources.
 
-Read from the sources, wherever an `import` stands in them but under TYPE_CHECKING; nothing is imported.  Followed are
-the project's own modules and whoever's else that are not installed as a library: Python's own and those in
-`site-packages` are named by their top package only.  What a module imports under a name that it computes is not seen.
+Imports are read from the sources, anywhere except under TYPE_CHECKING; nothing is imported.  Modules of the project and
+of the user are followed; those of Python and of libraries in `site-packages` are listed by their top package only.
+Not covered: imports under computed names.
 
-Two sources mean the same where they differ in comments, docstrings and layout alone.
+Two sources have the same meaning if they differ only in comments, docstrings and layout.
 """
 
 import ast
@@ -25,7 +25,7 @@ PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that 
 
 @dataclass(frozen=True)
 class Print:
-    """What identifies a source: a hash of its bytes, and one of what it means."""
+    """The hashes of a source: of its bytes, and of its meaning."""
 
     text: str
     meaning: str
@@ -51,7 +51,7 @@ class Needed:
 
 
 def read(path: Path) -> Source | None:
-    """Return a source as it is now, read anew only where it was written since; None where it cannot be read."""
+    """Return a source as it is now, read again only if it has changed; None if it cannot be read."""
     try:
         now = path.stat()
         key = str(path), now.st_mtime_ns, now.st_size
@@ -62,7 +62,7 @@ def read(path: Path) -> Source | None:
 
 
 def text_of(path: Path) -> str:
-    """Return the hash of a file's bytes, which is had sooner than what they mean; "" where it cannot be read."""
+    """Return the hash of a file's bytes, which is faster than that of its meaning; "" if it cannot be read."""
     try:
         now = path.stat()
         return _text(path, now.st_mtime_ns, now.st_size)
@@ -71,23 +71,23 @@ def text_of(path: Path) -> str:
 
 
 def known() -> Known:
-    """Return every source that this process has read, for a process that it starts."""
+    """Return every source that this process has read, to pass on to a process that it starts."""
     return dict(_sources())
 
 
 def know(found: Known) -> None:
-    """Take over what another process has read; a file that has been written since is read all the same."""
+    """Use what another process has read; files that have changed since are read again."""
     _sources().update(found)
 
 
 def needed(roots: Iterable[str], left_out: Iterable[str] = ()) -> Needed:
     """Return every module that those in `roots` need, themselves included, and the libraries that they name.
 
-    What only a module of `left_out` needs is left out as well.
+    Modules that only those of `left_out` need are left out too.
     """
     asked = tuple(sorted({*roots})), tuple(sorted({*left_out}))
     first, marks = _first(*asked)
-    return first if marks == _marks(first) else _needed(*asked)  # points of a sweep share theirs
+    return first if marks == _marks(first) else _needed(*asked)  # points of a sweep share their modules
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +124,7 @@ def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
 
 @lru_cache(maxsize=4096)
 def is_own(path: Path) -> bool:
-    """Return whether a file is somebody's own, neither Python's nor a library's."""
+    """Return whether a file belongs to the project or the user, not to Python or a library."""
     return not any(path.is_relative_to(folder) for folder in _installed())
 
 
@@ -164,7 +164,7 @@ def _text(path: Path, changed: int, size: int) -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> Known:
-    # What this process has read, which others may take over.
+    # What this process has read, to share with others.
     return {}
 
 
@@ -172,7 +172,7 @@ def _read(path: Path) -> Source:
     data = path.read_bytes()
     try:
         tree = ast.parse(data)
-    except (SyntaxError, ValueError):  # whoever imports it will say so
+    except (SyntaxError, ValueError):  # reported when it is imported
         return Source(Print(_hash(data), _hash(data)), ())
     words: list[str] = []
     _tell(tree, words)

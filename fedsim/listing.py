@@ -1,8 +1,8 @@
-"""`--list`: every part that comes with the project in a line, without importing any, or one part with its options.
+"""`--list`: show every part of the project in a line, without importing any, or one part with its options.
 
-The line is the first paragraph of the file's docstring.  Its source is what stands there in brackets with a year, or
-else a sentence that begins with "Source:" or "After", or else the first brackets with authors and a year; a part of the
-project's own has none.
+The line is the first paragraph of the file's docstring.  The source is the text in brackets with a year there, or a
+sentence that begins with "Source:" or "After", or the first brackets with authors and a year; a part without a source
+has none.
 """
 
 import inspect
@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Entry:
-    """A part by its name, in one line, and where it is from ("" where that is not told)."""
+    """A part's name, its description in one line, and its source ("" if it has none)."""
 
     name: str
     line: str
@@ -33,15 +33,15 @@ class Entry:
 
 
 def entry(kind: str, name: str) -> Entry:
-    """Return what the source of a part tells of it, a dotted one's too."""
+    """Return the entry of a part, read from its source; its name may be dotted."""
     module = find.module_of(kind, name)
     whole = source.docstring(module) if module else ""
     first = " ".join(whole.split("\n\n")[0].split())
     found = IN_BRACKETS.search(first)
     flat = " ".join(whole.split())
-    told = found or SENTENCE.search(flat) or AUTHORS.search(flat)
+    cited = found or SENTENCE.search(flat) or AUTHORS.search(flat)
     line = IN_BRACKETS.sub("", first, count=1) if found else first
-    return Entry(name, line.rstrip("."), told[1].strip() if told else "")
+    return Entry(name, line.rstrip("."), cited[1].strip() if cited else "")
 
 
 def line(kind: str, name: str) -> str:
@@ -51,12 +51,12 @@ def line(kind: str, name: str) -> str:
 
 
 def chosen(words: Sequence[str]) -> tuple[list[str], str]:
-    """Return the kinds that the words of `--list` mean, and the part of it that is named, if one is.
+    """Return the kinds that the words of `--list` name, and the name of a part, if one is given.
 
     A kind may be in the plural or in capitals.  Raises UserError, with the nearest valid word, for any other.
     """
     if len(words) > 2:
-        raise UserError(f"--list {' '.join(words)}: give a kind and the name of one part at most")
+        raise UserError(f"--list {' '.join(words)}: give at most a kind and the name of one part")
     if not words or [*words] == [ALL]:
         return [*find.KINDS], ""
     kind = _kind(words[0])
@@ -79,7 +79,7 @@ def _kind(word: str) -> str:
 
 
 def show(console: Console, kinds: Sequence[str], name: str = "") -> None:
-    """Print the parts of these kinds, a line each, or the named one with its options."""
+    """Print the parts of these kinds, one line each, or the named one with its options."""
     width = console.width
     for kind in kinds if not name else ():
         console.print(f"{find.KINDS[kind].key}", style="bold")
@@ -93,9 +93,9 @@ def show(console: Console, kinds: Sequence[str], name: str = "") -> None:
 
 
 def details(kind: str, name: str, width: int) -> Iterator[str]:
-    """Yield what there is to know of a part, line by line: what it is, its source and its options.
+    """Yield the description of a part line by line: what it is, its source and its options.
 
-    Raises ScenarioError where it cannot be imported.
+    Raises ScenarioError if it cannot be imported.
     """
     cls, found = options.of(kind, name)
     own, part = entry(kind, name), find.module_of(kind, name)
@@ -104,7 +104,7 @@ def details(kind: str, name: str, width: int) -> Iterator[str]:
     if own.source:
         yield from wrapped(f"source: {own.source}", width, "  ", "    ")
     own_words = _paragraph(inspect.getdoc(cls) or "")
-    generated = own_words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do where there is none
+    generated = own_words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do without a docstring
     if own_words and cls.__module__ == part and not generated:
         yield ""
         yield from wrapped(own_words, width, "  ")

@@ -1,4 +1,4 @@
-"""The lock of a folder of results: one process at a time writes there, and a process that has died holds nobody off.
+"""The lock of a folder of results: one process at a time writes there, and the lock of a dead process is released.
 
 Not modelled: machines that share the folder over a file system without locks.
 """
@@ -12,15 +12,15 @@ from filelock import FileLock, Timeout
 
 from fedsim.errors import UserError
 
-LOCK, HOLDER = ".lock", ".holder"  # nobody else may read a file that is locked on Windows: its holder is beside it
+LOCK, HOLDER = ".lock", ".holder"  # Windows lets no other process read a locked file, so HOLDER is separate
 
 
 @contextmanager
 def locked(out: Path) -> Iterator[list[Path]]:
-    """Hold the folder for this process alone, creating it; the lock of a process that has died is free again.
+    """Lock the folder for this process, creating it; the lock of a dead process is free.
 
-    Folders put into the list that it gives are removed at the end if this call created them and they are empty.
-    Raises UserError where the folder cannot be written or another process holds it.
+    Folders added to the yielded list are removed at the end if this call created them and they are empty.
+    Raises UserError if the folder cannot be written or another process holds it.
     """
     new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
     try:
@@ -32,23 +32,23 @@ def locked(out: Path) -> Iterator[list[Path]]:
     try:
         yield remove
     finally:
-        for name in (HOLDER, LOCK):  # the lock while it is held: afterwards it may be another's
-            with suppress(OSError):  # in a folder that is barred by now it stays, and holds nobody off
+        for name in (HOLDER, LOCK):  # remove the lock while it is held: afterwards it may be another process's
+            with suppress(OSError):  # in a folder that is no longer writable it stays, without effect
                 (out / name).unlink(missing_ok=True)
-        lock.release()  # on Windows, where a file that is open cannot be removed, this removes it
+        lock.release()  # on Windows, where an open file cannot be removed, this removes it
         for folder in new if remove else []:
             if not any(folder.iterdir()):
                 folder.rmdir()
 
 
 def _take(lock: FileLock, out: Path) -> None:
-    # The system frees the lock of a process that dies, however it dies.
+    # The system frees the lock of a process that dies, for any reason.
     try:
         lock.acquire(timeout=0)
     except Timeout:
         holder = (out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else ""
-        mend = "wait until it ends, or give another folder with --out"
-        raise UserError(f"{out} is being written by process {holder or '?'}; {mend}") from None
+        remedy = "wait until it ends, or give another folder with --out"
+        raise UserError(f"{out} is being written by process {holder or '?'}; {remedy}") from None
     try:
         (out / HOLDER).write_text(f"{os.getpid()}\n", "utf-8")
     except OSError:

@@ -1,7 +1,7 @@
-"""A point's own log: what fedsim and the algorithms have to say while it runs, in run.log beside its tables.
+"""A point's log: messages of fedsim and the algorithms while it runs, in run.log beside its tables.
 
-Messages carry no wall-clock time, so that equal runs leave equal logs; nothing reaches the terminal, whose lines
-belong to the progress display.
+Messages carry no wall-clock time, so that equal runs leave equal logs; nothing goes to the terminal, which the
+progress display uses.
 """
 
 import logging
@@ -14,12 +14,12 @@ SOURCES = ("fedsim", "algorithms")
 
 @contextmanager
 def keep(path: Path) -> Iterator[None]:
-    """Write what is logged from INFO up to the file while the block runs.
+    """Write messages of level INFO and above to the file while the block runs.
 
-    Raises OSError where the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     path.unlink(missing_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")  # which appends, wherever the file ends meanwhile
+    handler = logging.FileHandler(path, encoding="utf-8")  # appends
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in SOURCES}
     for name in SOURCES:

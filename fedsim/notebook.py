@@ -1,6 +1,6 @@
-"""How a sweep goes, in a notebook: one line that is written anew, and lines for what fails.
+"""Show a sweep in a notebook: one line that is updated, and lines for failures.
 
-IPython is asked only where it is loaded already, as in a kernel; neither it nor ipywidgets is a dependency.
+IPython is used only if it is loaded already, as in a kernel; neither it nor ipywidgets is a dependency.
 """
 
 import sys
@@ -17,14 +17,14 @@ MOST = 10  # failures that are listed one by one
 
 
 def inside() -> bool:
-    """Return whether this is a notebook's kernel, which shows HTML."""
+    """Return whether this process is a notebook's kernel, which shows HTML."""
     shell = sys.modules.get("IPython")
     found = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
     return getattr(found, "kernel", None) is not None
 
 
 class Line:
-    """Shows a sweep as one line of a cell's output; a context, as the terminal's display."""
+    """Show a sweep as one line of a cell's output; a context manager, like the terminal's display."""
 
     def __init__(self) -> None:
         """Show nothing yet."""
@@ -35,7 +35,7 @@ class Line:
         self._last = -EVERY
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the display."""
         from IPython.display import HTML, display
 
         self._html = HTML
@@ -43,19 +43,19 @@ class Line:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the last line as it is."""
+        """Leave the last line in place."""
         self._running.clear()
         self._show(whole=True)
 
     def begin(self, points: int, finished: int) -> None:
-        """Show how many points there are, and how many were finished before."""
+        """Show the number of points, and how many were finished before."""
         self.points, self.done = points, finished
         if finished:
             self._notes.append(f"{finished} of {points} points are finished already")
         self._show(whole=True)
 
-    def told(self, point: Point, progress: Progress) -> None:
-        """Show how far a running point has come."""
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Show the progress of a running point."""
         self._running[point.id] = progress
         self._show()
 
@@ -80,8 +80,8 @@ class Line:
             return
         self._last = now
         share = sum(one.share for one in self._running.values())
-        told = f"{self.done} of {self.points} points"
-        told += f", {len(self._running)} running ({share / len(self._running):.0%})" if self._running else ""
-        told += f", {self.failures} failed" if self.failures else ""
-        bar = f'<progress max="{max(1, self.points)}" value="{self.done + share:.3f}"></progress> {escape(told)}'
+        text = f"{self.done} of {self.points} points"
+        text += f", {len(self._running)} running ({share / len(self._running):.0%})" if self._running else ""
+        text += f", {self.failures} failed" if self.failures else ""
+        bar = f'<progress max="{max(1, self.points)}" value="{self.done + share:.3f}"></progress> {escape(text)}'
         self._handle.update(self._html("<br>".join([bar, *map(escape, self._notes)])))

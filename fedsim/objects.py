@@ -1,9 +1,9 @@
-"""What Python gives in place of a scenario's texts: NumPy's values, paths, graphs, and parts as objects or classes.
+"""Turn Python objects into scenario values: NumPy values, paths, graphs, and parts as objects or classes.
 
-A part becomes the name of its module and those of its options that are not the default.  A class that no name leads to
-(from a notebook's cell, a script, a module that no dot leads to) is saved with its source into the folder `inputs` of
-the results, under a name with a digest of that source: what has changed is another part, and its points run again.  A
-graph is saved there as well.  So a point's scenario says all of it, and any process can run it.
+A part becomes the name of its module and its options that differ from the defaults.  A class that cannot be imported by
+name (from a notebook, a script, or a top-level module) is saved with its source into the results' folder `inputs`,
+under a name with a digest of that source, so that a changed class is another part whose points run again.  Graphs are
+saved there as well.  So a point's scenario is complete, and any process can run it.
 """
 
 import dataclasses
@@ -36,9 +36,9 @@ class _Name(NamedTuple):
 
 
 def plain(value: Any, files: Files, where: str = "") -> Any:
-    """Return a value as a scenario file would hold it; `files` gains those that are to lie in the inputs' folder.
+    """Return a value as a scenario file would hold it; files for the inputs' folder are added to `files`.
 
-    Raises UserError, naming `where` it was given, for an object that cannot be written down.
+    Raises UserError, naming `where` it was given, for an object that a scenario cannot hold.
     """
     if isinstance(value, Mapping):
         return {key: plain(inner, files, where) for key, inner in value.items()}
@@ -54,14 +54,14 @@ def plain(value: Any, files: Files, where: str = "") -> Any:
 
 
 def kind_of(value: Any) -> str | None:
-    """Return which kind of part an object or a class is, None where it is none."""
+    """Return the kind of part of an object or class, None if it is not a part."""
     bases = (value if inspect.isclass(value) else type(value)).__mro__
     found = {(base.__module__, base.__name__) for base in bases}
-    return next((kind for kind, told in find.KINDS.items() if told.contract in found), None)
+    return next((kind for kind, described in find.KINDS.items() if described.contract in found), None)
 
 
 def shown(value: Any) -> str:
-    """Return a value in a line, as messages and comments tell it."""
+    """Return a value in one line, for messages and comments."""
     text = value.__name__ if inspect.isclass(value) else " ".join(repr(value).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
@@ -69,7 +69,7 @@ def shown(value: Any) -> str:
 def graph_part(graph: Any, files: Files) -> Any:
     """Return the data set of a graph: a file's path, a part, PyG's `Data`, or a mapping of arrays.
 
-    A path in `files` is relative to the inputs' folder.  Raises UserError where it is none of these.
+    A path in `files` is relative to the inputs' folder.  Raises UserError if it is none of these.
     """
     if isinstance(graph, str | os.PathLike):
         return {"name": "file", "file": os.fspath(graph)}
@@ -77,8 +77,8 @@ def graph_part(graph: Any, files: Files) -> Any:
         return plain(graph, files, "graph")
     arrays = graph.to_dict() if hasattr(graph, "to_dict") and hasattr(graph, "edge_index") else graph
     if not isinstance(arrays, Mapping):
-        told = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
-        raise UserError(f"graph: a {type(graph).__name__} is not a graph that is known; {told}, or name a file")
+        message = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
+        raise UserError(f"graph: a {type(graph).__name__} is not a known kind of graph; {message}, or name a file")
     from fedsim.data.own_arrays import as_array
 
     known = {str(name): as_array("graph", str(name), value) for name, value in arrays.items() if value is not None}
@@ -90,10 +90,10 @@ def graph_part(graph: Any, files: Files) -> Any:
 
 @contextmanager
 def written(folder: Path, files: Files) -> Iterator[None]:
-    """Write files, each whole and once, into a folder of results, and let Python import them for the while.
+    """Write files atomically into a folder of results, and make them importable within the block.
 
-    Where a mistake of the user ends it before anything has been kept there, they and their folders are gone again.
-    Raises UserError where they cannot be written.
+    If a UserError ends the block before any result was kept, the files and their folders are removed.
+    Raises UserError if they cannot be written.
     """
     inputs = folder.resolve() / FOLDER
     new = [path for path in (inputs / name for name in files) if not path.exists()]
@@ -133,7 +133,7 @@ def _known_name(kind: str, cls: type) -> str | None:
 
 def _saved(cls: type, files: Files) -> str:
     if cls.__name__.startswith("_"):
-        raise UserError(f"the class {cls.__name__} begins with '_', which hides it; give it another name")
+        raise UserError(f"the class {cls.__name__} begins with '_', so it would not be found; rename it")
     content = cells.source_of(cls).encode()
     steps = (f"inline_{_digest(content)}", cls.__name__.lower())
     files[f"{'/'.join(steps)}.py"] = content
@@ -154,8 +154,8 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
         if not _is_default(one, given):
             found[one.name] = _told(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
-                told = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
-                raise UserError(f"{where}: {told}, which no scenario can hold; give numbers, texts, lists or paths")
+                message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
+                raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
     return found
 
 
@@ -168,7 +168,7 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
 
 
 def _told(cls: type, name: str, value: Any) -> Any:
-    """Return an option as a scenario tells it: quantities with their units."""
+    """Return an option as a scenario writes it: quantities with their units."""
     if isinstance(value, str | bool | None):
         return value
     try:
@@ -176,7 +176,7 @@ def _told(cls: type, name: str, value: Any) -> Any:
             value, mode="json", warnings=False
         )
     except (NameError, TypeError, ValueError, PydanticSchemaGenerationError):
-        return value  # whoever builds it says what is wrong
+        return value  # an error is reported when the part is built
 
 
 def _is_plain(value: Any) -> bool:
@@ -188,7 +188,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:
-    """Return a NumPy archive whose bytes depend on the arrays alone: NumPy's own holds the time of day."""
+    """Return a NumPy archive whose bytes depend on the arrays alone; NumPy's own contains the time."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(arrays):
@@ -221,7 +221,7 @@ def _remove(new: list[Path], inputs: Path, made: list[Path]) -> None:
                 cache.unlink()
             with suppress(OSError):
                 (path / "__pycache__").rmdir()
-            with suppress(OSError):  # others lie there
+            with suppress(OSError):  # not empty
                 path.rmdir()
     for folder in made:
         with suppress(OSError):

@@ -1,6 +1,6 @@
 """A sweep that notifies loggers: each finished point is logged, from its folder and its axes alone.
 
-Loggers are host settings: what they do changes no table, and where one fails the sweep goes on.
+Loggers are host settings: they change no table, and if one fails the sweep continues.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from fedsim.sweep import Watcher
 
 @dataclass(frozen=True)
 class Observed:
-    """A watcher that passes everything on to another one, and has the loggers log the points that have finished."""
+    """A watcher that forwards everything to another one, and logs finished points."""
 
     watcher: Watcher
     loggers: Sequence[Logger]
@@ -29,7 +29,7 @@ class Observed:
     failures: list[str] = field(default_factory=list)  # of points that could not be logged
 
     def begin(self, points: int, finished_before: int) -> None:
-        """Log what was finished before and is not logged yet."""
+        """Log the points that were finished before but not logged."""
         self.watcher.begin(points, finished_before)
         if not (finished_before and self.loggers):
             return
@@ -39,12 +39,12 @@ class Observed:
             if point.id in done - again:
                 self._log(point)
 
-    def told(self, point: Point, progress: Progress) -> None:
+    def progressed(self, point: Point, progress: Progress) -> None:
         """Pass it on."""
-        self.watcher.told(point, progress)
+        self.watcher.progressed(point, progress)
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Pass it on, and log the point if it has ended well."""
+        """Forward the call, and log the point unless it failed."""
         self.watcher.ended(point, row, message)
         if not message:
             self._log(point)
@@ -55,11 +55,11 @@ class Observed:
 
     def _log(self, point: Point) -> None:
         axes = {axis: str(value) for axis, value in point.axes.items()}
-        told = Finished(self.run, point.id, self.out / point.id, axes)
+        finished = Finished(self.run, point.id, self.out / point.id, axes)
         for logger in self.loggers:
             try:
-                if not logger.logged(told):
-                    logger.log(told)
+                if not logger.logged(finished):
+                    logger.log(finished)
             except (LogError, NotARunError, OSError) as error:
                 self.failures.append(point.id)
                 self.note(f"{point.id} could not be logged by {type(logger).__name__}: {error}")

@@ -1,7 +1,7 @@
-"""A part's options as its file tells them: type and unit, default, meaning, and where `--tune` searches.
+"""A part's options as its file declares them: type and unit, default, meaning, and the range of `--tune`.
 
-Types and meanings are read from the source, the meaning being the comment beside a field; defaults and spans from the
-class, which is imported.
+Types and meanings are read from the source, where the comment beside a field is its meaning; defaults and spans from
+the class, which is imported.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from fedsim import find, source, units
 
-# The annotations that parts use, in the words of whoever writes a scenario.
+# The annotations that parts use, in words for authors of scenarios.
 TYPES = {
     "bool": "true or false", "int": "whole number", "float": "number", "str": "text",
     "Count": "whole number, 1 or more", "Fraction": "share, such as 0.3 or 30 %",
@@ -39,7 +39,7 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class Option:
-    """One option in words; "" where there is nothing to say."""
+    """One option in words; "" for what does not apply."""
 
     name: str
     type: str
@@ -50,7 +50,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Named:
-    """A part that is named and no more."""
+    """A part given by its name alone."""
 
     name: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -133,7 +133,7 @@ def _written(cls: type[Any]) -> dict[str, tuple[str, str, dict[str, Any]]]:
         path = inspect.getsourcefile(owner) if dataclasses.is_dataclass(owner) else None
         names = vars(sys.modules[owner.__module__])
         for field, (annotation, comment) in _fields(Path(path), owner.__name__) if path else ():
-            # a field that a class only gives another default means what it means above
+            # a field whose default alone is overridden keeps its inherited meaning
             found[field] = annotation, comment or found.get(field, ("", ""))[1], names
     return found
 
@@ -161,6 +161,6 @@ def _comment(lines: list[str], node: ast.AnnAssign) -> str:
 
 
 def of(kind: str, name: str) -> tuple[type[Any], list[Option]]:
-    """Return the class of a part and its options.  Raises ScenarioError where there is no such part."""
+    """Return the class of a part and its options.  Raises ScenarioError if there is no such part."""
     cls = find.find(kind, Named(name), find.KINDS[kind].key)
     return cls, options(cls)

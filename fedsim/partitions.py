@@ -1,7 +1,7 @@
-"""Partitions on the run's clock: what dividing a snapshot of a changing graph has taken, and what came of it.
+"""Partitions on the run's clock: the cost of partitioning a snapshot of a changing graph, and the result.
 
-A snapshot's partition is noted when the first client's period of it arrives.  If the partition tells how many entries
-of adjacency rows it has read, the server is billed one operation for each, from that moment on, on one of its cores:
+A snapshot's partition is recorded when the first client's period of it arrives.  If the partition counts the entries of
+adjacency rows that it has read, one of the server's cores is busy for one operation per entry from that moment on:
 updates queue behind it, but no client waits, as if the server had begun early enough.
 It does not model how the server comes to know of edges and vertices, that reading an entry costs more than an
 addition, the messages that tell a client what it owns, and the moving of features to a new owner.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fedsim.record import UNCOUNTED, Partition
 
-MAJORS = 2  # labels that a client is told by, where labels are skewed
+MAJORS = 2  # labels that characterise a client if labels are skewed
 
 if TYPE_CHECKING:
     from fedsim.data.temporal import Overview
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, Any, None]:
-    """Return the process that notes each partition as its snapshot arrives, and bills the server for it."""
+    """Return the process that records each partition as its snapshot arrives, and charges the server for it."""
     latest = -1
     for t in range(len(overview.snapshots)):
         while latest < t:
@@ -36,7 +36,7 @@ def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, 
 
 
 def described(overview: "Overview", t: int, clients: int, now: float) -> Partition:
-    """Return what came of snapshot t's partition."""
+    """Return the row that describes snapshot t's partition."""
     owner = overview.owners[t]
     before = overview.owners[t - 1] if t else np.full_like(owner, -1)
     source, target = owner[overview.snapshots[t]["edges"].numpy()]
@@ -53,9 +53,9 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
 
 
 def majority(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
-    """Return the share that the two most frequent labels have of a client's labelled vertices, mean over clients.
+    """Return the share of the two most frequent labels in a client's labelled vertices, averaged over clients.
 
-    `owner` and `labels` are (N,), below 0 for none; where no client owns a labelled vertex, it is -1.
+    `owner` and `labels` are (N,), below 0 for none.  Return -1 if no client owns a labelled vertex.
     """
     known = (owner >= 0) & (labels >= 0)
     if not known.any():

@@ -1,9 +1,8 @@
-"""Files that a scenario names: where they lie, and what stands for their contents.
+"""Files that a scenario names: their absolute paths, and digests of their contents.
 
-A text that ends in a suffix or has a slash in it, and that names a file or folder seen from the scenario's own folder
-(or else from the working folder), is such a name.  It is made absolute when the scenario is read, so that a point can
-be run from anywhere; a point's id is made from the contents, so that a changed table gives a new point and a moved one
-does not.
+Text that has a suffix or a slash, and that names an existing file or folder relative to the scenario's folder (or else
+to the working folder), is a path.  It is made absolute when the scenario is read, so that a point can run from
+anywhere; a point's id uses the contents, so that a changed table gives a new point and a moved one does not.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ NOT_FILES = ("name", "description")
 
 
 def made_absolute(value: Any, folder: Path) -> Any:
-    """Return plain data with the names of files and folders, seen from `folder` or from here, as absolute paths."""
+    """Return plain data with its file and folder names, relative to `folder` or the working folder, made absolute."""
     if isinstance(value, dict):
         return {key: v if key in NOT_FILES else made_absolute(v, folder) for key, v in value.items()}
     if isinstance(value, list):
@@ -34,19 +33,19 @@ def by_contents(value: Any) -> Any:
         return {key: inner if key in NOT_FILES else by_contents(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [by_contents(inner) for inner in value]
-    # `isabs` is the sooner answered, and says yes to more.
+    # `isabs` is the cheaper check.
     if isinstance(value, str | Path) and os.path.isabs(value) and Path(value).is_absolute() and os.path.exists(value):
         try:
             return f"contents {fingerprint(Path(value))}"
-        except OSError:  # whoever is to read it will say so
+        except OSError:  # reported when it is read
             return value
     return value
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of a file's bytes, or of the names and bytes of the files in a folder, but not further below.
+    """Return a digest of a file's bytes, or of the names and bytes of the files directly in a folder.
 
-    Raises OSError where one cannot be read.
+    Raises OSError if one cannot be read.
     """
     digest = hashlib.blake2b(digest_size=12)
     for file in _files(path):

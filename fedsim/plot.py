@@ -1,7 +1,7 @@
-"""A chart of a sweep's scores over simulated time or over bytes, for notebooks: one line a point.
+"""A chart of a sweep's scores over simulated time or over bytes, for notebooks: one line per point.
 
-What is drawn is the mean over the periods met so far; where there are several, the axis says so.  Long curves are
-thinned evenly, their first and last values kept.  Not modelled: means and intervals over seeds, which the report has.
+Scores are means over the periods met so far; if there are several, the axis says so.  Long curves are thinned evenly,
+keeping their first and last values.  Not modelled: means and intervals over seeds, which the report has.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ WIDTH, HEIGHT, COLUMNS = 380, 240, 3
 def chart(result: "Result", over: str, metric: str | None, split: str) -> Any:
     """Return the chart; see `Result.plot`."""
     if over not in AXES:
-        raise UserError(f"plot({over!r}): a chart is over {' or '.join(map(repr, AXES))}")
+        raise UserError(f"plot({over!r}): unknown axis; give {' or '.join(map(repr, AXES))}")
     scores, transfers = result.scores, result.transfers
     if not len(scores):
         raise UserError(f"plot: nothing was scored in {result.folder}; nothing was learned, or no point has ended")
@@ -62,11 +62,11 @@ def chart(result: "Result", over: str, metric: str | None, split: str) -> Any:
     if rows["panel"].nunique() < 2:
         return lines
     panels = lines.facet(facet=alt.Facet("panel:N", title=None, sort=None), columns=COLUMNS)
-    return panels.resolve_scale(x="independent")  # a slow network would squeeze the others
+    return panels.resolve_scale(x="independent")  # a slow network would compress the others
 
 
 def _labels(result: "Result", own: pd.DataFrame) -> dict[str, str]:
-    """Return by what a point's line is coloured, and in which panel it is."""
+    """Return the label that colours a point's line, and its panel."""
     row, axes = own.iloc[0], result.conditions
     colour = [axis for axis in axes if axis == "algorithm"] or axes
     shown = {axis: result.labels(axis)[row[axis]] for axis in axes}

@@ -1,7 +1,7 @@
-"""The folders of points in a folder of results: those that are finished, that run, and that give way to new ones.
+"""The folders of points in a folder of results: finished, running, and being replaced.
 
-A finished point is a folder named by its id that holds all its files.  One that runs is named `.partial-ID`, and of it
-a checkpoint alone outlives the run; results that give way are `.old-ID` until the new ones are in their place.
+A finished point is a folder named by its id that holds all its files.  A running one is named `.partial-ID`; only its
+checkpoint outlives an interrupted run.  Results that are being replaced are `.old-ID` until the new ones are in place.
 """
 
 import json
@@ -16,12 +16,12 @@ from fedsim import checkpoint
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
-PARTIAL, OLD = ".partial-", ".old-"  # a point that runs, and results that give way to new ones
+PARTIAL, OLD = ".partial-", ".old-"  # a running point, and results being replaced
 ID = re.compile(r"[0-9a-f]{12}")
 
 
 def put(folder: Path, place: Path) -> None:
-    """Move a finished point to its place; what is there gives way, and is there again if the move fails."""
+    """Move a finished point into place, replacing what is there; restore that if the move fails."""
     aside = place.with_name(f"{OLD}{place.name}")
     if place.exists():
         place.rename(aside)
@@ -30,7 +30,7 @@ def put(folder: Path, place: Path) -> None:
 
 
 def settle(out: Path) -> None:
-    """Put results back that were to give way when a move failed or the program ended, and remove those that did."""
+    """Restore results whose replacement was interrupted, and remove those that were replaced."""
     for aside in out.glob(f"{OLD}*"):
         place = aside.with_name(aside.name.removeprefix(OLD))
         if ID.fullmatch(place.name) and not place.exists():
@@ -40,8 +40,8 @@ def settle(out: Path) -> None:
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
-    """Return the row of a finished point, or None where a file is missing or it did not end well."""
-    if not all(os.path.isfile(folder / name) for name in FILES):  # no name may be too long to be asked for
+    """Return the row of a finished point, or None if a file is missing or the point did not succeed."""
+    if not all(os.path.isfile(folder / name) for name in FILES):  # os.path: also answers for names that are too long
         return None
     try:
         row: dict[str, Any] = json.loads((folder / "row.json").read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def folders(out: Path) -> list[Path]:
 
 
 def clear(out: Path) -> None:
-    """Remove every file that sweeps have made in this folder, and nothing else."""
+    """Remove everything that sweeps have made in this folder, and nothing else."""
     for path in folders(out):
         if (path / "scenario.yaml").is_file():
             shutil.rmtree(path)
@@ -68,7 +68,7 @@ def clear(out: Path) -> None:
 
 
 def clear_partial(out: Path, unfinished: Set[str]) -> None:
-    """Remove what points that were interrupted have left, but for the checkpoints of those unfinished."""
+    """Remove what interrupted points have left, except the checkpoints of unfinished points."""
     for path in out.glob(f"{PARTIAL}*"):
         own = path.name.removeprefix(PARTIAL)
         if own in unfinished:
@@ -78,7 +78,7 @@ def clear_partial(out: Path, unfinished: Set[str]) -> None:
 
 
 def strip(folder: Path) -> None:
-    """Leave of an unfinished point's folder its checkpoint, and nothing where there is none."""
+    """Reduce an unfinished point's folder to its checkpoint; remove the folder if there is none."""
     if not checkpoint.path_in(folder).is_file():
         shutil.rmtree(folder, ignore_errors=True)
         return

@@ -17,8 +17,8 @@ import simpy
 
 from analysis.communication import directions
 from fedsim import budget
+from fedsim.assemble import build
 from fedsim.record import Column, Recorder, Row, Transfer, Update
-from fedsim.run import build
 from fedsim.scenario import Scenario, Until
 from fedsim.world import World
 

@@ -1,4 +1,4 @@
-"""What a running point reports about itself; how that is shown is not its concern."""
+"""The progress that a running point reports."""
 
 from dataclasses import dataclass
 

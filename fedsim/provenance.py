@@ -1,6 +1,6 @@
-"""Provenance: where, when and with what a point was run, for people; kept in its row.json and in no table.
+"""Provenance: where, when and with what a point was run, for readers; kept in its row.json and in no table.
 
-Nothing of it decides results or says whether they are out of date: that is for `stamp`.
+It affects neither results nor whether they are out of date; see `stamp`.
 """
 
 import os
@@ -20,16 +20,16 @@ LIBRARIES = (
     "torch", "torch-geometric", "numpy", "scipy", "simpy", "pandas", "pyarrow", "networkx", "scikit-learn",
     "python-louvain", "pymetis", "POT", "msgpack", "pydantic",
 )  # fmt: skip
-PATIENCE = 5.0  # seconds that git may take
-# Nothing that a repository's own settings name is started, and nothing is written into it, not even its index.
+PATIENCE = 5.0  # time limit for git, in seconds
+# No program named in a repository's settings is started, and nothing is written, not even the index.
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C")
 WHICH = ("rev-parse", "--show-toplevel", "HEAD")
 CHANGED = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # as a hook has them: they would lead to another repository
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # set inside hooks: they would point to another repository
 
 
 def here(began: datetime) -> dict[str, Any]:
-    """Return what this process is: its machine, its Python and the versions of what is installed, and the time."""
+    """Return this process's machine, Python, versions of installed packages, and time."""
     return {
         "began": began.isoformat(timespec="seconds"),
         "ended": now().isoformat(timespec="seconds"),
@@ -43,13 +43,13 @@ def here(began: datetime) -> dict[str, Any]:
 
 
 def now() -> datetime:
-    """Return the time, with its zone."""
+    """Return the current time, with its zone."""
     return datetime.now(UTC).astimezone()
 
 
 @lru_cache(maxsize=1)
 def cpu() -> str:
-    """Return the processor's model, or its kind where the system tells no more."""
+    """Return the processor's model, or its architecture if the system reports no model."""
     try:
         if sys.platform == "darwin":
             return (_said(["sysctl", "-n", "machdep.cpu.brand_string"]) or platform.machine()).strip()
@@ -65,7 +65,7 @@ def cpu() -> str:
 def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
     """Return the commit of the first of these folders that is in a git repository, and whether tracked files differ.
 
-    None where none is in one, where it has no commit yet, or where there is no git.
+    None if none is in a repository, if it has no commit yet, or without git.
     """
     for folder in folders:
         top = _said([*GIT, str(folder), *WHICH])
@@ -80,7 +80,7 @@ def commit(folders: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def _said(command: list[str]) -> str | None:
-    """Return what a command prints, None where it cannot be run, fails or takes too long."""
+    """Return the output of a command, or None if it cannot be run, fails or takes too long."""
     around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     try:
         done = subprocess.run(

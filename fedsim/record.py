@@ -1,7 +1,7 @@
-"""What a run leaves behind: one dataclass a table, one field a column, one Parquet file a table.
+"""The tables of a run: one dataclass and one Parquet file per table, one field per column.
 
 Rows are kept in columns in memory and written once, whole, when the point has ended; a point that was
-interrupted leaves no table.  What can be derived from the tables belongs to `analysis`, not here.
+interrupted leaves no table.  What can be derived from the tables belongs in `analysis`.
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-UNCOUNTED = -1  # where nobody has counted the work
+UNCOUNTED = -1  # the work was not counted
 SERVER = -1  # the server's number in `src` and `dst`; clients count from zero
 
 
@@ -27,11 +27,12 @@ class Row:
 class Transfer(Row):
     """One message's passage over the links, written when it has ended.
 
-    `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it: headers and repeats
-    too, and only the part that had moved when it was cut.  `fate` is one of: `delivered`; `late`, it arrived
-    when nobody waited for it any more; `discarded`, it arrived in time and was not taken (by the protocol's rule too
-    stale, not finite, or the server restarted or the run ended before it was folded); `cut`, it broke off after some
-    bytes had moved; `lost`, it broke off before any had.  `arrived` is the second in which it ended, whatever its fate.
+    `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it, with headers and
+    retransmissions, and only the part that had moved when it was cut.  `fate` is one of: `delivered`; `late`, it
+    arrived after the protocol had stopped waiting; `discarded`, it arrived in time and was not used (too stale for the
+    protocol, not finite, or the server restarted or the run ended before it was folded); `cut`, it was interrupted
+    after some bytes had moved; `lost`, it was interrupted before any had.  `arrived` is the second in which it ended,
+    whatever its fate.
     """
 
     sent: float
@@ -47,20 +48,20 @@ class Transfer(Row):
 
 @dataclass(frozen=True, slots=True)
 class Update(Row):
-    """One folding of replies into the server's state: `asked` clients are the folded, lost, late and refused ones.
+    """One aggregation of replies into the server's state; `asked` is the sum of folded, lost, late and refused.
 
-    Replies that held values that are not finite were `refused`.
+    Replies with values that are not finite are `refused`.
 
-    `staleness` is by how many versions the folded replies were behind on average, counted from what each client had
-    downloaded; 0 where none was folded.  A row with the step `restart` tells that the server has lost its state: nobody
-    was asked in it, and `staleness` is how many updates the checkpoint that it fell back to is behind.  Versions go on.
-    `epsilon` is what all releases so far amount to at the scenario's delta, infinite without noise; empty where nothing
-    is released privately.
+    `staleness` is the mean number of versions by which folded replies were behind, counted from what each client had
+    downloaded; 0 if none was folded.  A row with the step `restart` means that the server has lost its state: no client
+    was asked, and `staleness` is how many updates the restored checkpoint is behind.  Versions continue.
+    `epsilon` is that of all releases so far at the scenario's delta, infinite without noise; empty if nothing is
+    released privately.
 
-    `wanted` is how many the protocol would have asked, had enough clients been there: in the first exchange of a round
-    what `clients` or `participation` amount to (times `over` under `deadline`, over all edges and their rounds under
-    `hierarchical`), in later ones those who go on.  It is empty where no number is wanted: asynchronous updates, peers,
-    late replies that are folded one by one, and restarts.
+    `wanted` is how many clients the protocol would have asked, had enough been available: in the first exchange of a
+    round the number given by `clients` or `participation` (times `over` under `deadline`, summed over all edges and
+    their rounds under `hierarchical`), in later ones the clients that continue.  It is empty if there is no such
+    number: asynchronous updates, peers, late replies that are folded one by one, and restarts.
     """
 
     time: float
@@ -103,14 +104,15 @@ class Arrival(Row):
 
 @dataclass(frozen=True, slots=True)
 class Partition(Row):
-    """Who owns what in a snapshot of a graph that changes; `time` is when the first client's period of it arrived.
+    """The ownership of vertices in a snapshot of a changing graph; `time` is when the first client's period of it
+    arrived.
 
     `owners` is how many clients own a vertex.  Edges are undirected and those of the snapshot: all, those `cut` between
-    clients (or with an end that nobody owns), and those within the client with the most.  `moved` vertices had another
-    owner one snapshot before.  `scanned` is how many entries of adjacency rows were read to divide it, each direction
-    of an edge by itself, or -1 where the partition does not count them.  `unowned` vertices are there and are nobody's.
-    `majority` is the share of a client's labelled vertices that its two most frequent labels have, mean over clients
-    that own such vertices; -1 where there are none.
+    clients (or with an unowned end), and those within the client with the most.  `moved` vertices had another owner one
+    snapshot before.  `scanned` is how many entries of adjacency rows were read to divide it, each direction of an edge
+    by itself, or -1 where the partition does not count them.  `unowned` vertices are present without an owner.
+    `majority` is the share of a client's two most frequent labels in its labelled vertices, averaged over clients that
+    own such vertices; -1 if there are none.
     """
 
     time: float
@@ -134,9 +136,9 @@ class Score(Row):
     were scored (`global`: what the server would send it; `local`: what its last job left it with), `weight` the number
     of vertices behind the value, so that pooled means can be formed.
 
-    Rows with period < seen score what the client has met.  A row with period >= seen (in fact they are equal) is
-    prequential: taken when the period reached the client, by the models of that moment, before anything was trained
-    on it; `seen` does not count it.
+    Rows with period < seen score periods that the client has met.  A row with period >= seen (in fact they are equal)
+    is prequential: taken when the period reached the client, by the models of that moment, before any training on it;
+    `seen` does not count it.
     """
 
     time: float
@@ -160,7 +162,7 @@ TABLES: dict[str, type[Row]] = {
     "scores": Score,
 }
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64(), int | None: pa.int64()}
-# What many rows at a time may be written out of turn by; equal rows stay in the order in which they were written.
+# Columns that sort rows written in batches, out of order; rows that compare equal keep the order of writing.
 ORDER: dict[str, list[tuple[str, str]]] = {
     "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],
     "spans": [(key, "ascending") for key in ("end", "start", "client")],
@@ -169,7 +171,7 @@ Column = Sequence[Any] | npt.NDArray[Any] | float | str
 
 
 class Recorder:
-    """Collects rows and writes the tables of one point, those of transfers and spans in the order of their ends."""
+    """Collect rows and write the tables of one point, those of transfers and spans in the order of their ends."""
 
     def __init__(self) -> None:
         """Start with empty tables."""
@@ -183,9 +185,9 @@ class Recorder:
             column.append(getattr(row, name))
 
     def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
-        """Append many rows at once: equally long columns, or one value that all of them share.
+        """Append many rows at once: equally long columns, or one value for all rows.
 
-        Raises ValueError where columns are missing, unknown or not equally long.
+        Raises ValueError if columns are missing, unknown or not equally long.
         """
         if set(columns) != set(self._names[table]):
             raise ValueError(f"the columns of {table.__name__} are {self._names[table]}, not {list(columns)}")
@@ -197,7 +199,7 @@ class Recorder:
             self._whole[table].append(_arrow(table, {name: _spread(columns[name], count) for name in columns}))
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return the tables as they stand, by file name."""
+        """Return the tables so far, by file name."""
         found = {}
         for name, table in TABLES.items():
             self._shut(table)
@@ -207,7 +209,7 @@ class Recorder:
         return found
 
     def kept(self, table: type[Row]) -> bytes:
-        """Return the rows of a table so far as bytes."""
+        """Return the rows of a table so far, serialised."""
         self._shut(table)
         whole = self._whole[table]
         sink = pa.BufferOutputStream()
@@ -217,14 +219,14 @@ class Recorder:
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def reopen(self, table: type[Row], data: bytes) -> None:
-        """Go on with a table of which these rows were kept."""
+        """Restore a table from the rows that `kept` returned."""
         self._open[table] = self._blank(table)
         self._whole[table] = [pa.ipc.open_stream(data).read_all()]
 
     def close(self, folder: Path) -> dict[str, pa.Table]:
         """Write every table into the folder, each under a temporary name first, and return them by file name.
 
-        Raises OSError where the folder cannot be written.
+        Raises OSError if the folder cannot be written.
         """
         tables = self.tables()
         for name, table in tables.items():
@@ -238,7 +240,7 @@ class Recorder:
         return {name: [] for name in self._names[table]}
 
     def _shut(self, table: type[Row]) -> None:
-        """Put the rows that came one by one with those before, so that all stay in order."""
+        """Move rows that were added singly to those before, so that the order is kept."""
         first, *_ = self._open[table].values()
         if first:
             self._whole[table].append(_arrow(table, self._open[table]))

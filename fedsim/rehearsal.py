@@ -1,10 +1,10 @@
-"""A rehearsal of a point: clients, network and protocol meet once, before the run, and are thrown away.
+"""A rehearsal of a point: its clients, network and protocol are set up once before the run, and discarded.
 
-It sees what no part can tell alone: that a table names a client that there is not, a topology does not span the
-clients, an effect means a link without a limit, a sampler never asks anybody, or a client's speed is missing.  It draws
-from the streams of the point's seed, so it meets the clients and links of the run.  It does not see what comes with
-time: nothing is sent, the clock stands, and effects are set off but never go on.  Nor does it see data or models, so
-that it needs no torch.
+It finds problems that no part can find alone: a table names an unknown client, a topology does not span the clients, an
+effect needs a link that has no limit, a sampler never asks a client, or a client's speed is missing.  It draws from the
+streams of the point's seed, so it has the clients and links of the run.  It does not find problems that need time to
+pass: nothing is sent, the clock stands still, and effects are started but never continue.  It uses neither data nor
+models, so it needs no torch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,8 @@ def problems(parts: Parts) -> list[Problem]:
     if laid:
         with _noted_as("clients.sampler", found):
             everybody = _Everybody(len(laid[0].nodes))
-            if not len(parts.sampler.choose(everybody.numbers, len(everybody.numbers), everybody, rng("participation"))):
+            numbers = everybody.numbers
+            if not len(parts.sampler.choose(numbers, len(numbers), everybody, rng("participation"))):
                 found.append(
                     Problem("clients.sampler", "no client would ever be asked; give at least one a positive rate")
                 )
@@ -60,11 +61,13 @@ def problems(parts: Parts) -> list[Problem]:
 
 
 def _unheard(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) -> list[Problem]:
-    """Return the effects that have no meaning because under the protocol nothing travels."""
+    """Return a problem for each effect without meaning because nothing is sent under the protocol."""
     names = [part.name for part in scenario.network.effects]
-    told = f"affects what clients send and receive, and under {scenario.protocol.name!r} that is nothing; leave it out"
+    message = (
+        f"affects what clients send and receive, and under {scenario.protocol.name!r} that is nothing; leave it out"
+    )
     return [
-        Problem(f"network.effects.{number}", f"{names[number]!r} {told}")
+        Problem(f"network.effects.{number}", f"{names[number]!r} {message}")
         for number, effect in enumerate(effects)
         if effect.on_messages and protocol.silent
     ]
@@ -72,7 +75,7 @@ def _unheard(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) 
 
 @contextmanager
 def _noted_as(key: str, found: list[Problem]) -> Iterator[None]:
-    """Note what is refused within, at its own key or else at this one."""
+    """Add the errors raised within the block to `found`, at their own key or at this one."""
     try:
         yield
     except ScenarioError as error:
@@ -83,7 +86,7 @@ def _noted_as(key: str, found: list[Problem]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Everybody:
-    """All clients, free, alike, and never asked before, as a sampler sees them."""
+    """All clients as a sampler sees them: free, equal, and never asked before."""
 
     count: int
 

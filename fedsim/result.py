@@ -1,6 +1,6 @@
-"""What has come of a sweep, for Python and for notebooks: its points and tables as data frames, a chart, a few lines.
+"""The result of a sweep, for Python and notebooks: its points and tables as data frames, a chart and a summary.
 
-It reads the sweep's folder; nothing is kept in memory but the rows of `summary.csv`.
+It reads the sweep's folder; only the rows of `summary.csv` are kept in memory.
 """
 
 import math
@@ -26,16 +26,16 @@ TITLES = {"score": "score", "sim_seconds": "simulated", "bytes_up": "up", "bytes
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """A sweep's folder, and its points: a row each with id, status, axes, seed and the columns of summary.csv."""
+    """A sweep's folder, and its points: one row each with id, status, axes, seed and the columns of summary.csv."""
 
     folder: Path
     points: pd.DataFrame
     axes: tuple[str, ...]
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return a table of all points that have results, their axes, seed and id in front of its own columns.
+        """Return a table of all points that have results, with their axes, seed and id as the first columns.
 
-        Its columns and their units are those of fedsim/record.py.  Raises KeyError for a name that is no table's.
+        Its columns and their units are those of fedsim/record.py.  Raises KeyError for an unknown name.
         """
         if name not in TABLES:
             raise KeyError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
@@ -70,11 +70,11 @@ class Result:
 
     @property
     def conditions(self) -> list[str]:
-        """The axes that are varied on purpose: all but seeds."""
+        """The axes other than seeds."""
         return [axis for axis in self.axes if not is_replicate(axis)]
 
     def labels(self, axis: str) -> dict[Any, str]:
-        """Return how to show each value of an axis: of classes saved with their source only the class, where it can."""
+        """Return how to show each value of an axis: saved classes by the name of the class alone, if that is unique."""
         values = [*dict.fromkeys(self.points[axis])]
         bare = [SAVED.sub("", str(value)) for value in values]
         return dict(zip(values, bare if len({*bare}) == len(values) else map(str, values), strict=True))
@@ -83,8 +83,8 @@ class Result:
         """Return an Altair chart of the score over simulated "time", or over the "bytes" moved so far.
 
         A line is a point; its colour is the algorithm, or else what is varied, and other axes make panels.  Notebooks
-        show it; `.save("scores.html")` writes it.  `metric` is the first that was measured, unless it is named.
-        Raises UserError where nothing was scored so.
+        show it; `.save("scores.html")` writes it.  `metric` defaults to the first one measured.
+        Raises UserError if there are no such scores.
         """
         from fedsim.plot import chart
 
@@ -93,12 +93,12 @@ class Result:
     def report(self, out: Path | str | None = None) -> Path:
         """Write report.html, figures and tables, into the sweep's `report` folder or into `out`; return the page.
 
-        Raises UserError where no point has results or the folder cannot be written.
+        Raises UserError if no point has results or the folder cannot be written.
         """
         return write_report(self.folder, self.folder / "report" if out is None else Path(out))
 
     def summary(self) -> pd.DataFrame:
-        """Return a row for each condition: how many seeds have ended, and the means of what they reached and cost."""
+        """Return one row per condition: the number of seeds that have ended, and means of their scores and costs."""
         ended = self.points[self.points["status"] != "failed"]
         means = [name for name in FIGURES if name in ended.columns and ended[name].notna().any()]
         numbers = ended.assign(**{name: pd.to_numeric(ended[name]) for name in means})
@@ -141,14 +141,14 @@ class Result:
 def write_report(run: Path, out: Path) -> Path:
     """Write the report of a run's folder into `out` and return the page.
 
-    Raises UserError where no point has results or the folder cannot be written.
+    Raises UserError if no point has results or the folder cannot be written.
     """
     from analysis import report, stored
 
     try:
         return report.write([run], out)
     except (stored.NotARunError, OSError) as error:
-        raise UserError(f"what is done is kept, but there is no report: {error}") from None
+        raise UserError(f"finished points are kept, but the report could not be written: {error}") from None
 
 
 def _figures(row: "pd.Series[Any]") -> list[str]:

@@ -1,7 +1,7 @@
-"""The contract of a sampler: who of those that could take part is asked.
+"""The contract of a sampler, which chooses the clients to ask among those available.
 
-An implementation is a frozen dataclass of options without state, one file in `samplers/`: what has happened so far it
-reads from the clients' rows.  Not modelled: samplers that look at models or losses.
+An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads what has happened
+so far from the clients' rows.  Not modelled: samplers that look at models or losses.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +14,27 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Rows(Protocol):
-    """What a sampler may look at, one entry a client: labelled examples, and the number of its last turn (0: none)."""
+    """What a sampler may read, one entry per client: labelled examples, and the number of its last turn (0: none)."""
 
-    examples: Numbers
-    turns: Numbers
+    @property
+    def examples(self) -> Numbers:
+        """The labelled examples of each client."""
+        ...
+
+    @property
+    def turns(self) -> Numbers:
+        """The number of each client's last turn."""
+        ...
 
     def availability(self) -> npt.NDArray[np.float64]:
-        """Return the share of the time so far that each client has been online."""
+        """Return the share of the time so far in which each client was online."""
         ...
 
 
 class Sampler(ABC):
     """A rule for choosing a cohort."""
 
-    even: ClassVar[bool] = False  # True where all that are free have the same chance, whatever happened before
+    even: ClassVar[bool] = False  # True if all free clients have the same chance, whatever happened before
 
     @abstractmethod
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
@@ -40,9 +47,9 @@ class Sampler(ABC):
 def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> Numbers:
     """Return `count` of `among`, ascending, drawn one after another with a chance in proportion to their weights.
 
-    Weights are not negative, one for each.  Those of infinite weight come first, those of weight 0 only when nobody
-    else is left, each by equal chances; all are returned where there are no more than wanted.  Each waits for a time
-    drawn from an exponential law with its weight for a rate, and the first win, which is the same as drawing without
+    Weights are not negative, one for each.  Those of infinite weight come first, those of weight 0 only when no others
+    are left, each with equal chances; all are returned if there are no more than wanted.  Each waits for a time
+    drawn from an exponential law with its weight as the rate, and the first win, which is the same as drawing without
     replacement (Efraimidis and Spirakis, Information Processing Letters 97(5), 2006, in logarithms).
     """
     if len(among) <= count:
@@ -58,5 +65,5 @@ def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.r
 
 
 def _least(values: npt.NDArray[np.float64], count: int) -> Numbers:
-    """Return the places of the `count` least values; of all where there are no more."""
+    """Return the indices of the `count` smallest values, or of all if there are no more."""
     return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]

@@ -1,7 +1,7 @@
-"""What a scenario file may say: pydantic models of the YAML, and the points that its grid unrolls to.
+"""Pydantic models of scenario files, and the points of their grids.
 
 Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back exactly.
-A part's options stay as written, and a point's have every default beside them: their types belong to the part's own
+A part's options stay as written, and those of a point include every default; their types belong to the part's own
 file.  Nothing here imports torch.
 """
 
@@ -26,7 +26,7 @@ HOST = (
     "device",
     "threads",
     "cohort.memory",
-)  # say where and how it is computed; what comes out differs by rounding at most
+)  # settings of the computation, which change results by rounding at most
 LABELS = ("name", "description")
 
 
@@ -37,7 +37,7 @@ class Section(BaseModel):
 
 
 class Part(BaseModel):
-    """A file by its name, with the options of its class: `power`, or `{name: power, keep: 4}`."""
+    """A part: the name of its file, with the options of its class: `power`, or `{name: power, keep: 4}`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -73,7 +73,7 @@ class Part(BaseModel):
         return {"anyOf": [{"type": "string"}, named], "description": cls.__doc__}
 
 
-Known = dict[str, Part]  # parts with their defaults written out, by what they were given as
+Known = dict[str, Part]  # parts with their defaults written out, by their original form
 
 
 def _folder_name(value: Any) -> Any:
@@ -137,7 +137,7 @@ class Split(Section):
 
 
 class Keep(Section):
-    """How much is left of each client's data, for studies of sparse data: what is taken away is drawn at random."""
+    """How much of each client's data is kept, for studies of sparse data; the rest is removed at random."""
 
     features: Annotated[Fraction, After(_some)] = Field(
         default=1.0, description="Share of feature entries kept; the others become zero."
@@ -148,7 +148,7 @@ class Keep(Section):
 
 
 class Data(Section):
-    """Which graph, who owns which of its vertices, how much is kept of it, and when it arrives."""
+    """The graph, its partition among clients, how much of it is kept, and when it arrives."""
 
     dataset: Part
     partition: Part = Part(name="louvain")
@@ -200,7 +200,7 @@ class CohortSection(Section):
 
 
 class Clients(Section):
-    """How many there are, how fast they compute, and who of them is asked."""
+    """The number of clients, their speed, and how those to ask are chosen."""
 
     count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
     speed: FlopsDraw | None = Field(default=None, description="Floating-point operations per second.")
@@ -224,14 +224,14 @@ class ServerLink(Section):
 
 
 class CodecSection(Section):
-    """What squeezes messages before they travel, for each direction; null leaves them as they are."""
+    """The codec that compresses messages, for each direction; null: none."""
 
     up: Part | None = None
     down: Part | None = None
 
 
 class Network(Section):
-    """Links and what happens on them."""
+    """Links, topology, codecs and effects."""
 
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
@@ -275,7 +275,7 @@ class SecureAggregation(Section):
 
 
 class Privacy(Section):
-    """What hides a client's upload: differential privacy where `clip` is given, and secure aggregation."""
+    """Protection of uploads: differential privacy if `clip` is given, and secure aggregation."""
 
     clip: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="Largest norm of an upload's difference."
@@ -318,7 +318,7 @@ TARGET_ON = (
 
 
 class Until(Section):
-    """What ends the run: a time, or budgets (fedsim/budget.py), of which the first to be used up does."""
+    """The end of the run: a time, or budgets (fedsim/budget.py); the first one used up ends it."""
 
     time: Annotated[Seconds | None, After(_positive)] = Field(default=None, description="Simulated.")
     updates: Count | None = None
@@ -341,13 +341,13 @@ class Until(Section):
         return given["time"] if set(given) == {"time"} else given
 
     def limits(self) -> dict[str, float]:
-        """Return the budgets other than time that there are."""
+        """Return the budgets that are set, other than time."""
         given = {name: getattr(self, name) for name in type(self).model_fields if name != "time"}
         return {name: most for name, most in given.items() if most is not None}
 
     @property
     def metered(self) -> bool:
-        """Whether bytes are budgeted, so that they must be counted as they move."""
+        """Whether there is a budget of bytes, so that they must be counted as they move."""
         return any(name.startswith("bytes") for name in self.limits())
 
     @classmethod
@@ -406,14 +406,14 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
-        unrolled = any(getattr(self, key) for key in combinations.UNROLLED)  # a point has none of them
+        unrolled = any(getattr(self, key) for key in combinations.UNROLLED)  # a point has none of these keys
         problems = combinations.problems(self, self.plain(), frozenset((*HOST, *LABELS))) if unrolled else []
         if problems := [*problems, *self._missing()]:
             raise grid.GridError(problems)
         return self
 
     def _missing(self) -> list[Problem]:
-        """Return what neither a key, nor a table, nor a profile can give."""
+        """Return the required values that neither a key, nor a table, nor a profile gives."""
         clients, network = self.clients, self.network
         alone = {"clients.count": clients.count} if clients.table is None else {}
         if clients.table is None and network.profile is None:
@@ -426,7 +426,7 @@ class Scenario(Section):
         ]
 
     def parts(self) -> list[tuple[str, str, Part]]:
-        """Return every part that there is as (kind, key, part)."""
+        """Return all parts as (kind, key, part)."""
         data, network = self.data, self.network
         given: list[tuple[str, str, Part | None]] = [
             ("dataset", "data.dataset", data.dataset if data else None),
@@ -445,13 +445,13 @@ class Scenario(Section):
         return [(kind, key, part) for kind, key, part in given if part is not None]
 
     def plain(self) -> dict[str, Any]:
-        """Return the scenario as a file would say it, every default spelled out, quantities with their units."""
+        """Return the scenario as in a file, every default spelled out, quantities with their units."""
         return self.model_dump(mode="json", exclude={key for key in combinations.UNROLLED if not getattr(self, key)})
 
     def spelled_out(self, known: "Known | None" = None) -> Self:
-        """Return the same scenario with every default of every part written out, as far as sources tell them.
+        """Return the same scenario with the defaults of all parts written out, as far as their sources state them.
 
-        `known` keeps parts that have been spelled out, for whoever asks for many scenarios.
+        `known` caches such parts over many scenarios.
         """
         known = {} if known is None else known
         data, network, codec = self.data, self.network, self.network.codec
@@ -459,10 +459,10 @@ class Scenario(Section):
         def part(kind: str, given: Part | None) -> Part | None:
             if given is None:
                 return None
-            told = json.dumps([kind, given.name, given.options], default=repr)
-            if told not in known:
-                known[told] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
-            return known[told]
+            key = json.dumps([kind, given.name, given.options], default=repr)
+            if key not in known:
+                known[key] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
+            return known[key]
 
         parts = {kind: part(kind, getattr(self, kind)) for kind in ("model", "task", "protocol", "algorithm")}
         kinds = ("dataset", "partition", "stream")
@@ -480,23 +480,23 @@ class Scenario(Section):
         return self.model_copy(update={**parts, **sections})
 
     def id(self) -> str:
-        """Return 12 hexadecimal digits of what decides the results: neither labels nor the host's settings.
+        """Return 12 hexadecimal digits of everything that affects results: not labels or the host's settings.
 
-        It is the same whether a default is written out or left out, and another where a default has changed.
+        It does not depend on whether a default is written out, but changes if a default changes.
         """
         return self.spelled_out().digest()
 
     def digest(self) -> str:
-        """Return 12 hexadecimal digits of what it says, as it stands."""
+        """Return 12 hexadecimal digits of the scenario as written."""
         own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED}) | {"cohort": self.cohort.mode}
-        told = units.canonical(paths.by_contents(own))
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        settings = units.canonical(paths.by_contents(own))
+        text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def points(self) -> "Iterator[Point]":
-        """Yield a point for each combination, the grid's last axis fastest but for what is varied.
+        """Yield a point for each combination; what is varied changes fastest, then the grid's last axis.
 
-        Raises ScenarioError, before the first, where a value does not fit its key or two points are the same.
+        Raises ScenarioError, before the first point, if a value does not fit its key or two points are the same.
         """
         found = combinations.resolve(self.plain(), type(self))
         known: Known = {}
@@ -511,11 +511,11 @@ class Scenario(Section):
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of a scenario's axes: its id, its scenario without axes, and what each axis has chosen.
+    """One combination of a scenario's axes: its id, its scenario without axes, and the value of each axis.
 
     The scenario has every default of its parts written out.  `axes` holds the values as written, parts as compact
-    texts; `places` the keys of the file that have set its keys; `written` is the digest of the scenario before defaults
-    were written out, by which a point is known again when one of them has changed.
+    texts; `places` the keys of the file that set its keys; `written` is the digest of the scenario before defaults were
+    written out, which identifies a point after a default has changed.
     """
 
     id: str

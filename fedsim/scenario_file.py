@@ -1,6 +1,6 @@
-"""Scenario files: YAML read with the line of every key, `--set` laid over it, and every problem tied to its place.
+"""Scenario files: read YAML with the line of every key, apply `--set`, and report problems with their place.
 
-What YAML they may hold is told in `yaml_text`.
+`yaml_text` defines the YAML that they may hold.
 """
 
 import difflib
@@ -22,7 +22,7 @@ MOST = 5  # problems shown at once
 
 @dataclass
 class Document:
-    """A scenario file as read: plain data, the line of each dotted key, and the flags that have changed keys."""
+    """A scenario file as read: plain data, the line of each dotted key, and the flags that changed keys."""
 
     path: Path
     text: str
@@ -31,7 +31,7 @@ class Document:
     flags: dict[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
-        """Return where a dotted key stands: the flag that set it, or the file and the line nearest to it."""
+        """Return the place of a dotted key: the flag that set it, or the file and the nearest line."""
         flagged = [set_key for set_key in self.flags if key == set_key or key.startswith(f"{set_key}.")]
         if not flagged and key not in self.lines:
             flagged = [set_key for set_key in self.flags if set_key.startswith(f"{key}.")]
@@ -43,9 +43,9 @@ class Document:
 
     def message(self, problems: Sequence[Problem]) -> str:
         """Return one block of text with the first few problems, each with its place."""
-        told = [f"{self.place(problem.key)}: {problem}" for problem in problems[:MOST]]
+        lines = [f"{self.place(problem.key)}: {problem}" for problem in problems[:MOST]]
         more = len(problems) - MOST
-        return "\n".join([*told, *([f"... and {more} more"] if more > 0 else [])])
+        return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
 
     def error(self, problems: Iterable[Problem]) -> UserError:
         """Return the problems as an exception."""
@@ -53,7 +53,7 @@ class Document:
 
 
 def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
-    """Read a scenario and lay the KEY=VALUE flags over it.  Raises UserError with the places of all that is wrong."""
+    """Read a scenario and apply the KEY=VALUE flags.  Raises UserError with all problems and their places."""
     document = read(path)
     for flag in flags:
         apply(document, flag)
@@ -61,7 +61,7 @@ def load(path: Path, flags: Sequence[str] = ()) -> tuple[Scenario, Document]:
 
 
 def validated(document: Document) -> Scenario:
-    """Return the scenario of a document, with absolute names of files.  Raises UserError for all that is wrong."""
+    """Return the scenario of a document, with absolute paths of files.  Raises UserError with all problems."""
     document.data = paths.made_absolute(document.data, document.path.parent)
     try:
         return Scenario.model_validate(document.data)
@@ -72,7 +72,7 @@ def validated(document: Document) -> Scenario:
 
 
 def read(path: Path) -> Document:
-    """Read the YAML of a file.  Raises UserError where it cannot be read or is no mapping."""
+    """Read the YAML of a file.  Raises UserError if it cannot be read or is not a mapping."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -95,9 +95,9 @@ def read(path: Path) -> Document:
 
 
 def apply(document: Document, flag: str) -> None:
-    """Lay one KEY=VALUE over the document, in place; see `lay`.
+    """Apply one KEY=VALUE to the document in place; see `lay`.
 
-    Raises UserError, naming the flag, where it is not KEY=VALUE or the key leads nowhere.
+    Raises UserError, naming the flag, if it is not KEY=VALUE or there is no such key.
     """
     key, equals, text = flag.partition("=")
     key, name = key.strip(), f"--set {flag}"
@@ -107,15 +107,16 @@ def apply(document: Document, flag: str) -> None:
 
 
 def lay(document: Document, key: str, value: Any, name: str) -> None:
-    """Set a dotted key of the document in place; a key that is an axis stops being one, or becomes the axis it is set
-    to be, the option of a part that is an axis is set for each part on it, and nothing that goes with a value sets the
-    key any more.  `name` tells in messages who has set it.
+    """Set a dotted key of the document in place.
 
-    Raises UserError where the key leads nowhere.
+    An axis is replaced by the value, or by another axis (`grid.KEY`).  An option of a part that is an axis is set for
+    each part on it.  Entries under `when` no longer set the key.  `name` is the flag or argument, for messages.
+
+    Raises UserError if there is no such key.
     """
     kind, _, axis = key.partition(".")
     if kind == "when":
-        raise UserError(f"{name}: what goes with a value cannot be set from outside; set the key itself")
+        raise UserError(f"{name}: entries under 'when' cannot be set from outside; set the key itself")
     if kind in AXES and axis:
         if not isinstance(value, list):
             raise UserError(f"{name}: an axis is a list, as in {name.replace('=', '=[', 1)}]")
@@ -137,7 +138,7 @@ def _mapping(document: Document, key: str) -> dict[str, Any]:
 
 
 def _forget(document: Document, key: str) -> None:
-    # The key is no axis any more, nor set by what goes with a value.  Anything odd is left for the model to refuse.
+    # The key is no longer an axis, nor set under 'when'.  Anything malformed is left for the model to refuse.
     for kind in AXES:
         if key in _mapping(document, kind):
             document.data[kind] = {axis: values for axis, values in document.data[kind].items() if axis != key}
@@ -149,7 +150,7 @@ def _forget(document: Document, key: str) -> None:
 
 
 def _apply_to_axes(document: Document, key: str, value: Any, name: str) -> None:
-    # An option of a part that is itself an axis is set for every part on the axis.
+    # Set an option of a part that is itself an axis for every part on the axis.
     for axis, values in _mapping(document, "grid").items():
         if key.startswith(f"{axis}.") and isinstance(values, list):
             option = key.removeprefix(f"{axis}.")

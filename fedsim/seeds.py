@@ -1,7 +1,7 @@
 """Named random streams of a run's seed.
 
 Each name gives an independent stream, so what one part draws never depends on how often another part drew.
-Names are hashed with BLAKE2, not with Python's `hash`, which differs between processes.
+Names are hashed with BLAKE2, because Python's `hash` differs between processes.
 """
 
 import hashlib
@@ -20,15 +20,16 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def integer(seed: int, *name: object) -> int:
-    """Return 62 bits that depend on the seed and the name only."""
+    """Return a 62-bit integer that depends only on the seed and the name."""
     text = "\x1f".join([str(seed), *map(str, name)]).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 2
 
 
 def uniforms(seed: int, *keys: Numbers, count: int) -> Floats:
-    """Return (count, n) numbers in [0, 1), of 53 bits each, that hang on the seed and on a row of whole keys (n,) only.
+    """Return (count, n) numbers in [0, 1), of 53 bits each, that depend on the seed and a row of integer keys (n,)
+    only.
 
-    A stream for each row would take hundreds of times as long to make.
+    Creating a stream for each row would take hundreds of times as long.
     """
     words = np.full(len(keys[0]), seed % 2**64, dtype=np.uint64)
     for key in keys:

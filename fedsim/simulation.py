@@ -5,8 +5,8 @@
     result = simulate("scenarios/sparse_clients.yaml", clients__count=20, grid__seed=[0, 1])
     result.points.groupby("algorithm")["score"].mean()
 
-It keeps the same folder as the command line, so that either goes on with what the other has finished.  It returns
-when all points have ended; a sweep in the background is for the caller's own threads.
+It uses the same folder as the command line, so either continues what the other has finished.  It returns when all
+points have ended; to run a sweep in the background, call it in a thread.
 """
 
 import os
@@ -44,18 +44,18 @@ def simulate(
     progress: bool = True,
     **overrides: Any,
 ) -> Result:
-    """Run every point of a scenario that has not finished yet, and return what came of all.
+    """Run every unfinished point of a scenario, and return the results of all points.
 
-    `scenario`: a YAML file's path, the same as a mapping, or a `Scenario`.  `overrides` set its keys, "__" standing
-    for the dot: `clients__count=20`, `grid__seed=range(3)`.  Their values may be NumPy's, paths, and parts as objects
-    or classes: `algorithm=FedAvg()`, `grid__algorithm=["fedavg", Mine(mu=0.1)]`; see `fedsim.objects`.  `graph` takes
-    the data set's place: PyG's `Data`, a mapping of arrays, or a file.  `out`: the folder of the results (runs/NAME).
-    `data`: that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that
-    wants more must begin under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
+    `scenario`: a YAML file's path, the same as a mapping, or a `Scenario`.  `overrides` set its keys, "__" standing for
+    the dot: `clients__count=20`, `grid__seed=range(3)`.  Their values may be NumPy's, paths, and parts as objects or
+    classes: `algorithm=FedAvg()`, `grid__algorithm=["fedavg", Mine(mu=0.1)]`; see `fedsim.objects`.  `graph` replaces
+    the data set: PyG's `Data`, a mapping of arrays, or a file.  `out`: the folder of the results (runs/NAME). `data`:
+    that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that uses more
+    must start under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
 
-    Raises UserError for a mistake in what was given, before anything is written, and where a file that decides results
-    was edited after this Python has imported it.  Points that fail are warned of;
-    their status is "failed", and a log of each is in the folder.
+    Raises UserError for a mistake in what was given, before anything is written, and if a file that affects results was
+    edited after this Python imported it.  Failed points cause a warning; their status is "failed", and their logs are
+    in the folder.
     """
     if jobs < 1:
         raise UserError(f"jobs={jobs}: give 1 process or more")
@@ -68,11 +68,11 @@ def simulate(
             part["file"] = str(folder.resolve() / objects.FOLDER / part["file"])
         scenario_file.lay(document, "data.dataset", part, f"graph={type(graph).__name__}")
     for name, value in overrides.items():
-        told = f"{name}={objects.shown(value)}"
+        message = f"{name}={objects.shown(value)}"
         key = name.replace("__", ".")
         if key in find.KINDS and find.KINDS[key].key != key:
-            raise UserError(f"{told}: write {find.KINDS[key].key.replace('.', '__')}=")
-        scenario_file.lay(document, key, objects.plain(value, files, told), told)
+            raise UserError(f"{message}: write {find.KINDS[key].key.replace('.', '__')}=")
+        scenario_file.lay(document, key, objects.plain(value, files, message), message)
     whole = scenario_file.validated(document)
     beside = [Path(scenario).parent] if isinstance(scenario, str | Path) else []
     with objects.written(folder, files), shipped.within_reach(*beside):
@@ -107,20 +107,20 @@ def _run(
 
 
 def as_given(document: Document) -> str:
-    """Return the text of a scenario file, with the flags that have changed it as comments."""
+    """Return the text of a scenario file, with the flags that changed it as comments."""
     text = document.text if document.text.endswith("\n") else f"{document.text}\n"
     return text + "".join(f"# with {flag}\n" for flag in document.flags.values())
 
 
 def data_folder(given: Path | None) -> Path:
-    """Return the folder of data sets: the given one, or $FEDSIM_DATA, or a cache of the user's."""
+    """Return the folder of data sets: the given one, or $FEDSIM_DATA, or the user's cache."""
     return given or Path(os.environ.get("FEDSIM_DATA") or Path.home() / ".cache" / "fedsim")
 
 
 def _edited(files: list[str]) -> str:
-    told = f"{', '.join(files)} {'has' if len(files) == 1 else 'have'} changed since this Python process imported"
+    changed = f"{', '.join(files)} {'has' if len(files) == 1 else 'have'} changed since this Python process imported"
     what = "it, and would run as it was" if len(files) == 1 else "them, and would run as they were"
-    return f"{told} {what}: restart Python (in a notebook, restart its kernel)"
+    return f"{changed} {what}: restart Python (in a notebook, restart its kernel)"
 
 
 def _document(scenario: Path | str | Mapping[str, Any] | Scenario, files: objects.Files) -> Document:
@@ -135,14 +135,14 @@ def _folder(out: Path | str | None, name: Any) -> Path:
 
 
 def _hold_graph(points: list[Point], inputs: str) -> None:
-    """Read the graph once before anything runs, so that what is wrong with it is said of the argument."""
+    """Read the graph once before anything runs, so that errors refer to the argument."""
     given = points[0].scenario.data
     assert given is not None
     try:
         find.build("dataset", given.dataset).load(Path(), 0)
     except UserError as error:
-        told = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
-        raise UserError(told) from None
+        message = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
+        raise UserError(message) from None
 
 
 def _warn(rows: list[Row], folder: Path) -> None:

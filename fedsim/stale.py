@@ -1,6 +1,6 @@
-"""Which finished points were made from other sources than there are now, and so run again; and why, in a line.
+"""Find finished points whose sources have changed since, which must run again, and explain why in a line.
 
-A point's results stay where they are until those of the new run are complete.
+A point's results stay in place until those of the new run are complete.
 """
 
 from collections import Counter
@@ -15,22 +15,22 @@ from fedsim.stamp import Disk, Stamp
 
 FILE = "stamp.json"  # in the folder of a finished point
 MOST = 3  # files named in a line, and lines
-UNKNOWN = "nothing tells what they were made from"
+UNKNOWN = "it is not recorded what they were made from"
 
 
 @dataclass(frozen=True)
 class Review:
-    """What must run again: the ids of points whose results are out of date, and notes that concern all points."""
+    """What must run again: the ids of points whose results are out of date, and notes on all points."""
 
     again: frozenset[str]
     notes: tuple[str, ...]
 
 
 def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: Iterable[Path]) -> Review:
-    """Look at the finished points of a folder, given by id, and at the folders of points that are not asked for.
+    """Review the finished points of a folder, given by id, and the folders of other points.
 
-    A point that is not there yet runs again too where one of `others` was made from the same scenario as written: a
-    default has changed since.
+    A missing point runs again too if one of `others` was made from the same scenario as written: a default has changed
+    since.
     """
     disk, reasons, kept = Disk(), dict[str, str](), list[Stamp]()
     done = {*finished}
@@ -47,11 +47,11 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
         if made.written in missing and (reason := _reason(made, disk)):
             reasons[missing.pop(made.written)] = reason
     again = frozenset(done & reasons.keys())
-    return Review(again, (*_told(reasons, len(points)), *_versions(kept)))
+    return Review(again, (*_lines(reasons, len(points)), *_versions(kept)))
 
 
 def outdated(folder: Path) -> str:
-    """Return why the checkpoint of a point that runs in this folder cannot go on, "" where it can or there is none."""
+    """Return why the checkpoint in this folder cannot be resumed, "" if it can or there is none."""
     made = checkpoint.stamp_in(folder)
     if made is None:
         return ""
@@ -63,15 +63,15 @@ def outdated(folder: Path) -> str:
 
 
 def because(files: Sequence[str], made_by: str = __version__) -> str:
-    """Return in a few words what has changed; files of another version of fedsim stand for that version."""
+    """Describe briefly what has changed; for files of another version of fedsim, name that version."""
     own = [file for file in files if file.partition("/")[0] in OURS] if made_by != __version__ else []
     rest = [file for file in files if file not in own]
-    told = [f"fedsim {made_by} -> {__version__}"] if own else []
+    reasons = [f"fedsim {made_by} -> {__version__}"] if own else []
     if rest:
         more = len(rest) - MOST
         names = ", ".join(rest[:MOST]) + (f" and {more} more {'file' if more == 1 else 'files'}" if more > 0 else "")
-        told.append(f"{names} {'has' if len(rest) == 1 else 'have'} changed since")
-    return ", ".join(told)
+        reasons.append(f"{names} {'has' if len(rest) == 1 else 'have'} changed since")
+    return ", ".join(reasons)
 
 
 def _reason(made: Stamp, disk: Disk, parts: Iterable[str] = ()) -> str:
@@ -86,23 +86,23 @@ def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:
             yield made
 
 
-def _told(reasons: Mapping[str, str], points: int) -> list[str]:
+def _lines(reasons: Mapping[str, str], points: int) -> list[str]:
     counts = Counter(reasons.values()).most_common()
-    told = [f"{count} of {_points(points)} run{'s' * (count == 1)} again: {reason}" for reason, count in counts[:MOST]]
+    lines = [f"{count} of {_points(points)} run{'s' * (count == 1)} again: {reason}" for reason, count in counts[:MOST]]
     more = sum(count for _, count in counts[MOST:])
-    return [*told, *([f"{more} more run again, for other changes"] if more else [])]
+    return [*lines, *([f"{more} more run again, for other changes"] if more else [])]
 
 
 def _versions(kept: Sequence[Stamp]) -> list[str]:
-    """Return a line where kept results were made with other versions of libraries than are installed."""
+    """Return a line if kept results were made with library versions other than those installed."""
     here = stamp.versions_of({name for made in kept for name in made.libraries})
     others = [{(n, v) for n, v in made.libraries.items() if here[n] != v} for made in kept]
     pairs = sorted({pair for other in others for pair in other})
     if not pairs:
         return []
-    told = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
+    made_with = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
     count = sum(map(bool, others))
-    which = f"{_points(count)} {'was' if count == 1 else 'were'} made with {told}"
+    which = f"{_points(count)} {'was' if count == 1 else 'were'} made with {made_with}"
     return [f"{which} and {'is' if count == 1 else 'are'} kept: last digits may differ (--fresh runs all again)"]
 
 

@@ -1,18 +1,18 @@
-"""Stamp: what decides the numbers of a point beside its scenario, kept with its results and with its checkpoints.
+"""Stamp: everything besides its scenario that affects a point's results, stored with its results and checkpoints.
 
 It holds a hash of the source of every module that the run of the point needs: `fedsim.run`, the files of the point's
-parts, and whatever these import (`imports.py`), so that an edit of any is noticed and one of a comment is not.  What
-shows, compares or carries points is not among them.  Results whose stamp differs from the sources are made again.
+parts, and whatever these import (`imports.py`), so that edits are noticed, except those of comments.  Modules that
+display, compare or schedule points are not included.  Results whose stamp differs from the sources are computed again.
 
-Libraries are noted with their versions, and another version makes no point run again.  A version is a setting of the
-host, as the processor and `device` are: it changes last bits, seldom draws, and what a release is to keep is the
-meaning.  The results of a cluster must also stay readable where another build of torch is installed, and an upgrade of
-one library must not throw away days of computing.  So a sweep says that versions differ and leaves the choice to
-`--fresh`.  Only a checkpoint is never continued under another version: half a run of each is a run of neither.
+Versions of libraries are recorded, but another version does not make a point run again.  A version is a setting of the
+host, like the processor and `device`: it changes last bits and rarely random draws.  Results of a cluster must also
+stay valid where another build of torch is installed, and an upgrade of one library must not discard days of computing.
+So a sweep reports that versions differ and leaves the choice to `--fresh`.  Only checkpoints are never continued under
+another version.
 
-A stamp tells what a process runs, which is what it has imported.  Where a file was edited after that, the stamp keeps
+A stamp describes what a process runs, which is what it has imported.  If a file was edited after that, the stamp keeps
 the hash of what was imported: the first that the process took of the file or, for a module imported before, none at all
-if Python's own compiled copy shows another time or size.  Where Python writes no such copies this is not noticed.
+if Python's compiled copy shows another time or size.  If Python writes no compiled copies this is not noticed.
 """
 
 import json
@@ -34,11 +34,11 @@ from fedsim.scenario import Part, Point, Scenario
 
 ROOT = "fedsim.run"
 LEARNS = ("fedsim.learning", "fedsim.learn.untrained")  # what `run` imports only where something is learned
-WITHOUT_NUMBERS = ("fedsim.stamp", "fedsim.provenance", "fedsim.logbook")  # used by a run, and decide nothing
+WITHOUT_NUMBERS = ("fedsim.stamp", "fedsim.provenance", "fedsim.logbook")  # used by a run, but do not affect results
 INSTALLED_AS = {"torch_geometric": "torch-geometric", "sklearn": "scikit-learn", "community": "python-louvain",
                 "ot": "POT", "sknetwork": "scikit-network", "yaml": "PyYAML"}  # fmt: skip
-STARTED = time.time()  # a file written later than this may be another than the one that was imported
-EDITED = Print("", "")  # of a module whose source is not what was imported: like no other
+STARTED = time.time()  # a file written later may differ from the one imported
+EDITED = Print("", "")  # for a module whose source is not what was imported; equals no other
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Stamp:
 def of(scenario: Scenario, written: str = "") -> Stamp:
     """Return the stamp of what this process runs for a scenario.
 
-    To be taken before the run imports the point's parts: a file edited in between is then taken to be older than what
-    was run, so that the point runs once more, never once too few.
+    Call it before the run imports the point's parts: a file edited in between then counts as changed after the run, so
+    that the point runs once too often rather than too rarely.
     """
     needed = needs(scenario)
     modules = {name: executed(name, path) for name, path in sorted(needed.modules.items())}
@@ -89,7 +89,7 @@ def modules_of_parts(scenario: Scenario) -> list[str]:
 
 
 def read(path: Path) -> Stamp | None:
-    """Return the stamp in a file, None where there is none."""
+    """Return the stamp in a file, None if there is none."""
     try:
         return parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def read(path: Path) -> Stamp | None:
 
 
 def parsed(text: str) -> Stamp | None:
-    """Return the stamp of a text, None where it is none."""
+    """Return the stamp of a text, None if it is invalid."""
     try:
         found = json.loads(text)
         made = Stamp(found["fedsim"], found["libraries"], found["modules"], found["written"])
@@ -109,7 +109,7 @@ def parsed(text: str) -> Stamp | None:
 
 @dataclass(frozen=True)
 class Disk:
-    """The sources as they lie on the disk now, each looked at once."""
+    """The sources as they are on disk now, each read once."""
 
     _paths: dict[str, Path | None] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
@@ -160,7 +160,7 @@ def executed(name: str, path: Path) -> Print:
     loaded, seen = sys.modules.get(name), _seen()
     spec = getattr(loaded, "__spec__", None)
     known = seen.get(name)
-    if known is not None and (known[0] is None or known[0] is spec):  # another spec: it was imported anew
+    if known is not None and (known[0] is None or known[0] is spec):  # another spec: it was imported again
         seen[name] = (spec, known[1])
         return known[1]
     now = imports.read(path)
@@ -170,19 +170,19 @@ def executed(name: str, path: Path) -> Print:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of installed libraries by the names that they are installed under."""
+    """Return the versions of installed libraries by distribution name."""
     found = versions_of(INSTALLED_AS.get(package, package) for package in packages)
     return {name: version for name, version in found.items() if version}
 
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the version of each library, by the name that it is installed under, "" where it is not."""
+    """Return the version of each library by distribution name, "" if it is not installed."""
     return {name: version_of(name) for name in sorted(names)}
 
 
 @lru_cache(maxsize=256)
 def version_of(name: str) -> str:
-    """Return the version of an installed library, "" where it is not installed."""
+    """Return the version of a library, "" if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -203,12 +203,12 @@ def _equal(one: Sequence[str], other: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _seen() -> dict[str, tuple[Any, Print]]:
-    # What this process knows of what it has imported: the one thing that a process has and no argument can carry.
+    # What this process knows of its imports, which belong to the process and cannot be passed as an argument.
     return {}
 
 
 def _written_since(module: ModuleType | None) -> bool:
-    """Return whether a module's file may be another than what was imported."""
+    """Return whether a module's file may differ from what was imported."""
     path = getattr(module, "__file__", None)
     name = getattr(module, "__name__", "")
     if not isinstance(path, str) or not path.endswith(".py"):
@@ -233,5 +233,5 @@ def _other_was_imported(module: ModuleType, path: Path) -> bool:
         magic, flags, changed, size = head[:4], *struct.unpack("<III", head[4:])
     except (OSError, struct.error):
         return False
-    told = magic == MAGIC_NUMBER and flags == 0
-    return told and (changed, size) != (int(now.st_mtime) & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)
+    timed = magic == MAGIC_NUMBER and flags == 0
+    return timed and (changed, size) != (int(now.st_mtime) & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)

@@ -1,10 +1,10 @@
-"""Many points: runs those that have not finished, and keeps the folder of results whole at every moment.
+"""Run the unfinished points of a sweep, keeping the folder of results consistent at all times.
 
-A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is written
-anew from those rows after each point.  So a finished point is a folder named by its id that holds all its files, and
-whatever ends the program, the same call continues; an unfinished point goes on from the checkpoint that it has left,
-if there is one (`checkpoint.py`).  A point that was made from other sources than there are now runs again (`stale.py`),
-and its old results give way when the new ones are complete.
+A point is run in `.partial-<id>` and renamed when it is done, with its row beside its tables; `summary.csv` is
+rewritten from those rows after each point.  So a finished point is a folder named by its id that holds all its files,
+and after any interruption the same call continues; an unfinished point resumes from its checkpoint, if there is one
+(`checkpoint.py`).  A point whose sources have changed runs again (`stale.py`), and its old results are replaced when
+the new ones are complete.
 """
 
 import os
@@ -35,34 +35,34 @@ RESULTS = [
 
 
 class Engine(Protocol):
-    """Where points run; it knows points and nothing else."""
+    """Where points run."""
 
     def work(
         self, points: Sequence[Point], job: Callable[[Point, Callable[[Progress], None]], Any],
-        told: Callable[[Point, Progress], None],
+        report: Callable[[Point, Progress], None],
     ) -> Generator[tuple[Point, Any], None, None]:  # fmt: skip
-        """Yield each point with what the job returned, or with something that has a `reason` where it died."""
+        """Yield each point with what the job returned, or with an object that has a `reason` if its worker died."""
 
 
 class Watcher(Protocol):
-    """Who shows how the sweep goes."""
+    """Callbacks of a sweep, for whatever shows its progress."""
 
     def begin(self, points: int, finished: int) -> None:
-        """Be told how many points there are, and how many were finished before."""
+        """Receive the number of points, and how many were finished before."""
 
-    def told(self, point: Point, progress: Progress) -> None:
-        """Be told how far a running point has come."""
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Receive the progress of a running point."""
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Be told that a point has ended; the message is empty where it did well."""
+        """Receive the row of a point that has ended; `message` is empty unless it failed."""
 
     def note(self, text: str) -> None:
-        """Be told something in a line."""
+        """Receive a line of text to show."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The points of a scenario, the text they were given as, the folder of their results and that of the data."""
+    """The points of a scenario, its text, the folder for results and that of the data."""
 
     points: list[Point]
     given: str
@@ -72,8 +72,8 @@ class Sweep:
     def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
         """Run the unfinished points and return every point's row, in the grid's order.
 
-        Raises UserError where the folder cannot be used, and where a point shows a mistake of the user before any
-        has finished; then what this call has written is gone again.
+        Raises UserError if the folder cannot be used, or if a point shows a mistake of the user before any has
+        finished; then what this call has written is removed.
         """
         with locked(self.out) as remove:
             settle(self.out)
@@ -102,12 +102,12 @@ class Sweep:
         return self._ordered(rows)
 
     def unfinished(self, fresh: bool = False) -> list[Point]:
-        """Return the points that a run would run."""
+        """Return the points that `run` would run."""
         rows = {} if fresh else self._standing()[0]
         return [point for point in self.points if point.id not in rows]
 
     def _standing(self) -> tuple[dict[str, Row], stale.Review]:
-        """Return the rows of finished points that are up to date, and what is to be done again."""
+        """Return the rows of finished points that are up to date, and what must run again."""
         rows = {point.id: row for point in self.points if (row := finished(self.out / point.id)) is not None}
         mine = {point.id for point in self.points}
         others = [path for path in folders(self.out) if path.name not in mine] if os.path.isdir(self.out) else []
@@ -115,7 +115,7 @@ class Sweep:
         return {id: row for id, row in rows.items() if id not in review.again}, review
 
     def _discard_checkpoints(self) -> Iterator[str]:
-        """Remove the checkpoints that were taken by other sources, and yield a line for each reason."""
+        """Remove the checkpoints whose sources have changed, and yield a line for each reason."""
         begun = {point.id: folder for point in self.points if (folder := self.out / f"{PARTIAL}{point.id}").is_dir()}
         reasons = {id: reason for id, folder in begun.items() if (reason := stale.outdated(folder))}
         for id in reasons:
@@ -131,19 +131,19 @@ class Sweep:
         self._write_summary(rows)
         git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
         for point in rest[:1]:
-            stamp.needs(point.scenario)  # most of the sources that all need
-        place, data = self.out.absolute(), self.data.absolute()  # workers may be elsewhere
+            stamp.needs(point.scenario)  # reads most of the sources that all points need
+        place, data = self.out.absolute(), self.data.absolute()  # workers may have another working folder
         job = partial(attempt, run, place, data, git, imports.known())
-        with closing(engine.work(rest, job, watcher.told)) as results:
+        with closing(engine.work(rest, job, watcher.progressed)) as results:
             for point, result in results:
                 outcome = result if isinstance(result, Outcome) else Outcome(message=result.reason)
                 if outcome.mistake and (not good or isinstance(outcome.mistake, Unwritable)):
                     raise outcome.mistake
                 good += outcome.row is not None
                 rows[point.id] = outcome.row or {"status": "failed"}
-                told = self._keep_log(point, outcome)
+                message = self._keep_log(point, outcome)
                 self._write_summary(rows)
-                watcher.ended(point, self._whole(point, rows[point.id]), told)
+                watcher.ended(point, self._whole(point, rows[point.id]), message)
 
     def _keep_log(self, point: Point, outcome: Outcome) -> str:
         log = self.out / f"{point.id}.log"
@@ -171,4 +171,4 @@ class Sweep:
             were = "point of another version of this scenario is" if others == 1 else "points of other versions are"
             watcher.note(f"{others} {were} in {self.out}: kept, but not listed in summary.csv (--fresh removes them)")
         if begun := len([*self.out.glob(f"{PARTIAL}*")]):
-            watcher.note(f"{begun} point{' goes' if begun == 1 else 's go'} on from where an earlier call was ended")
+            watcher.note(f"{begun} point{' resumes' if begun == 1 else 's resume'} from an earlier call's checkpoint")

@@ -1,9 +1,9 @@
-"""Tables: CSV files that a scenario names, read into columns that are checked.
+"""Tables: read CSV files that a scenario names into checked columns.
 
 A table has one header line with the names of its columns, in any order, and one line per row; cells are separated by
 commas.  Mistakes are reported with file, line and column.  Not read: other separators, numbers with units, decimal
-commas, columns that nobody asked for (they are refused, for they could be misspelt, unless the reader says what a
-column of any name may hold).
+commas, unknown columns (they are refused, because they could be misspelt, unless the reader says what a column
+of any name may hold).
 """
 
 import csv
@@ -22,8 +22,8 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from fedsim.errors import UserError
 from fedsim.units import nearest
 
-EXACT = 2**53  # below it every whole number is a float of its own
-CHUNK = 2_048  # rows held as texts at once; more of them are slower to collect
+EXACT = 2**53  # below it every whole number has its own float
+CHUNK = 2_048  # rows held as texts at once; larger chunks are slower to collect
 Columns = dict[str, npt.NDArray[Any]]
 
 
@@ -45,17 +45,17 @@ class Column:
 
     @property
     def dtype(self) -> type[Any]:
-        """What its array holds."""
+        """The element type of its array."""
         return np.str_ if self.choices or self.text else np.int64 if self.whole else np.float64
 
 
 def read(path: Path, columns: Sequence[Column]) -> Columns:
     """Return the table's columns by name, each an array of one entry a row, in the file's order.
 
-    Entries are float64, int64 where `whole`, texts where there are `choices`.  A column that is not required and not
-    there is left out; an empty cell of one that is there is NaN, or "" among choices.  Cells of required and of whole
-    columns must not be empty.  Blank lines are passed over.  Raises UserError where the file cannot be read as that,
-    which names file, line, column and mend.
+    Entries are float64, int64 where `whole`, texts where there are `choices`.  An optional column that is
+    missing is left out; an empty cell of an optional column is NaN, or "" among choices.  Cells of required and of
+    whole columns must not be empty.  Blank lines are skipped.  Raises UserError, which names file, line, column and
+    remedy, if the file is invalid.
     """
     return read_lines(path, columns)[0]
 
@@ -65,7 +65,7 @@ def read_lines(
 ) -> tuple[Columns, npt.NDArray[np.int64]]:
     """Return what `read` does, and the line (from 1) on which each row ends, for messages about rows.
 
-    `others` says what a column holds that `columns` does not name; without it there must be none.
+    `others` describes columns that `columns` does not name; without it they are refused.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -136,14 +136,14 @@ def _entries(path: Path, lines: npt.NDArray[np.int64], column: Column, cells: Se
             return np.array([_word(cell, column) for cell in cells])
         if column.text:
             return np.array([_text(cell, column) for cell in cells])
-        if "_" in "".join(cells):  # Python's numbers may hold it, those of tables do not
+        if "_" in "".join(cells):  # valid in Python's numbers, but not in tables
             raise ValueError
         number = int if column.whole else float
         numbers = np.fromiter(map(number, cells), column.dtype, len(cells))
         if ((numbers >= column.low) & (numbers <= column.high) & np.isfinite(numbers)).all():
             return numbers
     except (ValueError, OverflowError):
-        pass  # gone through again cell by cell, to find which it is
+        pass  # checked again cell by cell, to find the one
     entries = []
     for line, cell in zip(lines.tolist(), cells, strict=True):
         try:
@@ -231,7 +231,7 @@ def _place(value: Any) -> Path:
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{value!r} is not a path; write the name of a file")
     path = Path(value)
-    if not os.path.exists(path):  # also where no name may be so long, or it may not be looked for
+    if not os.path.exists(path):  # also answers for names that are too long or not permitted
         raise ValueError(_missing(path))
     return path
 

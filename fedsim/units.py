@@ -1,7 +1,7 @@
-"""Quantities as people write them ("50 ms", "10 Mbit/s", "lognormal(2 GFLOP/s, 0.8)") made into SI numbers and draws.
+"""Parse quantities ("50 ms", "10 Mbit/s", "lognormal(2 GFLOP/s, 0.8)") into SI numbers and distributions.
 
-The annotated types (`Seconds`, `Rate`, ...) are floats and ints to the code that uses them; pydantic reads the text
-where a scenario enters.  A number without a unit is refused, save 0, which is the same in all of them.
+The annotated types (`Seconds`, `Rate`, ...) are floats and ints to the code that uses them; pydantic parses the
+text of a scenario.  A number without a unit is refused, except 0.
 Texts are read as exact fractions and rounded once, so "50 ms" and "0.05 s" are the same float.  It models
 independent draws from one distribution each; no mixtures, no correlation, no units derived from other units.
 """
@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-MOST = 10**9  # of anything that is counted: more would end in a lack of memory, or never
+MOST = 10**9  # of anything counted: more would exhaust memory or never end
 WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
-LARGE = 1000  # without a unit: nobody means so many megabits
+LARGE = 1000  # without a unit: no one means that many megabits
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 QUANTITY = re.compile(rf"\s*({NUMBER})\s*(.*?)\s*")
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*")
@@ -33,15 +33,15 @@ class Dimension:
     name: str
     base: str
     units: dict[str, Exact] = field(hash=False)
-    shown: tuple[str, ...]  # the units that messages and texts use
-    positive: bool = False  # zero is refused as well
+    shown: tuple[str, ...]  # the units used in messages and texts
+    positive: bool = False  # zero is refused too
 
     def parse(self, value: Any) -> float:
-        """Return the quantity in SI units.  Raises ValueError with a sentence that holds the mend."""
+        """Return the quantity in SI units.  Raises ValueError with a message that says what to write."""
         return _parsed(self, value) if isinstance(value, str) else self.read(value)
 
     def read(self, value: Any) -> float:
-        """Return the same as `parse`, read anew."""
+        """Return the same as `parse`, without its cache."""
         try:
             return float(self._exact(value))
         except OverflowError:
@@ -59,7 +59,7 @@ class Dimension:
         return number * self.units[unit or self.base]
 
     def _proposed(self, value: Any, number: Exact) -> str:
-        """Return a number without a unit with two that may be meant; a large one is of the SI unit, in two ways."""
+        """Return two readings of a number without a unit; a large one is in the SI unit, written in two ways."""
         plain = value.strip() if isinstance(value, str) else str(value)
         short = self.text(float(number))
         if number >= LARGE and len(short.partition(" ")[0]) < len(plain):
@@ -68,7 +68,7 @@ class Dimension:
 
     @property
     def example(self) -> str:
-        """A text that this dimension accepts."""
+        """An example of valid text."""
         return f"'10 {self.shown[0]}'"
 
     def _wrong_unit(self, value: Any, unit: str) -> str:
@@ -81,13 +81,13 @@ class Dimension:
         )
 
     def text(self, value: float) -> str:
-        """Return the text with the shortest number that parses to exactly this value."""
+        """Return the shortest text that parses to exactly this value."""
         return _shortest(self, float(value))
 
     def draw(self, value: Any) -> "Draw":
         """Return the distribution that a text such as "50 ms" or "uniform(1 s, 2 s)" describes.
 
-        Raises ValueError for an unknown distribution, wrong units or parameters that make no sense.
+        Raises ValueError for an unknown distribution, wrong units or invalid parameters.
         """
         if isinstance(value, Draw):
             if value.unit != self.base:
@@ -120,7 +120,7 @@ class Dimension:
         return Dimension(self.name, self.base, self.units, self.shown)
 
 
-@lru_cache(maxsize=4096)  # the points of a sweep say the same few quantities again and again
+@lru_cache(maxsize=4096)  # the points of a sweep repeat a few quantities
 def _parsed(dimension: Dimension, text: str) -> float:
     return dimension.read(text)
 
@@ -150,7 +150,7 @@ class Draw:
     unit: str
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return `size` independent values, float64, none negative: a normal is drawn again where it is."""
+        """Return `size` independent values, float64, none negative: negative normal values are redrawn."""
         first, second = self.values[0], self.values[-1]
         match self.kind:
             case "lognormal":
@@ -182,7 +182,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Updates:
-    """A stretch of a run counted in updates of the server's state."""
+    """A duration counted in updates of the server's state."""
 
     count: int
 
@@ -192,14 +192,14 @@ class Updates:
 
 
 def nearest(word: str, words: Any) -> str | None:
-    """Return the known word that is most like this one, if one is like it at all."""
+    """Return the known word most similar to this one, or None if none is similar."""
     plain = {str(known).lower(): str(known) for known in words}
     found = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
 
 
 def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
-    """Return the number and the unit ("" if none) of what was written.  Raises ValueError if it is neither."""
+    """Return the number and the unit ("" if none) of a text.  Raises ValueError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
     found = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name))
@@ -207,7 +207,7 @@ def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
     if math.isinf(near := float(found[1])):
         raise ValueError(f"{found[1][:20]!r} is not a {name}: it is too large")
-    return Exact(found[1] if near else 0), found[2]  # 1e-999999999 would be a fraction of as many digits
+    return Exact(found[1] if near else 0), found[2]  # 1e-999999999 would be a huge fraction
 
 
 def _text_of(number: Any, name: str) -> str:
@@ -284,7 +284,7 @@ DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY)
 
 
 def fraction(value: Any) -> float:
-    """Return a share between 0 and 1, also written as "30 %".  Raises ValueError outside of that."""
+    """Return a share between 0 and 1, also written as "30 %".  Raises ValueError for any other value."""
     number, unit = split(value, "fraction", "'0.3' or '30 %'")
     if unit not in ("", "%"):
         raise ValueError(f"{value!r} is not a fraction: it has no unit {unit!r}; write 0.3 or '30 %'")
@@ -318,7 +318,7 @@ def amount(value: Any) -> int | float:
 
 
 def nbytes(value: Any) -> int:
-    """Return a whole number of bytes.  Raises ValueError where it is not whole."""
+    """Return a whole number of bytes.  Raises ValueError if it is not whole."""
     exact = BYTES._exact(value)
     if exact.denominator != 1:
         raise ValueError(f"{value!r} is not a size: it is not a whole number of bytes")
@@ -326,7 +326,7 @@ def nbytes(value: Any) -> int:
 
 
 def every(value: Any) -> Updates | float:
-    """Return "20 updates" as Updates, "10 min" as seconds.  Raises ValueError for a bare number: it could be either."""
+    """Return "20 updates" as Updates, "10 min" as seconds.  Raises ValueError for a bare number, which is ambiguous."""
     if isinstance(value, Updates):
         return value
     number, unit = split(value, "stretch of a run", "'20 updates' or '10 min'")
@@ -345,7 +345,7 @@ def every(value: Any) -> Updates | float:
 def clock(value: Any) -> Updates | float | Draw:
     """Return what `every` does, or the draw of the gaps between arrivals: "poisson(10 min)", "uniform(5 min, 15 min)".
 
-    poisson(mean) are the gaps of a Poisson process, which are exponential.  Raises ValueError where gaps could only be
+    poisson(mean) are the gaps of a Poisson process, which are exponential.  Raises ValueError if gaps could only be
     zero, and as `every` and `Dimension.draw` do.
     """
     call = CALL.fullmatch(value) if isinstance(value, str) else None
@@ -363,9 +363,9 @@ def clock(value: Any) -> Updates | float | Draw:
 
 
 def canonical(value: Any) -> Any:
-    """Return one form for everything that means the same: texts with units as SI numbers, whole floats as ints.
+    """Return a canonical form of a value: texts with units as SI numbers, whole floats as ints.
 
-    A text that is no quantity and no draw stays itself, so the result says nothing of which option it belongs to.
+    Other texts stay as they are, so the result does not depend on the option.
     """
     if isinstance(value, int) or value is None:
         return value

@@ -1,8 +1,7 @@
-"""Files of results, written whole or not at all, and what to tell where nothing more can be written.
+"""Write files of results atomically, and report when nothing more can be written.
 
-A file is written under another name beside its place and renamed when it is complete, so that whoever reads it, and
-whatever ends the program, finds the old one or the new one.  Not modelled: a machine that loses its power before the
-system has written what it was given.
+A file is written under another name in the same folder and renamed when it is complete, so that readers find the old or
+the new one, even after a crash of the program.  Not covered: a power failure before the system has written its buffers.
 """
 
 import csv
@@ -19,12 +18,12 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 BARRED = (errno.EACCES, errno.EPERM)
 
 
-class Unwritable(UserError):  # noqa: N818 - it tells what is wrong
-    """Results cannot be written any more, of this point nor of others."""
+class Unwritable(UserError):  # noqa: N818 - the name says what is wrong
+    """No more results can be written, of this point or others."""
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file whole, under another name first; None and NaN are left empty."""
+    """Write a CSV file atomically; None and NaN become empty cells."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -33,26 +32,26 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a text file whole, under another name first."""
+    """Write a text file atomically."""
     hidden = path.with_name(f".{path.name}.partial")
     try:
         hidden.write_text(text, encoding="utf-8", newline="")
         os.replace(hidden, path)
     finally:
-        hidden.unlink(missing_ok=True)  # where the disk is full
+        hidden.unlink(missing_ok=True)  # if the disk is full
 
 
 def unwritable(out: Path, error: Exception) -> Unwritable | None:
-    """Return what to tell where an error says that nothing more can be written into the folder of results."""
+    """Return the error to report if `error` means that the results' folder can no longer be written, else None."""
     if not isinstance(error, OSError):
         return None
     number = error.errno
     barred = number in BARRED and str(error.filename).startswith(str(out))
     if number is None or not (number in FULL or barred):
         return None
-    mend = "mend the rights to it" if barred else "make room"
-    told = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {mend}"
-    return Unwritable(f"{told}, and the same command continues")
+    remedy = "correct its permissions" if barred else "make room"
+    message = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {remedy}"
+    return Unwritable(f"{message}, and the same command continues")
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Pydantic's errors as plain sentences.  It knows the kinds of error that scenarios can cause."""
+"""Turn pydantic's errors into plain sentences, for the kinds of error that scenarios can cause."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ PLAIN: dict[str, str] = {
 
 
 def did_you_mean(word: str, words: Sequence[str], what: str) -> str:
-    """Return a hint: the nearest of the words, if one is near, and all of them."""
+    """Return a hint: the most similar word, if there is one, and all words."""
     near = nearest(word, words)
     mean = f"; did you mean {near!r}?" if near else "."
     return f"{mean} {what}: {', '.join(words)}" if words else mean.rstrip(".")
@@ -46,19 +46,19 @@ def problems(
     known: Callable[[tuple[Any, ...]], Sequence[str]] = lambda path: (),
     elsewhere: Callable[[str], Sequence[str]] = lambda word: (),
 ) -> list[Problem]:
-    """Return one problem a key, with hints.
+    """Return one problem per key, with hints.
 
-    `known` gives the names that a mapping at a path may hold, `elsewhere` the keys of a name in other places.
+    `known` gives the names that a mapping at a path may hold, `elsewhere` the keys with that name elsewhere.
     """
     found: dict[tuple[Any, ...], Problem] = {}
     for error in errors:
-        # a key that does not exist is the user's own word, whatever it looks like
+        # an unknown key is the user's own word, whatever it looks like
         own = len(error["loc"]) - 1 if error["type"] == "extra_forbidden" else None
         path = tuple(step for place, step in enumerate(error["loc"]) if place == own or not _invented(step))
         key = ".".join(map(str, (*where, *path)))
         message = sentence(error, path, known, elsewhere) + (several(key, error["input"]) if _one(error, path) else "")
         found.setdefault(path, Problem(key, message))
-    # Of a text or a mapping, what is wrong inside the mapping says more than that it is no text.
+    # For a text or a mapping, an error inside the mapping is more helpful than "not a text".
     inside = {path[:depth] for path in found for depth in range(len(path))}
     return [problem for path, problem in found.items() if path not in inside]
 
@@ -69,7 +69,7 @@ def sentence(
     known: Callable[[tuple[Any, ...]], Sequence[str]],
     elsewhere: Callable[[str], Sequence[str]] = lambda word: (),
 ) -> str:
-    """Return one of pydantic's errors in plain words."""
+    """Return a pydantic error in plain words."""
     kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"there is no such key{no_such_key(str(path[-1]), known(path[:-1]), elsewhere(str(path[-1])))}"
@@ -87,20 +87,20 @@ def sentence(
 
 
 def no_such_key(word: str, beside: Sequence[str], elsewhere: Sequence[str]) -> str:
-    """Return a hint for a key that does not exist: the places that have one of that name, or else what there is."""
+    """Return a hint for an unknown key: the places with a key of that name, or else the valid keys."""
     if elsewhere:
         return f"; did you mean {' or '.join(elsewhere)}?"
     return did_you_mean(word, beside, "There are")
 
 
 def several(key: str, values: Sequence[Any]) -> str:
-    """Return the hint that several values are an axis."""
+    """Return the hint that several values make an axis."""
     shown = f"{key}: [{', '.join('null' if value is None else str(value) for value in values)}]"
     return f"; several values go under grid: {shown if len(shown) <= SHORT else shown[: SHORT - 3] + '...'}"
 
 
 def _one(error: Any, path: tuple[Any, ...]) -> bool:
-    """Return whether a list stands where one value is expected; where a list is, its entries are wrong or missing."""
+    """Return whether a list was given where one value is expected; where a list is valid, its entries are wrong."""
     given, kind = error.get("input"), error["type"]
     of_lists = kind.startswith(("too_", "list_", "tuple_")) or kind in ("extra_forbidden", "missing")
     whole = isinstance(error.get("ctx", {}).get("error"), Entries)
@@ -111,8 +111,8 @@ def _one(error: Any, path: tuple[Any, ...]) -> bool:
     )
 
 
-class Entries(ValueError):  # noqa: N818 - it says what is wrong
-    """What is wrong with the entries of a value that is a list as it should be."""
+class Entries(ValueError):  # noqa: N818 - the name says what is wrong
+    """An error in the entries of a valid list."""
 
 
 def _short(value: Any) -> str:

@@ -1,8 +1,8 @@
-"""YAML as scenarios use it: plain data with the line of every key, refused with a sentence where it is not that.
+"""Read and write the YAML of scenarios: plain data with the line of every key.
 
 It is version 1.2's core: `5e-4` is a number, `off` and `no` are texts, dates are texts.  One document a text, no tags;
-anchors and merge keys work, within bounds on depth and number of values, so that a small file cannot stand for a huge
-one.  What the keys mean is not known here.
+anchors and merge keys work, within limits on depth and number of values, so that a small file cannot expand into a huge
+one.  The keys are not interpreted here.
 """
 
 import re
@@ -15,7 +15,7 @@ from fedsim.errors import UserError
 
 DEEPEST = 40  # levels of nesting
 DIGITS = 300  # of a whole number
-VALUES = 100_000  # in a whole file, what anchors stand for counted each time
+VALUES = 100_000  # in a whole file, with anchors expanded
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
@@ -27,7 +27,7 @@ CORE = [
     ("merge", re.compile(r"<<"), ["<"]),
 ]
 TAG = "tag:yaml.org,2002:"
-Pairs = dict[str, tuple[yaml.Node, yaml.Node]]  # a mapping's keys, and what they stand for
+Pairs = dict[str, tuple[yaml.Node, yaml.Node]]  # a mapping's keys with their nodes and values
 
 
 class _Loader(yaml.SafeLoader):
@@ -35,10 +35,10 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever either version of YAML would not read as text."""
+    """Quote whatever either version of YAML would not read as text."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
+        """Expand all aliases."""
         return True
 
 
@@ -49,9 +49,9 @@ for _name, _pattern, _first in CORE:
 
 
 def read(text: str, name: str, lines: dict[str, int]) -> Any:
-    """Return a text as plain data, and note the line of each dotted key in `lines`; `name` stands in messages.
+    """Return a text as plain data, and store the line of each dotted key in `lines`; `name` is used in messages.
 
-    Raises UserError, with the line, for whatever is not such YAML.
+    Raises UserError, with the line, for invalid YAML.
     """
     if odd := _Loader.NON_PRINTABLE.search(text):
         line = text[: odd.start()].count("\n") + 1
@@ -71,13 +71,13 @@ def read(text: str, name: str, lines: dict[str, int]) -> Any:
 
 
 def text_of(data: dict[str, Any]) -> str:
-    """Return plain data as YAML that reads back to the same."""
+    """Return plain data as YAML that reads back unchanged."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
 
 
 @dataclass
 class _Reader:
-    """Turns YAML's nodes into plain data, noting each key's line, within the bounds of a scenario."""
+    """Turn YAML nodes into plain data, recording each key's line, within the limits of a scenario."""
 
     name: str
     lines: dict[str, int]
@@ -112,8 +112,8 @@ class _Reader:
         return found
 
     def _pairs(self, node: yaml.MappingNode, path: tuple[str, ...], above: tuple[yaml.Node, ...]) -> Pairs:
-        # Merged keys come first, and give way to the mapping's own and to those merged before them.  Kept for each
-        # node, for nested merges would be gone through again and again.
+        # Merged keys come first; the mapping's own keys, and keys merged earlier, take precedence.  Cached for each
+        # node, because nested merges would be expanded repeatedly.
         if node in above:
             raise UserError(f"{self.place(node)}: {'.'.join(path)} contains itself")
         if id(node) not in self.pairs:

@@ -9,11 +9,12 @@ import small_points
 from small_points import EFFECTS, SYNC
 
 from fedsim import __version__, checkpoint, logbook, stale, stamp
+from fedsim.assemble import build, observe
 from fedsim.checkpoint import Keeper, path_in
 from fedsim.hosts import ServerHost
 from fedsim.learn.training import Trainer
 from fedsim.record import Recorder
-from fedsim.run import build, observe, run
+from fedsim.run import run
 
 pytestmark = pytest.mark.long
 

@@ -46,8 +46,8 @@ def test_at_80_columns_labels_give_way_and_numbers_do_not():
     shown.begin(54, 0)
     watch.now = 100.0
     shown.done = 10
-    shown.told(Named("a", AXES), Progress(12.3, 0.5, 0.513, 18))
-    shown.told(Named("b", {**AXES, "algorithm": "power", "seed": 11}), Progress(9000.0, 0.5, None, 1118))
+    shown.progressed(Named("a", AXES), Progress(12.3, 0.5, 0.513, 18))
+    shown.progressed(Named("b", {**AXES, "algorithm": "power", "seed": 11}), Progress(9000.0, 0.5, None, 1118))
     lines = shown.screen(80)
     assert max(map(len, lines)) <= 80
     assert re.fullmatch(r"10/54 points  ━+─+  elapsed 1:40  about 6:31 left", lines[0])
@@ -63,7 +63,7 @@ def test_at_80_columns_labels_give_way_and_numbers_do_not():
 def test_at_any_width_lines_fit_and_hold_every_number(width, simulated, share, score, updates, long):
     shown, _ = display()
     shown.begin(7, 0)
-    shown.told(Named("a", LONG if long else AXES), Progress(simulated, share, score, updates))
+    shown.progressed(Named("a", LONG if long else AXES), Progress(simulated, share, score, updates))
     lines = shown.screen(width)
     text = " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= max(width, 12)
@@ -77,7 +77,7 @@ def test_the_time_left_counts_what_this_sweep_has_done_and_parts_of_points():
     shown.begin(10, 4)
     watch.now = 60.0
     assert shown.line() == "4/10 points done, elapsed 1:00"
-    shown.told(Named("a"), Progress(1.0, 0.5, None, 1))
+    shown.progressed(Named("a"), Progress(1.0, 0.5, None, 1))
     assert shown.line() == "4/10 points done, 1 running, elapsed 1:00, about 11:00 left"
     for point in "abcdef":
         shown.ended(Named(point), {"status": "done"}, "")
@@ -88,14 +88,14 @@ def test_without_a_terminal_there_is_a_line_at_both_ends_and_one_for_each_failur
     shown, file = display()
     with shown:
         shown.begin(3, 0)
-        shown.told(Named("a", AXES), Progress(1.0, 0.5, None, 1))
+        shown.progressed(Named("a", AXES), Progress(1.0, 0.5, None, 1))
         shown.ended(Named("a", AXES), {"status": "done"}, "")
         shown.ended(Named("b", AXES), {"status": "failed"}, "RuntimeError: no (runs/x/b.log)")
         shown.ended(Named("c", AXES), {"status": "stalled", "sim_seconds": 0.15}, "")
     lines = file.getvalue().splitlines()
     assert lines[0] == "3 points to run"
     assert lines[1] == f"2/3 b {name(AXES)}: failed: RuntimeError: no (runs/x/b.log)"
-    assert lines[2].startswith(f"3/3 c {name(AXES)}: stalled after 0.15 s simulated: nothing more could happen")
+    assert lines[2].startswith(f"3/3 c {name(AXES)}: stalled after 0.15 s simulated: nothing more can happen")
     assert re.fullmatch(r"3/3 points done, 1 failed, elapsed 0:0\d", lines[3])
     assert len(lines) == 4
 
@@ -114,7 +114,7 @@ def test_a_terminal_moves_and_is_left_as_it_was():
     shown, file = display(force_terminal=True, color_system=None, _environ={"TERM": "xterm", "COLUMNS": "80"})
     with shown:
         shown.begin(2, 0)
-        shown.told(Named("a", AXES), Progress(90.0, 0.5, 0.25, 7))
+        shown.progressed(Named("a", AXES), Progress(90.0, 0.5, 0.25, 7))
         shown._live.refresh()
         shown.ended(Named("a", AXES), {"status": "done"}, "")
     text = file.getvalue()

@@ -54,8 +54,8 @@ def test_every_point_is_run_once_by_another_process_and_kept_whole(tmp_path, eng
 
 def test_points_tell_how_far_they_are(tmp_path, engine):
     class Hearer(Listener):
-        def told(self, point, progress):
-            super().told(point, progress)
+        def progressed(self, point, progress):
+            super().progressed(point, progress)
             if progress.share == 0.5:
                 (tmp_path / "heard").touch()
 
@@ -100,7 +100,7 @@ def test_leaving_early_cancels_the_others_and_the_engine_can_go_on(tmp_path, eng
 
 def test_no_more_points_run_at_a_time_than_jobs(tmp_path, engine, monkeypatch):
     class Slow(Listener):
-        def told(self, point, progress):
+        def progressed(self, point, progress):
             if progress.share == 0.5 and not (tmp_path / "heard").exists():
                 time.sleep(1.0)  # in which a second point would end
                 (tmp_path / "heard").touch()
@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
     module.nowhere = nowhere
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "fake_nowhere", module)
-        with pytest.raises(UserError, match=r"a worker of Ray could not start .*fake_nowhere.*: install this version"):
+        with pytest.raises(UserError, match=r"a Ray worker could not start .*fake_nowhere.*: install this version"):
             swept(tmp_path, "well").run(nowhere, engine, Listener())
 
 

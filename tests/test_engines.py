@@ -84,9 +84,9 @@ def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
     try:
         slot.begin(point, partial(attempt, fake_runs.run, tmp_path / "runs", tmp_path, None, {}))
         assert slot.future.result(timeout=60).row
-        assert slot._ear.poll()
+        assert slot._receiver.poll()
         slot.end()
-        assert [*slot.heard()] == []
+        assert [*slot.received()] == []
     finally:
         slot.kill()
 
@@ -130,7 +130,7 @@ def test_a_machine_that_does_not_share_the_folder_is_told(tmp_path):
     [point] = swept(tmp_path, "well").points
     (tmp_path / "runs").mkdir()
     outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None)
-    assert "must share this folder under this name" in str(outcome.mistake)
+    assert "must share it under the same path" in str(outcome.mistake)
     (tmp_path / "runs" / LOCK).touch()
     assert (
         attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None).row["updates"] == 3
@@ -186,7 +186,10 @@ def test_a_flag_that_makes_no_sense_is_one_sentence(call, flags, told):
     ("address", "told"),
     [
         ("127.0.0.1:9", "fedsim: there is no Ray cluster at '127.0.0.1:9' (ConnectionRefusedError: "),
-        ("ray://here:9", "'ray://here:9' (ValueError: Ray's client is not used here; give HOST:PORT of the cluster's"),
+        (
+            "ray://here:9",
+            "'ray://here:9' (ValueError: Ray's client mode (ray://) is not supported; give HOST:PORT of the cluster's",
+        ),
     ],
 )
 def test_a_cluster_that_is_not_there_is_told_at_once(call, address, told):

@@ -8,12 +8,12 @@ from small_points import SYNC
 from values import state_of
 
 from fedsim import check
+from fedsim.assemble import build
 from fedsim.final_table import refusals
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.tree import leaves
 from fedsim.net.finite import is_finite
 from fedsim.record import SERVER, Recorder
-from fedsim.run import build
 
 RING = {"name": "peers", "graph": "ring"}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}

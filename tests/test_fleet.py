@@ -91,7 +91,7 @@ BAD = [
     ("client,uplink_mbps\n0,0\n", "{profile: lte}", "clients.table", "line 2: column 'uplink_mbps': 0 is out of range"),
     ("client,gflops\n0,0\n", "{profile: lte}", "clients.table", "line 2: column 'gflops': 0 is out of range"),
     ("client,gflops\n0,1\n1,\n", "{profile: lte}", "clients.speed", "has no value for client 1"),
-    ("client\n0\n0\n", "{profile: lte}", "clients.table", "line 3: client 0 is already in line 2 already"),
+    ("client\n0\n0\n", "{profile: lte}", "clients.table", "line 3: client 0 is in line 2 too"),
     ("client\n0\n5\n", "{profile: lte}", "clients.table", "line 3: client 5: the table lists 2 clients"),
 ]  # fmt: skip
 

@@ -71,7 +71,7 @@ def test_only_checkpoints_of_unfinished_points_are_kept(make):
     with pytest.raises(KeyboardInterrupt):
         swept.run(interrupted, HERE, listener)
     assert seen == {swept.points[0].id: ["state", "state/checkpoint"], swept.points[1].id: [], swept.points[2].id: []}
-    assert listener.notes == ["1 point goes on from where an earlier call was ended"]
+    assert listener.notes == ["1 point resumes from an earlier call's checkpoint"]
     assert not bare.exists()
     assert [name for name in names(swept.out) if name.startswith(".partial")] == [f".partial-{swept.points[2].id}"]
     swept.run(fake_runs.run, HERE, Listener(), fresh=True)

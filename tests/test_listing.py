@@ -65,7 +65,7 @@ def test_no_text_of_a_part_names_a_file_that_users_do_not_have(kind, name):
         (["power"], "did you mean --list algorithm power?"),
         (["algorithm", "FedAvg"], "did you mean 'fedavg'?"),
         (["algorithm", "Fed-ERGNN"], "did you mean 'fed_ergnn'?"),
-        (["algorithm", "fedavg", "power"], "one part at most"),
+        (["algorithm", "fedavg", "power"], "name of one part"),
         (["algorithm", "../x"], "is not an algorithm"),
     ],
 )

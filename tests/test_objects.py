@@ -189,7 +189,7 @@ REFUSED = {
     "array": (
         "from algorithms.fedavg import FedAvg\nimport numpy as np\nweights = np.ones(3)\n"
         "class Mine(FedAvg):\n    def start(self):\n        return weights\n",
-        "it uses 'weights', a ndarray, which is no constant.*put the class into a module of its own",
+        "it uses 'weights', a ndarray, which is no constant.*put the class into its own module",
     ),
     "closure": (
         "from algorithms.fedavg import FedAvg\ndef made(k):\n    class Mine(FedAvg):\n        def start(self):\n"
@@ -212,7 +212,7 @@ def test_what_cannot_be_carried_over_is_told_of_before_anything_is_written(here,
 def test_a_class_without_source_is_told_of(here):
     names = {"__name__": "nowhere_at_all"}
     exec("from algorithms.fedavg import FedAvg\nclass Mine(FedAvg):\n    def start(self):\n        return 1\n", names)
-    with pytest.raises(UserError, match="the source of Mine cannot be had, so no other process could run it"):
+    with pytest.raises(UserError, match="the source of Mine is not available, so other processes could not run it"):
         simulate(SCENARIO, progress=False, algorithm=names["Mine"]())
     assert not [*here.iterdir()]
 
@@ -275,9 +275,9 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
     [
         ({**graph(), "x": torch.full((40, 2), float("nan"))}, "^graph: 'x' is nan at row 0, column 0"),
         ({"x": graph()["x"], "y": graph()["y"]}, "^graph lacks the array 'edge_index'"),
-        ({**graph(), "edge_weight": torch.ones(120)}, "^graph: nothing reads 'edge_weight'"),
-        ({**graph(), "note": object()}, "^graph: 'note' is a object and not an array"),
-        (3, "graph: a int is not a graph that is known; give PyG's Data"),
+        ({**graph(), "edge_weight": torch.ones(120)}, "^graph: 'edge_weight' is unknown"),
+        ({**graph(), "note": object()}, "^graph: 'note' is a object; make it an array"),
+        (3, "graph: a int is not a known kind of graph; give PyG's Data"),
         ("graph.npz", "there is no such file"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_chart_is_drawn(result, tmp_path):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"over": "money"}, r"plot\('money'\): a chart is over 'time' or 'bytes'"),
+        ({"over": "money"}, r"plot\('money'\): unknown axis; give 'time' or 'bytes'"),
         ({"metric": "auc"}, "there are no scores of the metric 'auc'; there are accuracy"),
         ({"split": "val"}, "there are no scores of the split 'val'; there are test"),
     ],
@@ -144,7 +144,7 @@ def test_failures_are_told_in_the_line_and_many_are_counted(screen):
         line.begin(30, 0)
         for number in range(30):
             point = SimpleNamespace(id=f"p{number}")
-            line.told(point, Progress(0.5, 1.0, None, 1))
+            line.progressed(point, Progress(0.5, 1.0, None, 1))
             line.ended(point, {}, "<lost>")
     last = screen.shown[0][-1]
     assert "30 of 30 points, 30 failed" in last

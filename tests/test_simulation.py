@@ -118,7 +118,7 @@ def test_a_report_is_written(here):
     result = simulate(SEND, progress=False, grid__seed=[0], **{"grid__network.uplink": ["1 Mbit/s"]})
     assert result.report() == Path("runs/send/report/report.html")
     assert "<html" in Path("runs/send/report/report.html").read_text("utf-8")
-    with pytest.raises(UserError, match=r"there is no report: .*Not a directory"):
+    with pytest.raises(UserError, match=r"the report could not be written: .*Not a directory"):
         result.report(result.folder / "summary.csv")
 
 

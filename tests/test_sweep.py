@@ -40,7 +40,7 @@ class Listener:
     def begin(self, points, finished):
         self.begun = (points, finished)
 
-    def told(self, point, progress):
+    def progressed(self, point, progress):
         self.progress.append((point.id, progress.share))
 
     def ended(self, point, row, message):

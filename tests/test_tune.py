@@ -268,7 +268,7 @@ def test_what_lies_outside_a_span_is_told():
         {"high": 1, "choices": (1, 2)},
         {"high": 0.12345},
     ):
-        with pytest.raises(ValueError, match=r"low is below high|two different values|three digits"):
+        with pytest.raises(ValueError, match=r"low must be below high|two different choices|three significant digits"):
             Span(**wrong)
 
 
@@ -294,7 +294,7 @@ GRID = "grid: {algorithm: [power], "
             "algorithm: power(beta=0.1) and power(beta=0.2) differ in",
         ),
         (SMALL + "grid: {algorithm: [{name: power, beta: 0.1}, {name: power, beta: 0.2}]}\n", "3", "keep one of them"),
-        (SMALL.replace("fedavg", "{name: fedprox, mu: 30}"), "1", "--tune 1 tries fedprox as written only"),
+        (SMALL.replace("fedavg", "{name: fedprox, mu: 30}"), "1", "--tune 1 tries fedprox only as written"),
         (SMALL.replace("name: small", f"name: {'x' * 98}").replace("fedavg", "fedprox"), "2", "name: "),
         (SMALL.replace("algorithm: fedavg", "algorithm: {name: traffic, down: 0, up: 0}"), "2", "learns nothing"),
         (TEXT, "0", "'0' is not a number of trials"),
@@ -317,7 +317,7 @@ def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, monkeypatch, 
 
 def test_options_that_go_with_a_value_are_not_overwritten_in_silence(tmp_path):
     text = SMALL.replace("fedavg", "{name: fedprox, mu: 0.1}")
-    with pytest.raises(UserError, match="options are set by another axis, or by what goes with a value"):
+    with pytest.raises(UserError, match="options are set by another axis, or under 'when'"):
         tune(tmp_path, 2, text + "when: {seed: {'0': {algorithm.weight_by: train, algorithm.mu: 0.5}}}\n")
 
 

@@ -62,7 +62,9 @@ def finished(out):
 
 def test_a_folder_that_is_barred_in_the_middle_keeps_its_points_and_goes_on_once_it_is_mended(tmp_path):
     out = tmp_path / "out"
-    told = f"{out} cannot be written (Permission denied); finished points are kept: mend the rights to it, and the same"
+    told = (
+        f"{out} cannot be written (Permission denied); finished points are kept: correct its permissions, and the same"
+    )
     expected = 2, f"fedsim: {told} command continues"
     assert commanded(tmp_path, bars=True) == expected
     first = finished(out)

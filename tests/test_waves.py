@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import scenario_file
+from fedsim.assemble import build
 from fedsim.learner.recorded import Recorded
 from fedsim.record import Recorder
-from fedsim.run import build
 
 CHURN = "{name: churn, online: 40 s, offline: 20 s}"
 DROPOUT = "{name: dropout, rate: 0.02 Hz}"

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from fedsim import paths
 from fedsim import run as running
+from fedsim.assemble import Built
 from fedsim.net import network as networks
 from fedsim.net.network import Network
 from fedsim.record import SERVER
-from fedsim.run import Built
 from fedsim.scenario import Scenario
 from fedsim.world import World
 

@@ -1,10 +1,10 @@
-"""Runs of MLflow, one a point: its settings as parameters, its curves and its row of the summary as metrics.
+"""Log each point as an MLflow run: its settings as parameters, its curves and its row of the summary as metrics.
 
 Every curve is there twice: under NAME.by_time a step is a simulated millisecond, under NAME.by_bytes a byte moved; the
 timestamp is simulated milliseconds in both.  Without `to`, a tracking URI, runs go to mlflow.db beside the points:
-`mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db` shows them.  A point is found again by its tags, its id
-and when it ended: one that was run again is logged again, as a run of its own.  MLflow's own reports of its use are
-switched off, unless MLFLOW_DISABLE_TELEMETRY says otherwise.
+`mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db` shows them.  A point is identified by its tags, its id
+and when it ended: one that was run again is logged again, as a separate run.  MLflow's telemetry is switched off unless
+MLFLOW_DISABLE_TELEMETRY says otherwise.
 
 What it does not model: artifacts; the tables stay where they are.
 """
@@ -28,19 +28,19 @@ LONGEST = 6000  # characters of a parameter
 
 @dataclass(frozen=True)
 class Mlflow(Logger):
-    """Logs to the tracking URI `to`; the experiment is called like the scenario."""
+    """Logs to the tracking URI `to`; the experiment has the scenario's name."""
 
     needs: ClassVar[str | None] = "mlflow"
 
     def __post_init__(self) -> None:
-        """Have MLflow say less, here and over the network; before it is imported, for it looks but once."""
+        """Quieten MLflow and its telemetry; it reads these settings once, when it is imported."""
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
 
     def logged(self, point: Finished) -> bool:
-        """Return whether a finished run has the point's tags.  Raises LogError where MLflow cannot be asked."""
-        with _told():
+        """Return whether a finished run has the point's tags.  Raises LogError if MLflow cannot be reached."""
+        with _mlflow_errors():
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
             tags = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in _tags(point).items())
@@ -48,13 +48,13 @@ class Mlflow(Logger):
             return experiment is not None and bool(client.search_runs([experiment.experiment_id], which))
 
     def log(self, point: Finished) -> None:
-        """Log the point; a run that breaks off is marked as failed, and logged anew the next time."""
+        """Log the point; an interrupted run is marked as failed, and the point is logged again next time."""
         from mlflow.entities import Param
 
         metrics = [*_metrics(point)]
         params = [Param(key, str(value)[:LONGEST]) for key, value in {**point.settings(), **point.axes}.items()]
         title = ", ".join(f"{axis} {value}" for axis, value in point.axes.items()) or point.point
-        with _told():
+        with _mlflow_errors():
             client = self._client(point)
             experiment = client.get_experiment_by_name(point.run)
             number = experiment.experiment_id if experiment else client.create_experiment(point.run)
@@ -76,8 +76,8 @@ class Mlflow(Logger):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Raise LogError in place of an exception of MLflow's."""
+def _mlflow_errors() -> Iterator[None]:
+    """Turn MLflow's exceptions into LogError."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -87,7 +87,7 @@ def _told() -> Iterator[None]:
 
 
 def _tags(point: Finished) -> dict[str, str]:
-    """Return what a point's run is found by; results from before runs told when they ended have an id alone."""
+    """Return the tags that identify a point's run; results of older versions lack the time and have an id alone."""
     ended = (_row(point).get("provenance") or {}).get("ended")
     return {TAG: point.point, **({ENDED: str(ended)} if ended else {})}
 

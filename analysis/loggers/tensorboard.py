@@ -1,9 +1,9 @@
-"""Event files for TensorBoard in the point's folder: `tensorboard --logdir runs/NAME` shows all points.
+"""Write event files for TensorBoard into the point's folder: `tensorboard --logdir runs/NAME` shows all points.
 
 Every curve is there twice: in `by_time` a step is a simulated millisecond, in `by_bytes` a byte moved; the wall time is
 the simulated second in both.  The settings of the scenario are hyper-parameters.  Equal tables give equal files.
 
-What it does not model: single-precision is all that the format keeps of a score.
+Scores lose precision: the format keeps single precision only.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""Which update has folded which upload: what the tables tell only together.
+"""Match uploads with the updates that folded them, from the tables of transfers and updates.
 
-Replies are folded in the order of their arrival, so the delivered uploads of a step are dealt out to its updates, to
-each as many as it has folded; what edge aggregators send is folded by the next update.  Where the numbers do not add up
-there is no arrow, nor between peers, who fold at home.
+Replies are folded in the order of their arrival, so the delivered uploads of a step are assigned to its updates, as
+many to each as it has folded; what edge aggregators send is folded by the next update.  Where the numbers do not add up
+there is no arrow, nor between peers, which fold locally.
 
-What it does not model: which of several uploads of one instant came first, where an update lies between them.
+Not modelled: which of several uploads at one instant came first, if an update is between them.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Counters of links: for each way, how many messages are under way, and how many bits a second they move.
 
 The rate is each message's wire bytes over its whole passage, summed over those under way: waiting for a handshake or a
-lost packet is spread over the message, for the table does not tell it apart.  Above POINTS changes a counter is taken
+lost packet is spread over the message, because the table does not separate it.  Above POINTS changes a counter is taken
 at POINTS moments, evenly spaced.
 
 What it does not model: which link of a path carried the bytes, and its limit.

@@ -1,7 +1,7 @@
 """The rows of clients and edge aggregators, from the tables of spans, transfers and arrivals.
 
-A client's row holds its downloads, training and uploads, the stretches when it was offline, and `waiting` wherever
-nothing else is told; what overlaps stands in a row below.  A message between peers stands in its sender's row.  Of more
+A client's row holds its downloads, training and uploads, the stretches when it was offline, and `waiting` for the
+rest; overlapping slices get a row below.  A message between peers is in its sender's row.  Of more
 than LIMIT clients every so many-th is drawn, by number.
 
 What it does not model: what a client waits for.
@@ -16,11 +16,11 @@ from analysis.timeline.events import CLIENTS, EDGES, Event, Named, instant, nano
 from analysis.timeline.lanes import Stretch, gaps, lanes, records, stretch_of
 
 LIMIT = 200  # clients drawn
-LANES = 1000  # more than any host needs: where the next one's rows begin
+LANES = 1000  # rows reserved per host, more than any needs
 
 
 def seen(tables: Tables) -> list[int]:
-    """Return the clients that were asked, were given data or sent anything, in order; who only slept is left out."""
+    """Return the clients that were asked, got data or sent anything, in order, but not those that were only offline."""
     moved, spans = tables["transfers"], tables["spans"]
     busy = spans.loc[spans["what"] != "offline", "client"]
     found = {*moved["src"], *moved["dst"], *busy, *tables["arrivals"]["client"]}
@@ -64,26 +64,26 @@ def _held(tables: Tables, clients: set[int]) -> dict[int, list[Stretch]]:
     """Return what each drawn client and each edge aggregator has done, by its number."""
     held: dict[int, list[Stretch]] = {client: [] for client in clients}
     moved, spans = tables["transfers"], tables["spans"]
-    for row in records(spans[(spans["what"] != "left") & _told(spans["client"], clients)]):
+    for row in records(spans[(spans["what"] != "left") & _of_clients(spans["client"], clients)]):
         held.setdefault(row["client"], []).append(stretch_of(row))
-    mine = _told(moved["src"], clients) | _told(moved["dst"], clients)
+    mine = _of_clients(moved["src"], clients) | _of_clients(moved["dst"], clients)
     for row in records(moved[mine].reset_index(names="key")):
         host, way = _whose(row["src"], row["dst"])
         if host >= 0 and host not in clients:
             continue  # a peer that is not drawn sends to one that is
-        told = {key: row[key] for key in ("version", "nbytes", "wire_bytes", "fate")}
+        details = {key: row[key] for key in ("version", "nbytes", "wire_bytes", "fate")}
         name = f"{way} {row['kind']}" + ("" if row["fate"] == "delivered" else f" ({row['fate']})")
         times = nanoseconds(row["sent"]), nanoseconds(row["arrived"])
-        held.setdefault(host, []).append(Stretch(*times, name, told, row["key"]))
+        held.setdefault(host, []).append(Stretch(*times, name, details, row["key"]))
     return held
 
 
-def _told(numbers: pd.Series, clients: set[int]) -> pd.Series:
+def _of_clients(numbers: pd.Series, clients: set[int]) -> pd.Series:
     return numbers.isin(clients) | (numbers < -1)
 
 
 def _whose(source: int, target: int) -> tuple[int, str]:
-    """Return in whose row a message stands, and what it is there."""
+    """Return the host whose row a message belongs to, and its name there."""
     if source >= 0:
         return source, f"send to {target}" if target >= 0 else "upload"
     if target >= 0:

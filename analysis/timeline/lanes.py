@@ -1,4 +1,4 @@
-"""Rows for stretches of time that may overlap: one row where none do, another for each that would lie over one."""
+"""Rows for intervals that may overlap: one row if none do, and another for each that would overlap."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -17,8 +17,8 @@ def updates(table: pd.DataFrame) -> list[Event]:
     before, found = 0, []
     for row in records(table):
         now = nanoseconds(row["time"])
-        told = {key: value for key, value in row.items() if key != "time" and value == value}  # NaN: not known then
-        found.append(piece(SERVER, 0, f"{row['step']} to version {row['version']}", before, now, **told))
+        details = {key: value for key, value in row.items() if key != "time" and value == value}  # NaN: not known then
+        found.append(piece(SERVER, 0, f"{row['step']} to version {row['version']}", before, now, **details))
         before = now
     return found
 

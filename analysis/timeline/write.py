@@ -21,7 +21,7 @@ ENDS = {"transfers": "arrived", "updates": "time", "spans": "end", "arrivals": "
 def write(folder: Path) -> Path:
     """Write the timeline of the point in this folder and return its path.
 
-    Raises NotARunError where a table cannot be read, OSError where the file cannot be written.
+    Raises NotARunError if a table cannot be read, OSError where the file cannot be written.
     """
     text = json.dumps(timeline(read(folder)), separators=(",", ":"))
     hidden = folder / f".{NAME}.partial"

@@ -1,1 +1,1 @@
-"""Graphs, where they come from, who owns which part, and when it arrives."""
+"""Graphs: their sources, their partition among clients, and their arrival."""

@@ -1,7 +1,7 @@
-"""Anew: partitions that may start over at every snapshot of a graph that changes, knowing nothing of the one before.
+"""Anew: partitions that may start over at every snapshot of a changing graph, independent of the one before.
 
-The partitions that DG-CoLearn is compared with do so.  Clients are then numbered so that as few vertices as possible
-change their owner.  Moving a vertex takes no message here.
+The baselines of DG-CoLearn do so.  Clients are then numbered so that as few vertices as possible change their owner.
+Not modelled: messages that move a vertex.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from fedsim.data.temporal import owners_of
 
 @dataclass(frozen=True)
 class Anew(Partition):
-    """A partition with the option to assign each snapshot by itself, as far as it has arrived by then."""
+    """A partition with the option to assign each snapshot separately, using the vertices arrived by then."""
 
     each_snapshot: bool = field(default=False, kw_only=True)  # partition every snapshot; otherwise once, their union
 

@@ -1,9 +1,9 @@
 """When periods reach clients: by the server's updates, by a clock of each client's own, or at recorded times.
 
-A client's clock draws every gap from the random stream `arrivals.<client>`, so that the number of clients, or what
-another part draws, changes no client's times.  All of a client's times are known before the run, and one process
-delivers the periods of all clients, in order of time, then of period, then of client.  Time goes on whatever the
-network does: with slow links there are fewer updates between two arrivals.
+A client's clock draws every gap from the random stream `arrivals.<client>`, so that neither the number of clients nor
+the draws of other parts change a client's times.  All times are known before the run, and one process delivers
+the periods of all clients, ordered by time, period and client.  Time does not depend on the network: with slow links
+there are fewer updates between two arrivals.
 
 What it does not model: arrivals that depend on what has been learned, bursts that clients share, and data that are
 lost or come back.
@@ -37,7 +37,7 @@ COLUMNS = [
 class Clocked(Stream, ABC):
     """A stream whose periods arrive one after another.
 
-    `every` is the stretch until the next period: "20 updates" of the server, for all clients together; "10 min", the
+    `every` is the time until the next period: "20 updates" of the server, for all clients together; "10 min", the
     same for each client; or a distribution that each gap of each client is drawn from, "poisson(10 min)" for a Poisson
     process.  `table` gives recorded times instead.  `offset` is how late each client's own clock starts.
     """
@@ -47,7 +47,7 @@ class Clocked(Stream, ABC):
     table: File | None = field(default=None, kw_only=True)  # recorded times, with the columns client, period, time_s
 
     def __post_init__(self) -> None:
-        """Hold that exactly one of the two says when."""
+        """Check that exactly one of `every` and `table` is given."""
         if (self.every is None) == (self.table is None):
             raise ValueError("give either 'every' (such as '20 updates' or 'poisson(10 min)') or 'table', not both")
         if any(self.offset.values) and (self.table is not None or isinstance(self.every, Updates)):
@@ -55,7 +55,7 @@ class Clocked(Stream, ABC):
             raise ValueError(f"offset: {which}, so no client's clock can be offset; leave it out")
 
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Steps:
-        """Return the process that delivers the periods.  Raises ScenarioError where the table does not fit them."""
+        """Return the process that delivers the periods.  Raises ScenarioError if the table does not suit them."""
         counts = [len(own) for own in periods]
         if isinstance(self.every, Updates):
             return after_updates(world, periods, self.every.count)
@@ -75,7 +75,7 @@ def drawn(
     found = []
     for client, count in enumerate(counts):
         late = offset.values[0]
-        if offset.kind != "constant":  # a stream of its own: a clock that starts late ticks as it would have
+        if offset.kind != "constant":  # a separate stream: a late start changes no gap
             late = float(offset.sample(rng(f"arrivals.offset.{client}"), 1)[0])
         if isinstance(every, Draw):
             gaps = every.sample(rng(f"arrivals.{client}"), max(0, count - 1))
@@ -89,9 +89,8 @@ def drawn(
 def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
     """Return each client's times (s), ascending, of its first periods: those that the table has.
 
-    A client without a row never gets data.  Raises UserError where the table names a client or period that there is
-    not (`counts` holds the periods of each client), one twice, a later one without those before it, or earlier times
-    for later periods.
+    A client without a row never gets data.  Raises UserError if the table names an unknown client or period (`counts`
+    holds the number of periods of each client), repeats one, skips one, or has earlier times for later periods.
     """
     rows, lines = read_lines(path, COLUMNS)
     clients, numbers, times = rows["client"], rows["period"], rows["time_s"]
@@ -114,7 +113,7 @@ def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
             raise fault(
                 path,
                 line,
-                f"client {client}, period {number} arrives before period {number - 1}; later periods come later",
+                f"client {client}, period {number} arrives before period {number - 1}; sort times by period",
             )
         own.append(time)
     if not any(ends):
@@ -123,7 +122,7 @@ def recorded(path: Path, counts: Sequence[int]) -> list[Times]:
 
 
 def at_times(world: World, periods: Sequence[Sequence[Period]], times: Sequence[Times]) -> Steps:
-    """Deliver each client's periods at its times (s): those of one instant without a pause between them."""
+    """Deliver each client's periods at its times (s); those of the same instant follow each other directly."""
     client = np.repeat(np.arange(len(times)), [len(own) for own in times])
     number = np.concatenate([np.arange(len(own)) for own in times]) if len(times) else np.empty(0, int)
     due = np.concatenate(times) if len(times) else np.empty(0)

@@ -1,6 +1,6 @@
 """Louvain communities of a graph (Blondel et al., J. Stat. Mech. 2008; python-louvain), and pieces of a bounded size.
 
-Written in Python and slow beyond some 100,000 vertices.  It does not model directions or weights of edges.
+Written in Python and slow beyond some 100,000 vertices.  Not modelled: directions or weights of edges.
 """
 
 import community
@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def communities(graph: Graph, resolution: float, rng: np.random.Generator) -> Ints:
-    """Return the community (N,) of every vertex, numbered from 0; a vertex without an edge is one by itself."""
+    """Return the community (N,) of every vertex, numbered from 0; a vertex without an edge is its own community."""
     vertices = len(graph["y"])
     web: nx.Graph[int] = nx.Graph()
     web.add_nodes_from(range(vertices))
@@ -26,7 +26,7 @@ def communities(graph: Graph, resolution: float, rng: np.random.Generator) -> In
 
 
 def pieces(graph: Graph, member: Ints, longest: int) -> list[Ints]:
-    """Return the communities (N,) as vertices, the largest first, cut where they have more than `longest`.
+    """Return the vertices of each community (N,), the largest first; those with more than `longest` are cut.
 
     They are cut along a reverse Cuthill-McKee order, so that a piece keeps its neighbours.
     """

@@ -1,7 +1,7 @@
-"""What a partition of a graph's vertices is worth: cut edges, balance, and the mix of labels.
+"""Quality of a partition of a graph's vertices: cut edges, balance, and the mix of labels.
 
 The measures by which DG-CoLearn compares partitions (Au et al., arXiv 2605.31427).  Every undirected edge counts once,
-and an edge to a vertex that nobody owns counts as cut.  What a partition means for training is not in them.
+and an edge to an unowned vertex counts as cut.  The effect of a partition on training is not measured.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class Cuts:
     """Measures of one assignment.
 
     `cut_ratio`: cut edges over all edges, 0 without edges.  `edge_cov`: standard deviation (population) over mean of
-    the clients' numbers of inner edges, 0 where no client has one.  `entropy`: mean over the clients that own anything
-    of the Shannon entropy of their labels, in bits; labels below 0 are left out.
+    the clients' numbers of inner edges, 0 where no client has one.  `entropy`: mean, over the clients that own
+    vertices, of the Shannon entropy of their labels in bits; labels below 0 are left out.
     """
 
     cut_ratio: float

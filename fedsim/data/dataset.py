@@ -1,8 +1,8 @@
-"""Dataset: where a whole graph comes from.
+"""Dataset: the source of a whole graph.
 
 An implementation is a frozen dataclass of options, one file in `datasets/`.  It models one static, undirected,
-attributed graph with one label a vertex; no timestamps and no edge weights.  Features are left as they were
-published: nothing is normalised.
+attributed graph with one label a vertex; no timestamps and no edge weights.  Features are not
+normalised.
 """
 
 from abc import ABC, abstractmethod
@@ -22,14 +22,14 @@ class Dataset(ABC):
     def load(self, root: Path, seed: int) -> Graph:
         """Return the whole graph as client 0's: both directions of every edge, no self loops, no repeats.
 
-        `root` is the folder of published data and is never written to; `seed` is the run's, read only by graphs that
-        are drawn.  The masks are empty, or the public split where the data has one.
+        `root` is the folder of published data and is never written to; `seed` is the run's, used only by generated
+        graphs.  The masks are empty, or the public split where the data has one.
 
-        Raises UserError where the data is neither under `root` nor to be had.
+        Raises UserError if the data is neither under `root` nor available for download.
         """
 
     def names(self, root: Path) -> Sequence[str] | None:
-        """Return the ids by which tables call the vertices, in their order; None: they are called by row number."""
+        """Return the vertices' ids in tables, in their order; None: they are identified by row number."""
         return None
 
 

@@ -1,6 +1,6 @@
-"""Edges of a drawn graph: pairs of vertices that share a group or a block, uniform, and none of them twice.
+"""Draw edges of a generated graph: distinct uniform pairs of vertices that share a group or a block.
 
-It models no preference beyond that: an edge's first end is uniform, the second one uniform among those that fit it.
+An edge's first end is uniform, and the second uniform among those that fit it.
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ import numpy as np
 from fedsim.data.temporal import Ints
 from fedsim.errors import Problem, ScenarioError
 
-TRIES = 60  # times that what is missing is drawn again
+TRIES = 60  # times that missing edges are redrawn
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Which two of the vertices `pool` (n,) an edge may join; `group` and `block` (n,) say where each of them is.
+    """Which two of the vertices `pool` (n,) an edge may join; `group` and `block` (n,) give the place of each.
 
-    A block is made of whole groups, numbered one block after the other.  Both ends are in one block: in one group
-    where `same`, else in two of them.  Where `apart` (n,) is given, they differ in it.
+    A block consists of whole groups, numbered one block after the other.  Both ends are in one block: in one group
+    if `same`, else in two of them.  Where `apart` (n,) is given, they differ in it.
     """
 
     pool: Ints
@@ -35,7 +35,7 @@ class Kind:
     def draw(self, count: int, vertices: int, alive: Ints, rng: np.random.Generator) -> Ints:
         """Return that many different pairs a < b, as a times `vertices` + b, that are not among those `alive`.
 
-        Raises ScenarioError where so many could not be drawn.
+        Raises ScenarioError if that many could not be drawn.
         """
         taken, found = np.sort(alive), np.empty(0, dtype=np.int64)
         for _ in range(TRIES):
@@ -49,18 +49,18 @@ class Kind:
                     at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
                     pairs = pairs[known[at] != pairs]
             found = np.concatenate([found, rng.permutation(pairs)[:missing]])
-        told = "so many different ones could not be drawn; take fewer, or another homophily"
-        raise ScenarioError([Problem("data.dataset.edges", told)])
+        message = "not enough different edges could be drawn; give fewer, or another homophily"
+        raise ScenarioError([Problem("data.dataset.edges", message)])
 
     def _ends(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Return at most so many pairs of ends that fit, repeats among them."""
+        """Return at most `count` pairs of ends that fit, possibly with repeats."""
         if not len(self.pool):
             return self.pool, self.pool
         a = rng.integers(len(self.pool), size=count)
         spin = rng.random(count)
         first, size = _stretches(self.group)
         begin, many = first[a], size[a]
-        if not self.same:  # uniform among all that come after a's group in the block, as in a circle
+        if not self.same:  # uniform among all after a's group in the block, cyclically
             start, whole = _stretches(self.block)
             begin, many = begin + many - start[a], whole[a] - many
         place = begin + (spin * many).astype(np.int64)
@@ -74,6 +74,6 @@ class Kind:
 
 
 def _stretches(label: Ints) -> tuple[Ints, Ints]:
-    """Return where each one's label begins among all labels in order, and how many share it: (n,) each."""
+    """Return where each one's label starts among the sorted labels, and how many share it: (n,) each."""
     size = np.bincount(label)
     return (np.cumsum(size) - size)[label], size[label]

@@ -1,9 +1,9 @@
-"""At most so many neighbours of every vertex: a fan-out, drawn once before the run.
+"""Fan-out: keep a limited number of neighbours of every vertex, drawn once before the run.
 
-Edges are gone through in a drawn order, and one is kept where both its ends still have room, so that every edge that
-goes has a full end.  An edge has one place in that order for as long as it is there, so that what changes in time
-changes little elsewhere.  Samplers of mini-batches (GraphSAGE, Hamilton et al., NeurIPS 2017) draw neighbours anew for
-every batch and layer, in one direction; here all layers see the same graph, and its edges keep both directions.
+Edges are visited in a random order, and one is kept if both its ends still have room, so that every removed edge has a
+full end.  An edge keeps its place in that order for its lifetime, so that a change in time changes little elsewhere.
+Samplers of mini-batches (GraphSAGE, Hamilton et al., NeurIPS 2017) redraw neighbours for every batch and layer, in one
+direction; here all layers see the same graph, and its edges keep both directions.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MIX = [np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 
 
 
 def fewer_neighbours(graph: Graph, most: int, key: int) -> Graph:
-    """Return the graph, every vertex with no more than `most` neighbours; `key` is what the order is drawn from."""
+    """Return the graph with at most `most` neighbours of every vertex; `key` seeds the order."""
     edges = graph["edges"].numpy()
     once = np.flatnonzero(edges[0] < edges[1])
     kept = _kept(edges[:, once], len(graph["y"]), most, _places(graph, edges[:, once], key))
@@ -30,7 +30,7 @@ def fewer_neighbours(graph: Graph, most: int, key: int) -> Graph:
 
 
 def fewer_each(own: Sequence[Period], most: int, key: int) -> list[Period]:
-    """Return a client's periods of such graphs; graphs that share their edges go on sharing them."""
+    """Return a client's periods with such graphs; graphs that share their edges still do."""
     known: dict[int, Graph] = {}
 
     def few(graph: Graph) -> Graph:
@@ -43,7 +43,7 @@ def fewer_each(own: Sequence[Period], most: int, key: int) -> list[Period]:
 
 
 def _places(graph: Graph, pairs: Ints, key: int) -> npt.NDArray[np.uint64]:
-    """Return what edges (2, E) are ordered by: bits of their ends' numbers, mixed (splitmix64: Steele et al., 2014)."""
+    """Return the sort key of edges (2, E): bits of their ends' numbers, mixed (splitmix64: Steele et al., 2014)."""
     number = graph["vertex"].numpy() if "vertex" in graph else np.arange(len(graph["y"]))
     low, high = np.sort(number[pairs], axis=0).astype(np.uint64)
     return _mixed(_mixed(np.uint64(key) + low) + high)
@@ -57,9 +57,9 @@ def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _kept(pairs: Ints, vertices: int, most: int, place: npt.NDArray[np.uint64]) -> Ints:
-    """Return which edges (2, E) are kept, as if they were taken one by one in the order of their places.
+    """Return which edges (2, E) are kept, as if visited one by one in the order of their places.
 
-    Many are taken at a time: all that come so early at both ends that nothing before them can fill these.
+    Many are taken at a time: all that come so early at both ends that earlier edges cannot fill these.
     """
     order = np.argsort(place, kind="stable")
     room, kept = np.full(vertices, most), []

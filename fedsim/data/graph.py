@@ -1,10 +1,10 @@
-"""Graph: a plain tree of tensors, one client's graph or K clients' side by side.
+"""Graph: a plain tree of tensors, of one client's graph or of K clients' graphs side by side.
 
 A graph holds `x` (N, F) float32, dense or sparse CSR; `edges` (2, E) int64, source over target, both directions
 of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` (N,); `client` (N,) int64, sorted,
 whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is scored on are `pairs` (2, P) int64,
 `links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  A dict and not a
-`torch_geometric.data.Data`, because it travels, is hashed and is joined with others.  It models one static graph of
+`torch_geometric.data.Data`, because it is sent, hashed and joined with others.  It models one static graph of
 one period: no edge weights, no edge features.  A snapshot of a graph that changes has further keys for its vertices
 (`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 
 
 class Graph(TypedDict):
-    """See the module's docstring; `seed` (K,) int64 is present while training and drives all that is drawn in it."""
+    """See the module's docstring; `seed` (K,) int64 is present while training and seeds everything drawn then."""
 
     x: Tensor
     edges: Tensor
@@ -35,17 +35,17 @@ class Graph(TypedDict):
     pairs: NotRequired[Tensor]
     links: NotRequired[Tensor]
     asked: NotRequired[Tensor]
-    period: NotRequired[Tensor]  # (N,) int64: while scoring, the number of the period whose graph a vertex is of
-    state: NotRequired[Tensor]  # (N, S) float: what a recurrent model remembers of every vertex; absent: zeros
+    period: NotRequired[Tensor]  # (N,) int64: while scoring, the number of the period of the vertex's graph
+    state: NotRequired[Tensor]  # (N, S) float: a recurrent model's state of every vertex; absent: zeros
     halo: NotRequired[Tensor]  # (N,) bool: vertices whose states are read, but never updated; absent: none
     degree: NotRequired[Tensor]  # (N,) float: neighbours in the whole graph, the vertex itself counted
-    delta: NotRequired[Tensor]  # (N, F) float: delta1, delta2, … of the layer that looks at the graph
-    delta1: NotRequired[Tensor]  # (N, F_1) float: what layer 1 adds to its sums over neighbours; absent: zeros
+    delta: NotRequired[Tensor]  # (N, F) float: delta1, delta2, … for the current layer
+    delta1: NotRequired[Tensor]  # (N, F_1) float: correction of layer 1's sums over neighbours; absent: zeros
     delta2: NotRequired[Tensor]  # (N, F_2) float: the same for layer 2, and so on; absent: zeros
-    far: NotRequired[Tensor]  # (N, F) float: sums over cut neighbours that layer 1 is to carry to layer 2
-    target: NotRequired[Tensor]  # (N, H) float: what an embedding is drawn to in distillation
+    far: NotRequired[Tensor]  # (N, F) float: sums over cut neighbours that layer 1 passes to layer 2
+    target: NotRequired[Tensor]  # (N, H) float: the target of an embedding in distillation
     changed: NotRequired[Tensor]  # (N,) bool: own edges or features differ from the period before
-    arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: who is there by then
+    arrived: NotRequired[Tensor]  # (N,) bool, of a snapshot of the whole graph: vertices arrived by then
     since: NotRequired[Tensor]  # these and the next: see fedsim.data.temporal
     until: NotRequired[Tensor]
     span: NotRequired[Tensor]
@@ -53,7 +53,7 @@ class Graph(TypedDict):
     frames: NotRequired[Tensor]
     framed: NotRequired[Tensor]
     bins: NotRequired[Tensor]
-    layout: NotRequired[Any]  # what fedsim.learn.layout has derived from the rest; never travels
+    layout: NotRequired[Any]  # derived from the rest by fedsim.learn.layout; never sent
 
 
 VERTEX_KEYS = (
@@ -64,18 +64,18 @@ VERTEX_KEYS = (
     "degree",
     "far",
     "target",
-)  # one row a vertex, as all that begins with "delta"
-ABSENT_IS_ZERO = ("state", "halo", "far", "target")  # those that mean zeros where a graph lacks them, as the deltas do
+)  # one row per vertex, like all keys that begin with "delta"
+ABSENT_IS_ZERO = ("state", "halo", "far", "target")  # absent means zeros, as for the deltas
 
 
 def vertex_keys(graph: Graph) -> list[str]:
-    """Return the optional keys of the graph that hold one row a vertex."""
+    """Return the optional keys of the graph with one row per vertex."""
     return [key for key in graph if key in VERTEX_KEYS or key.startswith("delta")]
 
 
 @dataclass(frozen=True)
 class Period:
-    """One stretch of a client's stream: its number from 0, and the graph that the client holds in it.
+    """One period of a client's stream: its number from 0, and the graph that the client holds in it.
 
     `ahead`: graphs of later periods that the observer scores in place of this one for the splits val and test; the
     client never sees them.
@@ -103,7 +103,7 @@ def graph_of(
     val: Tensor | None = None,
     test: Tensor | None = None,
 ) -> Graph:
-    """Return one client's graph; masks that are not given are empty."""
+    """Return one client's graph; masks default to empty."""
     n, device = len(y), y.device
     none = torch.zeros(n, dtype=torch.bool, device=device)
     return Graph(
@@ -119,7 +119,7 @@ def graph_of(
 
 
 def sparse_if_worth(x: Tensor, below: float = 0.2, wide: int = 64) -> Tensor:
-    """Return x (N, F) as CSR where it is wide and less than that share of it non-zero, and as it is otherwise."""
+    """Return x (N, F) as CSR if it has `wide` columns and a share of non-zeros below `below`, otherwise unchanged."""
     filled = int((x != 0).sum()) / max(1, x.numel())
     if filled >= below or x.shape[1] <= wide:
         return x.float()
@@ -128,7 +128,7 @@ def sparse_if_worth(x: Tensor, below: float = 0.2, wide: int = 64) -> Tensor:
 
 
 def csr(crow: Tensor, column: Tensor, value: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return a CSR tensor without torch's beta warning and without checking it again."""
+    """Return a CSR tensor without torch's beta warning and its checks."""
     import warnings
 
     with warnings.catch_warnings():
@@ -161,7 +161,7 @@ def as_dense(x: Tensor) -> Tensor:
 
 
 def under(parts: Sequence[Tensor]) -> Tensor:
-    """Return features one below the other, all dense or all CSR of the same width."""
+    """Return features stacked by rows, all dense or all CSR of the same width."""
     if parts[0].layout != torch.sparse_csr:
         return torch.cat(list(parts))
     crow = [parts[0].crow_indices()]
@@ -177,7 +177,7 @@ def under(parts: Sequence[Tensor]) -> Tensor:
 def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
     """Return the subgraph on these vertices, numbered in the order given; edges that leave it are dropped.
 
-    So are pairs: what is scored is a whole period.
+    So are pairs, which are scored on whole periods only.
     """
     rows = torch.as_tensor(np.asarray(vertices), dtype=torch.long)
     number = torch.full((len(graph["y"]),), -1, dtype=torch.long)
@@ -188,7 +188,7 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
 
 
 def part(graph: Graph, rows: Tensor, edges: Tensor) -> Graph:
-    """Return these vertices of a graph as one client's, with what belongs to each of them and these edges."""
+    """Return these vertices of a graph as one client's, with their rows and these edges."""
     masks = [graph[name][rows] for name in ("train", "val", "test")]
     own = graph_of(take_rows(graph["x"], rows), edges, graph["y"][rows], *masks)
     more = {name: graph[name][rows] for name in vertex_keys(graph)}  # type: ignore[literal-required]
@@ -198,7 +198,7 @@ def part(graph: Graph, rows: Tensor, edges: Tensor) -> Graph:
 def to_device(graph: Graph, device: str, moved: dict[int, Tensor] | None = None) -> Graph:
     """Return the graph on that device; the same graph where it is there already.
 
-    With `moved`, which is filled, graphs that share tensors share them there too; it must not outlive the originals.
+    With `moved`, a cache that is filled, graphs that share tensors share them there too; it must not outlive them.
     """
     if graph["y"].device == torch.device(device):
         return graph
@@ -211,7 +211,7 @@ def to_device(graph: Graph, device: str, moved: dict[int, Tensor] | None = None)
 
 
 def with_keys(graph: Graph, keys: Mapping[str, Tensor]) -> Graph:
-    """Return the same graph with some keys more, or others in their place."""
+    """Return the same graph with some keys added or replaced."""
     return Graph(**{**graph, **keys})  # type: ignore[typeddict-item]
 
 
@@ -221,7 +221,7 @@ def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:
 
 
 def with_state(graph: Graph, state: Tensor) -> Graph:
-    """Return the same graph, its vertices with these states (N, S), which no gradient flows into."""
+    """Return the same graph, its vertices with these states (N, S), detached."""
     return Graph(**{**graph, "state": state.detach()})
 
 

@@ -1,7 +1,7 @@
-"""The vertices that no client owns, as graphs to test on: nobody trains on them, in no period.
+"""Build test graphs of the vertices that no client owns, on which no client ever trains.
 
-A graph holds them and the edges among them; every one with a label is asked.  Edges to vertices of clients are cut, as
-those between clients are.  It does not model a test set that shares edges with what was trained on.
+A graph holds them and the edges among them; every labelled one is tested.  Edges to vertices of clients are cut, as
+those between clients are.  Not modelled: a test set that shares edges with training data.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ Ints = npt.NDArray[np.int64]
 
 
 def held_out(snapshots: Sequence[Graph], owners: Sequence[Ints]) -> list[Graph]:
-    """Return for each snapshot (of the whole graph) what is there of the vertices without an owner (N,), -1, in any.
+    """Return for each snapshot (of the whole graph) the graph of the vertices that have no owner (N,), -1, in any
+    snapshot.
 
     The labelled ones are the mask `test`.
     """

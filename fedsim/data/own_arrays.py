@@ -1,7 +1,7 @@
-"""A user's own graph as arrays: NumPy archives (.npz) and PyTorch files (.pt, .pth), of tensors or of PyG's `Data`.
+"""Read a user's graph as arrays: NumPy archives (.npz) and PyTorch files (.pt, .pth), of tensors or PyG's `Data`.
 
-Neither is read in a way that could run code: NumPy's without pickles, PyTorch's with `weights_only`.  An array that
-nobody reads is refused, for it may mean something (weights of edges): `ignore` names those that may be passed over.
+Neither is read in a way that could run code: NumPy's without pickles, PyTorch's with `weights_only`.  An unknown
+array is refused, because it may matter (edge weights): `ignore` names those to skip.
 """
 
 import pickle
@@ -28,7 +28,7 @@ Arrays = Mapping[str, Any]
 
 
 def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
-    """Return the graph of an archive made by `numpy.savez`.  Raises UserError where it cannot be read as that."""
+    """Return the graph of an archive made by `numpy.savez`.  Raises UserError if it cannot be read as that."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -43,23 +43,23 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
 
 
 def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
-    """Return the graph of a file made by `torch.save`.  Raises UserError where it cannot be read as that."""
-    mend = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
+    """Return the graph of a file made by `torch.save`.  Raises UserError if it cannot be read as that."""
+    remedy = "save a dict of tensors: torch.save({'x': x, 'edge_index': edge_index, 'y': y}, file)"
     try:
         found = _unpickled(path)
     except pickle.UnpicklingError as error:
         asked = _asked(error)
-        why = f"it asks for {asked!r}, which could run code" if asked else "it is no file of PyTorch's tensors"
-        raise UserError(f"{path} cannot be read: {why}; {mend}") from None
+        why = f"it requests {asked!r}, which could run code" if asked else "it is not a file of PyTorch tensors"
+        raise UserError(f"{path} cannot be read: {why}; {remedy}") from None
     except (*UNREADABLE, AttributeError, TypeError) as error:
-        raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {mend}") from None
+        raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {remedy}") from None
     if not isinstance(found, dict):
-        raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {mend}")
+        raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {remedy}")
     return raw(path, {str(name): as_array(path, str(name), value) for name, value in found.items()}, ignore, labelled)
 
 
 def _unpickled(path: Path) -> Any:
-    with warnings.catch_warnings():  # of unusual pickles, and of the deprecations of what PyG imports
+    with warnings.catch_warnings():  # about unusual pickles, and deprecations in PyG's imports
         warnings.simplefilter("ignore")
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -76,12 +76,12 @@ def _unpickled(path: Path) -> Any:
 
 
 def _asked(error: pickle.UnpicklingError) -> str:
-    """Return the name that a pickle has asked for and that is not among the safe ones, "" where there is none."""
+    """Return the unsafe name that a pickle has requested, "" if there is none."""
     return str(error).partition("Unsupported global: GLOBAL ")[2].split(" ")[0]
 
 
 def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
-    """Return a tensor, an array or a list as an array.  Raises UserError, naming it, where it is none."""
+    """Return a tensor, an array or a list as an array.  Raises UserError, naming it, if it is none."""
     for step in ("detach", "cpu", "to_dense"):
         value = getattr(value, step)() if hasattr(value, step) else value
     try:
@@ -89,7 +89,7 @@ def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {name!r} is not an array ({_first(error)})") from None
     if array.dtype.kind not in "biufU":
-        raise UserError(f"{where}: {name!r} is a {type(value).__name__} and not an array of numbers or texts")
+        raise UserError(f"{where}: {name!r} is a {type(value).__name__}; make it an array of numbers or texts")
     return array
 
 
@@ -97,8 +97,8 @@ def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool =
     """Return the graph of these arrays, checked.  Raises UserError, which names `where`, the array and a fix."""
     arrays = {name: value for name, value in arrays.items() if name not in ignore}
     if odd := [name for name in arrays if name not in KNOWN]:
-        told = "fedsim graphs have no weights or attributes of edges, nor other arrays; "
-        raise UserError(f"{where}: nothing reads {odd[0]!r} ({told}write ignore: [{', '.join(odd)}] to do without)")
+        message = "graphs have no edge weights or attributes, nor other arrays; "
+        raise UserError(f"{where}: {odd[0]!r} is unknown ({message}write ignore: [{', '.join(odd)}] to leave it out)")
     vertices = _vertices(where, arrays)
     if labelled and "y" not in arrays:
         raise UserError(f"{where} lacks the array 'y', the labels (N,); add it, or write labelled: false")
@@ -126,8 +126,8 @@ def _edges(where: Any, arrays: Arrays, vertices: int) -> npt.NDArray[np.int64]:
         raise UserError(f"{where} has both 'edge_index' and 'edges'; keep one")
     array, form = arrays[name], "(2, E)" if name == "edge_index" else "(E, 2)"
     if array.ndim != 2 or array.shape[0 if name == "edge_index" else 1] != 2:
-        mend = "edge_index is (2, E), a column an edge; edges is (E, 2), a row an edge"
-        raise UserError(f"{where}: {name!r} has the shape {array.shape} and must be {form}: {mend}; transpose it")
+        remedy = "edge_index is (2, E), a column an edge; edges is (E, 2), a row an edge"
+        raise UserError(f"{where}: {name!r} has the shape {array.shape} and must be {form}: {remedy}; transpose it")
     if array.dtype.kind not in "iu":
         raise UserError(f"{where}: {name!r} holds {_kind(array)}; edges are row numbers, so make it whole numbers")
     edges = np.ascontiguousarray(array if name == "edge_index" else array.T).astype(np.int64)
@@ -161,11 +161,11 @@ def _labels(where: Any, array: npt.NDArray[Any], vertices: int) -> npt.NDArray[A
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (vertices,):
-        told = f"'y' has the shape {array.shape} and must be ({vertices},), a label for each row of 'x'"
-        raise UserError(f"{where}: {told}")
+        message = f"'y' has the shape {array.shape} and must be ({vertices},), a label for each row of 'x'"
+        raise UserError(f"{where}: {message}")
     if array.dtype.kind == "f":
-        mend = "labels are whole numbers or texts; make it whole numbers, -1 for a vertex without a label"
-        raise UserError(f"{where}: 'y' holds {_kind(array)}; {mend}")
+        remedy = "labels are whole numbers or texts; make it whole numbers, -1 for a vertex without a label"
+        raise UserError(f"{where}: 'y' holds {_kind(array)}; {remedy}")
     labels = array if array.dtype.kind == "U" else array.astype(np.int64)
     if array.dtype.kind != "U" and (labels < -1).any():
         at = int(np.flatnonzero(labels < -1)[0])
@@ -186,8 +186,8 @@ def _mask(where: Any, name: str, array: npt.NDArray[Any], vertices: int) -> npt.
     if array.ndim == 2:  # several splits side by side: the first one, as for published graphs
         array = array[:, 0]
     if array.shape != (vertices,) or not (array.dtype.kind == "b" or np.isin(array, (0, 1)).all()):
-        told = f"has the shape {array.shape} and holds {_kind(array)}; it must be ({vertices},) of true and false"
-        raise UserError(f"{where}: {name!r} {told}")
+        message = f"has the shape {array.shape} and holds {_kind(array)}; it must be ({vertices},) of true and false"
+        raise UserError(f"{where}: {name!r} {message}")
     return array.astype(bool)
 
 
@@ -195,8 +195,8 @@ def _loaded(path: Path, archive: Mapping[str, Any], name: str) -> npt.NDArray[An
     try:
         return as_array(path, name, archive[name])
     except ValueError as error:
-        told = "an array of Python objects" if "pickle" in str(error) else _first(error)
-        raise UserError(f"{path}: {name!r} cannot be read: {told}; make it numbers or texts of NumPy's own") from None
+        message = "an array of Python objects" if "pickle" in str(error) else _first(error)
+        raise UserError(f"{path}: {name!r} cannot be read: {message}; save it as NumPy numbers or texts") from None
 
 
 def _kind(array: npt.NDArray[Any]) -> str:

@@ -1,6 +1,6 @@
-"""A user's own graph as GraphML, read by networkx: ids are the nodes' own, labels and features their attributes.
+"""Read a user's graph from GraphML with networkx: ids are the nodes' own, labels and features their attributes.
 
-Vertices are numbered in the file's order.  All attributes of nodes but the label and the split are features, unless
+Vertices are numbered in the file's order.  All node attributes except the label and the split are features, unless
 `features` names some or `ignore` leaves some out.
 """
 
@@ -23,19 +23,21 @@ def from_graphml(
 ) -> Raw:
     """Return the graph of a GraphML file; `label` None: vertices have none.
 
-    Raises UserError, which names file, node, attribute and mend.
+    Raises UserError, which names file, node, attribute and remedy.
     """
     whole = _read(path)
-    nodes: list[tuple[str, Mapping[str, Any]]] = [(str(name), told) for name, told in whole.nodes(data=True)]
+    nodes: list[tuple[str, Mapping[str, Any]]] = [
+        (str(name), attributes) for name, attributes in whole.nodes(data=True)
+    ]
     numbers = {name: number for number, (name, _) in enumerate(nodes)}
     ends = [(numbers[str(source)], numbers[str(target)]) for source, target in whole.edges()]
-    weights = {key for *_, told in whole.edges(data=True) for key in told if key not in ignore}
+    weights = {key for *_, attributes in whole.edges(data=True) for key in attributes if key not in ignore}
     if weights:
-        told = "fedsim graphs have no weights or attributes of edges"
+        message = "graphs have no edge weights or attributes"
         raise UserError(
-            f"{path}: nothing reads the edges' attribute {min(weights)!r} ({told}); list it under `ignore:`"
+            f"{path}: the edges have an unknown attribute {min(weights)!r} ({message}); list it under `ignore:`"
         )
-    split = "split" not in ignore and any("split" in told for _, told in nodes)
+    split = "split" not in ignore and any("split" in attributes for _, attributes in nodes)
     names = _features_of(nodes, [label, "split"], ignore) if features is None else [*features]
     return Raw(
         len(nodes), np.array(ends, dtype=np.int64).reshape(-1, 2).T.copy(),
@@ -51,29 +53,31 @@ def ids(path: Path) -> list[str]:
 
 def _read(path: Path) -> Any:
     try:
-        with warnings.catch_warnings():  # of attributes without a type, which become texts and are refused as such
+        with warnings.catch_warnings():  # about attributes without a type, which become texts and are refused later
             warnings.simplefilter("ignore")
             return nx.read_graphml(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except (ParseError, nx.NetworkXError, ValueError, LookupError, TypeError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path} cannot be read as GraphML ({told}); write it with networkx.write_graphml") from None
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{path} cannot be read as GraphML ({message}); write it with networkx.write_graphml") from None
 
 
 def _features_of(
     nodes: Sequence[tuple[str, Mapping[str, Any]]], taken: Sequence[Any], ignore: Sequence[str]
 ) -> list[str]:
-    names = dict.fromkeys(key for _, told in nodes for key in told if key not in taken and key not in ignore)
+    names = dict.fromkeys(
+        key for _, attributes in nodes for key in attributes if key not in taken and key not in ignore
+    )
     return [*names]
 
 
 def _labels(path: Path, nodes: Sequence[tuple[str, Mapping[str, Any]]], label: str) -> npt.NDArray[np.int64]:
-    if nodes and not any(label in told for _, told in nodes):
-        mend = "name the attribute of labels with `label:`, or write labelled: false"
-        raise UserError(f"{path}: no node has the attribute {label!r}; {mend}")
+    if nodes and not any(label in attributes for _, attributes in nodes):
+        remedy = "name the attribute of labels with `label:`, or write labelled: false"
+        raise UserError(f"{path}: no node has the attribute {label!r}; {remedy}")
     try:
-        return numbered(from_texts([str(told.get(label, "")).strip() for _, told in nodes]))
+        return numbered(from_texts([str(attributes.get(label, "")).strip() for _, attributes in nodes]))
     except ValueError as error:
         at, why = error.args
         raise UserError(f"{path}, node {nodes[at][0]!r}: attribute {label!r}: {why}") from None
@@ -85,13 +89,13 @@ def _features(
     if not names:
         return None
     x = np.empty((len(nodes), len(names)), dtype=np.float32)
-    for row, (node, told) in enumerate(nodes):
+    for row, (node, attributes) in enumerate(nodes):
         for column, name in enumerate(names):
-            value = told.get(name)
+            value = attributes.get(name)
             if not isinstance(value, int | float):
                 why = "is missing" if value is None else f"is {value!r} and not a number"
-                mend = "give every node a number, or list the attribute under `ignore:`"
-                raise UserError(f"{path}, node {node!r}: attribute {name!r} {why}; {mend}")
+                remedy = "give every node a number, or list the attribute under `ignore:`"
+                raise UserError(f"{path}, node {node!r}: attribute {name!r} {why}; {remedy}")
             with np.errstate(over="ignore"):
                 x[row, column] = value
             if not np.isfinite(x[row, column]):
@@ -100,9 +104,9 @@ def _features(
 
 
 def _words(path: Path, nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> npt.NDArray[np.str_]:
-    words = [str(told.get("split", "")).strip() for _, told in nodes]
+    words = [str(attributes.get("split", "")).strip() for _, attributes in nodes]
     wrong = next((at for at, word in enumerate(words) if word not in (*MASKS, "")), None)
     if wrong is not None:
-        told = f"attribute 'split': {words[wrong]!r} is not one of {', '.join(MASKS)}"
-        raise UserError(f"{path}, node {nodes[wrong][0]!r}: {told}")
+        message = f"attribute 'split': {words[wrong]!r} is not one of {', '.join(MASKS)}"
+        raise UserError(f"{path}, node {nodes[wrong][0]!r}: {message}")
     return np.array(words, dtype=np.str_)

@@ -1,7 +1,7 @@
-"""A user's own graph as two CSV tables: edges (source,target) and vertices (id, label, split, features).
+"""Read a user's graph from two CSV tables: edges (source,target) and vertices (id, label, split, features).
 
-Ids may be any texts; vertices are numbered in the order of their rows.  All columns of vertices that are neither the
-id, the label nor the split are features, unless `features` names some or `ignore` leaves some out.
+Ids may be any texts; vertices are numbered in the order of their rows.  All columns of vertices except the id, the
+label and the split are features, unless `features` names some or `ignore` leaves some out.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def from_tables(
 ) -> Raw:  # fmt: skip
     """Return the graph of the two tables; `label` None: vertices have none.
 
-    Raises UserError, which names file, line, column and mend.
+    Raises UserError, which names file, line, column and remedy.
     """
     columns = [Column(id, text=True)]
     columns += [Column(label, text=True, required=False)] if label else []
@@ -37,8 +37,8 @@ def from_tables(
 
     found, lines = read_lines(vertices, columns, other)
     if label and label not in found:
-        mend = "name the column of labels with `label:`, or write labelled: false"
-        raise fault(vertices, 1, f"the column {label!r} is missing; {mend}")
+        remedy = "name the column of labels with `label:`, or write labelled: false"
+        raise fault(vertices, 1, f"the column {label!r} is missing; {remedy}")
     own = [*features] if features is not None else [name for name in found if name not in named and name not in ignore]
     if lost := [name for name in own if name not in found]:
         raise fault(vertices, 1, f"there is no column {lost[0]!r}, which `features:` names")
@@ -63,9 +63,7 @@ def _numbers(path: Path, column: str, names: Sequence[str], lines: Lines) -> dic
         first: dict[str, int] = {}
         for name, line in zip(names, lines.tolist(), strict=True):
             if name in first:
-                raise fault(
-                    path, line, f"column {column!r}: {name!r} is there twice, in line {first[name]} too; keep one"
-                )
+                raise fault(path, line, f"column {column!r}: {name!r} is in line {first[name]} too; keep one")
             first[name] = line
     return numbers
 
@@ -79,8 +77,8 @@ def _edges(
         found, lines = read_lines(path, columns)
     except UserError as error:
         if "there is no column" in str(error):
-            mend = "edges have two ends and no weights; to do without a column, list it under `ignore:`"
-            raise UserError(f"{error} ({mend})") from None
+            remedy = "edges have two ends and no weights; to leave a column out, list it under `ignore:`"
+            raise UserError(f"{error} ({remedy})") from None
         raise
     ends = []
     for name in ("source", "target"):
@@ -91,8 +89,8 @@ def _edges(
             end = str(found[name][at])
             near = nearest(end, [*numbers]) if len(numbers) < 10_000 else None
             mean = f"; did you mean {near!r}?" if near else "; add the vertex or remove the edge"
-            told = f"column {name!r}: there is no vertex {end!r} in the column {id!r} of {vertices}{mean}"
-            raise fault(path, int(lines[at]), told) from None
+            message = f"column {name!r}: there is no vertex {end!r} in the column {id!r} of {vertices}{mean}"
+            raise fault(path, int(lines[at]), message) from None
     return np.array(ends, dtype=np.int64)
 
 
@@ -100,8 +98,8 @@ def _labels(path: Path, column: str, cells: Sequence[str], lines: Lines) -> npt.
     try:
         return numbered(from_texts(cells))
     except ValueError as error:
-        at, told = error.args
-        raise fault(path, int(lines[at]), f"column {column!r}: {told}") from None
+        at, message = error.args
+        raise fault(path, int(lines[at]), f"column {column!r}: {message}") from None
 
 
 def _features(path: Path, columns: dict[str, npt.NDArray[np.float64]], lines: Lines) -> npt.NDArray[np.float32] | None:

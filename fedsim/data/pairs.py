@@ -1,9 +1,9 @@
-"""Vertex pairs that link predictors are asked about: what later snapshots bring, and what the cut took away.
+"""Vertex pairs on which link predictors are scored: edges of later snapshots, and edges cut between clients.
 
-`ahead` asks one client about its own vertices: live-update evaluation, where a model of snapshot t is validated on the
-edges of t+1 and tested on those of t+2 (You, Du and Leskovec, "ROLAND", KDD 2022).  `across` asks the server about
-edges between clients.  Positives and negatives are as many as each other.  Pairs are unordered: the direction and the
-multiplicity of an edge are not asked for, nor are loops, nor vertices that only come later.
+`ahead` scores one client on its own vertices: live-update evaluation, where a model of snapshot t is validated on the
+edges of t+1 and tested on those of t+2 (You, Du and Leskovec, "ROLAND", KDD 2022).  `across` scores the server on
+edges between clients.  There are as many negatives as positives.  Pairs are unordered; not modelled: direction and
+multiplicity of edges, loops, and vertices that only arrive later.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ def ahead(graph: Graph, later: Sequence[Graph], rng: np.random.Generator) -> Gra
     """Return a client's graph with `pairs`, `links` and `asked`: of `later`, the first validates and the second tests.
 
     `graph` carries `vertex`; each of `later` does too, or is numbered globally.  Positives are their edges between
-    vertices of `graph`, negatives as many distinct pairs that are no edge there (fewer where there are not so many).
-    All vertices become training vertices, as every edge that is there is trained on.
+    vertices of `graph`, negatives as many distinct pairs that are not edges there (fewer if there are not that many).
+    All vertices become training vertices, since every current edge is trained on.
     """
     parts = [_of_snapshot(_between(graph, one), len(graph["y"]), rng) for one in later]
     whole = torch.ones(len(graph["y"]), dtype=torch.bool)
@@ -46,9 +46,9 @@ def ahead(graph: Graph, later: Sequence[Graph], rng: np.random.Generator) -> Gra
 def across(snapshot: Graph, owner: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Return pairs (2, P) between clients and whether they are edges (P,), in the snapshot's own numbering.
 
-    owner (N,) is each vertex's client, -1 for none.  Positives are the edges that the cut took away, once each; as
-    many negatives take two distinct clients uniformly and a vertex of each, again where these are an edge.  There are
-    none where every such pair is an edge.
+    owner (N,) is each vertex's client, -1 for none.  Positives are the cut edges, once each; as many
+    negatives draw two distinct clients uniformly and a vertex of each, again if these are an edge.  There are none if
+    every such pair is an edge.
     """
     owners = torch.as_tensor(owner)
     first, second = snapshot["edges"]
@@ -65,7 +65,7 @@ def across(snapshot: Graph, owner: np.ndarray, rng: np.random.Generator) -> tupl
         ends = [torch.from_numpy(order[starts[who] + rng.integers(sizes[who])]) for who in (one, other)]
         numbers = pair_numbers(*ends)
         drawn = torch.cat([drawn, numbers[~torch.isin(numbers, taken)]])[:wanted]
-    return _told(taken, drawn)
+    return _with_labels(taken, drawn)
 
 
 def _between(graph: Graph, later: Graph) -> Tensor:
@@ -87,9 +87,9 @@ def _of_snapshot(edges: Tensor, vertices: int, rng: np.random.Generator) -> tupl
     free = absent(taken, torch.zeros_like(taken), torch.tensor([vertices * (vertices - 1) // 2]))
     count = int(free.counts[0])
     ranks = torch.from_numpy(rng.choice(count, min(len(taken), count), replace=False).astype(np.int64))
-    return _told(taken, free.pick(ranks, torch.zeros_like(ranks)))
+    return _with_labels(taken, free.pick(ranks, torch.zeros_like(ranks)))
 
 
-def _told(taken: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+def _with_labels(taken: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
     links = torch.arange(len(taken) + len(drawn)) < len(taken)
     return pairs_of(torch.cat([taken, drawn])), links

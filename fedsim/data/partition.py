@@ -1,4 +1,4 @@
-"""Partition: who owns which vertices.
+"""Partition: the owner of each vertex.
 
 An implementation is a frozen dataclass of options, one file in `partitions/`.  It models clients that hold disjoint
 sets of vertices; edges between clients are lost, and no vertex is shared.
@@ -24,22 +24,22 @@ class Partition(ABC):
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's vertices (int64), in the order in which the client will number them.
 
-        Lists and not an owner for each vertex, because some rules fix that order too, and the order decides what
-        a seeded split draws.  A vertex belongs to at most one client and no client is empty.
+        The order matters: some rules fix it, and a seeded split depends on it.  A vertex belongs to at most one client
+        and no client is empty.
 
-        Raises ScenarioError where the graph cannot be cut into so many clients.
+        Raises ScenarioError if the graph cannot be divided among that many clients.
         """
 
     def with_names(self, names: Callable[[], Sequence[str] | None]) -> "Partition":
-        """Return the partition for vertices with these ids (`Dataset.names`); most do not ask."""
+        """Return the partition for vertices with these ids (`Dataset.names`); most ignore them."""
         return self
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
         """Return for each snapshot (of the whole graph) each client's vertices among those that have arrived by then.
 
-        A client may be without any.  Unless a partition says otherwise, vertices are assigned once and for all, on
-        the union of all snapshots: as if whoever assigns knew the future.
-        Raises ScenarioError where the graph cannot be cut into so many clients.
+        A client may have none.  Unless a partition says otherwise, vertices are assigned once, on the union of all
+        snapshots, as if the future were known.
+        Raises ScenarioError if the graph cannot be divided among that many clients.
         """
         ever = snapshots[-1]["arrived"].nonzero().squeeze(1).numpy()
         whole = induced(merged(snapshots), ever)
@@ -52,7 +52,7 @@ class Partition(ABC):
     ) -> tuple[list[list[np.ndarray]], list[int] | None]:
         """Return what `follow` does and, for each snapshot, how many entries of adjacency rows that has read.
 
-        The second is None where the partition does not count them; then its work costs no simulated time.
+        The second is None if the partition does not count them; then its work takes no simulated time.
         """
         return self.follow(snapshots, clients, rng), None
 
@@ -60,25 +60,27 @@ class Partition(ABC):
 def library(module: str, package: str, extra: str) -> Any:
     """Import and return a module of a package that comes with an extra of fedsim.
 
-    Raises ValueError, which says how to install it, where the package is missing; a partition asks when it is built,
-    so that it is refused before a run.
+    Raises ValueError, which says how to install it, if the package is missing; partitions call it when they are built,
+    so that the error comes before a run.
     """
     try:
         return import_module(module)
     except ImportError:
-        mend = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
-        raise ValueError(f"needs {package}, which is not installed: {mend}, or take the partition 'louvain'") from None
+        remedy = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+        raise ValueError(
+            f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain'"
+        ) from None
 
 
 def require(vertices: int, clients: int, least: int = 1) -> None:
     """Raise ScenarioError unless every client can have that many vertices."""
     if clients * least > vertices:
         each = "one vertex" if least == 1 else f"{least} vertices"
-        told = (
+        message = (
             f"{clients} clients cannot have {each} each of a graph of {vertices} vertices; "
             f"take at most {vertices // least} clients"
         )
-        raise ScenarioError([Problem("clients.count", told)])
+        raise ScenarioError([Problem("clients.count", message)])
 
 
 def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:
@@ -89,7 +91,7 @@ def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:
 
 
 def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator) -> np.ndarray:
-    """Return owners (N,) such that each client has that many: what is missing is taken at random from the largest."""
+    """Return owners (N,) with at least that many vertices per client, taken at random from the largest client."""
     owner = owner.copy()
     sizes = np.bincount(owner, minlength=clients)
     for client in np.flatnonzero(sizes < least):
@@ -107,8 +109,8 @@ def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator
 def cut(graph: Graph, owners: Sequence[np.ndarray], *, empty: bool = False) -> list[Graph]:
     """Return every client's induced subgraph, its vertices numbered in the order given.
 
-    The same as `induced` client by client, in one pass over the edges, so many clients cost no more than few.
-    Raises ValueError where a client is empty (unless it may be) or a vertex has two owners.
+    The same as `induced` client by client, in one pass over the edges, so that many clients cost no more than few.
+    Raises ValueError if a client is empty (unless it may be) or a vertex has two owners.
     """
     rows = [torch.as_tensor(vertices, dtype=torch.long) for vertices in owners]
     sizes = torch.tensor([len(own) for own in rows])

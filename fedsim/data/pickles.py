@@ -1,9 +1,9 @@
-"""Whether files that others' readers may unpickle hold data and nothing else; looked at without unpickling them.
+"""Check, without unpickling, that files which other libraries may unpickle hold data and nothing else.
 
 PyG reads Planetoid's files with `pickle`, and NumPy arrays of objects are pickles too: either can call any function of
-any module.  Here every name that a pickle asks for is held against those that arrays and graphs are made of.  It is
-for files that a reader would unpickle: a text may look like a pickle that asks for something.  It does not protect
-from files that make a reader slow, large, or fail.
+any module.  Here every name that a pickle requests is compared with those that arrays and graphs need.  Use it only
+for files that a reader would unpickle: a text file may look like a pickle.  It does not protect from files that exhaust
+a reader's time or memory, or make it fail.
 """
 
 import pickletools
@@ -24,11 +24,11 @@ PLAIN = {
     "numpy ndarray", "numpy dtype", "collections defaultdict", "_codecs encode",
 }  # fmt: skip
 NAMES = ("GLOBAL", "INST")
-HIDDEN = ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID")  # a name put together when it is read
+HIDDEN = ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID")  # the name is assembled while reading
 
 
 def refuse_code(path: Path) -> None:
-    """Raise UserError where reading the file could call anything but what makes arrays, lists and dictionaries."""
+    """Raise UserError if reading the file could call anything but what makes arrays, lists and dictionaries."""
     with path.open("rb") as file:
         start = file.read(6)
         file.seek(0)
@@ -44,9 +44,9 @@ def _refuse_names(path: Path, file: IO[bytes]) -> None:
     try:
         for name in _names(file):
             if name not in PLAIN:
-                raise _refusal(path, f"it asks for {name.replace(' ', '.')!r}")
+                raise _refusal(path, f"it requests {name.replace(' ', '.')!r}")
     except (ValueError, LookupError, OverflowError):
-        # Unpickling takes more than is understood here (0x10 as a number), so that what follows may be anything.
+        # Unpickling accepts more than this parser (0x10 as a number), so the rest may be anything.
         raise _refusal(path, "it is not a pickle that can be inspected completely") from None
 
 

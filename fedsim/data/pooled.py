@@ -1,8 +1,8 @@
-"""The test vertices of all clients as one graph: those edges between clients that join two of them are back.
+"""The test vertices of all clients as one graph, with the edges between clients that join two of them.
 
 Accuracy on it is what the one-shot methods of federated graph learning report (GHOST, ICML 2025; FedTAD, IJCAI 2024).
-No vertex of it trains or validates anywhere.  Its edges to training vertices are cut, so that a model sees other
-neighbourhoods here than at any client.  What `data.keep` takes from clients is not taken from it.
+None of its vertices trains or validates anywhere.  Edges to training vertices are cut, so that neighbourhoods differ
+from those at clients.  `data.keep` does not apply to it.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Graphs that others have published: their raw files found or fetched, read (mostly by PyG), and kept ready.
+"""Published graphs: find or download their raw files, read them (mostly with PyG), and cache the result.
 
-The data folder is only read: it may be shared, or on a read-only disk.  What is read from the raw files is kept as one
-NumPy archive in the user's cache (`~/.cache/fedsim`), written aside and then renamed, so that processes which load
-the same graph at the same moment cannot disturb each other.  An archive is named after the raw files' sizes
-and times of change, so changed data is read anew.  Nothing here is checked against published checksums.
+The data folder is only read: it may be shared, or on a read-only disk.  The result is cached as one NumPy archive in
+the user's cache (`~/.cache/fedsim`), written under a temporary name and then renamed, so that processes which load the
+same graph at once do not disturb each other.  An archive is named after the raw files' sizes and times of change, so
+changed data is read again.  Checksums are not verified.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ from fedsim.data.dataset import undirected
 from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth, with_keys
 from fedsim.errors import UserError
 
-PATIENCE = 20.0  # seconds without a byte before a download is given up
+PATIENCE = 20.0  # seconds without a byte before a download is abandoned
 MASKS = ("train", "val", "test")
-IN_TIME = ("since", "until", "span", "born", "frames", "framed")  # of a graph that changes (fedsim.data.temporal)
+IN_TIME = ("since", "until", "span", "born", "frames", "framed")  # keys of a changing graph (fedsim.data.temporal)
 UNREADABLE = (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile, pickle.UnpicklingError)
 
 
@@ -43,7 +43,7 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
 
     `read` makes PyG's dataset, given `torch_geometric.datasets` and a root folder of PyG's own layout; PyG is imported
     only when it has to read.  Where there are several public splits the masks are the first one's.
-    Raises UserError where files are missing and cannot be fetched, or cannot be read.
+    Raises UserError if files are missing and cannot be fetched, or cannot be read.
     """
     return prepared(root, raw, urls, lambda work: _graph(_read(read, str(work))))
 
@@ -53,8 +53,8 @@ def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path
 
     `read` is given another root, under which all of them lie in the folder `raw`.
     An address may be that of a ZIP archive, followed by `#` and the file's path inside it, or that of a gzipped file;
-    it is empty where there is none.
-    Raises UserError where files are missing and cannot be fetched, or cannot be read.
+    "" means that there is none.
+    Raises UserError if files are missing and cannot be fetched, or cannot be read.
     """
     folder = root.resolve() / raw
     present = {name: folder / name for name in urls if (folder / name).is_file()}
@@ -124,14 +124,14 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
 def _lay(path: Path, name: Path) -> None:
     try:
         name.symlink_to(path)
-    except OSError:  # Windows lets few users make links
+    except OSError:  # on Windows few users may create links
         shutil.copyfile(path, name)
 
 
 def _keep(partial: Path, archive: Path) -> None:
     try:
         os.replace(partial, archive)
-    except PermissionError:  # Windows replaces no file that is open: another process has made the same and reads it
+    except PermissionError:  # Windows cannot replace an open file: another process has written the same and reads it
         if not archive.is_file():
             raise
 
@@ -154,7 +154,7 @@ def _obtain(url: str, into: Path, name: str) -> None:
 
 
 def _read(read: Callable[[Any, str], Any], folder: str) -> Any:
-    # PyG says on stderr that it is processing, and warns of its own dependencies' deprecations.
+    # PyG reports processing on stderr, and warns about deprecations in its dependencies.
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric import datasets

@@ -1,4 +1,4 @@
-"""A user's own graph between its file and `Graph`: arrays as they were read, and what is made of them.
+"""A user's graph between its file and `Graph`: arrays as read, and their conversion.
 
 Labels become class numbers: the distinct ones in order, whole numbers by value and texts by alphabet, so that 0, 1, 2
 stay what they are.  An edge in one direction counts in both; self loops and repeats are dropped.
@@ -19,7 +19,7 @@ from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth
 from fedsim.errors import UserError
 
 MASKS = ("train", "val", "test")
-DENSE = 64  # columns of one-hot degrees; more of them are kept sparse
+DENSE = 64  # columns of one-hot degrees; more are stored as sparse
 Absent = Literal["refuse", "degree", "constant"]
 
 
@@ -37,12 +37,12 @@ class Raw:
     masks: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     def graph(self, file: Any, absent: Absent) -> Graph:
-        """Return the graph.  Raises UserError, which names the file, where it has no edge or no features."""
+        """Return the graph.  Raises UserError, which names the file, if it has no edge or no features."""
         if not self.vertices:
-            raise UserError(f"{file}: the graph has no vertex; a graph needs two vertices and an edge at least")
+            raise UserError(f"{file}: the graph has no vertex; it needs at least two vertices and an edge")
         edges = undirected(torch.from_numpy(self.edges), self.vertices)
         if not edges.shape[1]:
-            raise UserError(f"{file}: no edge joins two different vertices; a graph needs one at least")
+            raise UserError(f"{file}: no edge joins two different vertices; the graph needs at least one")
         masks = [torch.from_numpy(self.masks[name]) if name in self.masks else None for name in MASKS]
         return graph_of(self._features(file, absent, edges), edges, torch.from_numpy(self.labels), *masks)
 
@@ -50,10 +50,10 @@ class Raw:
         if self.x is not None:
             return sparse_if_worth(torch.from_numpy(self.x))
         if absent == "refuse":
-            told = (
+            message = (
                 "write missing_features: degree (one-hot degrees) or missing_features: constant (a 1 for each vertex)"
             )
-            raise UserError(f"{file}: the vertices have no features; {told}")
+            raise UserError(f"{file}: the vertices have no features; {message}")
         if absent == "constant":
             return torch.ones(self.vertices, 1)
         degrees, column = torch.unique(torch.bincount(edges[0], minlength=self.vertices), return_inverse=True)
@@ -70,10 +70,10 @@ def numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def from_texts(cells: Sequence[str]) -> npt.NDArray[Any]:
-    """Return labels that were written as texts as whole numbers where all of them are, else as they are.
+    """Return labels written as texts as whole numbers if all of them are, else unchanged.
 
-    Raises ValueError, with the place of the first one that is wrong and a sentence, where they are numbers that are
-    not whole, or negative and not -1.
+    Raises ValueError, with the index of the first invalid one and a message, for numbers that are not whole, or
+    negative other than -1.
     """
     texts = np.array(cells, dtype=np.str_)
     given = np.flatnonzero(texts != "")

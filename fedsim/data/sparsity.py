@@ -1,11 +1,11 @@
-"""Sparser data: a random part of the features, edges or train labels of every client is taken away.
+"""Sparser data: remove a random part of the features, edges or train labels of every client.
 
 Every entry, edge or label has one uniform number, drawn from the random stream `data.keep.<kind>.<client>`, and is kept
-where that lies below the share.  So a smaller share of the same seed keeps a subset of what a larger one keeps, what is
-taken of one kind or client changes nothing of another, and the kept count is binomial, not exact.
-After the sparsity studies of Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025, whose text leaves open
-whether entries or whole rows of the features are zeroed: here it is entries.
-It does not model data that lack for a reason: what is missing depends on no class, degree or value.
+where that lies below the share.  So with the same seed a smaller share keeps a subset of what a larger one keeps,
+removing from one kind or client does not affect another, and the kept count is binomial, not exact. After the sparsity
+studies of Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025, whose text leaves open whether entries or
+whole rows of the features are zeroed: here it is entries. Not modelled: data that are missing for a reason; what is
+removed depends on no class, degree or value.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Rng = Callable[[str], np.random.Generator]
 def fewer_features(graphs: Sequence[Graph], share: float, rng: Rng) -> list[Graph]:
     """Return the clients' graphs with that share of the features' entries; the others are zero.
 
-    Of sparse features only what is stored is drawn for, and what is taken is no longer stored.
+    Of sparse features only stored entries are drawn, and removed ones are no longer stored.
     """
     return _each(graphs, share, rng, "features", _thin_features)
 
@@ -35,7 +35,7 @@ def fewer_edges(graphs: Sequence[Graph], share: float, rng: Rng) -> list[Graph]:
 def fewer_labels(graphs: Sequence[Graph], share: float, rng: Rng) -> list[Graph]:
     """Return the clients' graphs, masks included, with that share of the vertices to train on.
 
-    The others stay in the graph but are in no mask, so a client may be left without any.
+    The others stay in the graph but in no mask, so a client may be left without any.
     """
     return _each(graphs, share, rng, "labels", _thin_labels)
 
@@ -53,7 +53,7 @@ def _each(
 
 
 def _kept(shape: tuple[int, ...], share: float, rng: np.random.Generator) -> Tensor:
-    # Single precision, because dense features are many; a share is met to 1e-7.
+    # Single precision, because dense features are large; shares are exact to 1e-7.
     return torch.from_numpy(rng.random(shape, dtype=np.float32) < np.float32(share))
 
 
@@ -78,6 +78,6 @@ def _thin_edges(graph: Graph, share: float, rng: np.random.Generator) -> Graph:
 
 
 def _thin_labels(graph: Graph, share: float, rng: np.random.Generator) -> Graph:
-    # A number for every vertex, so that the split does not decide which number is whose.
+    # A number for every vertex, so that the split does not affect the assignment of numbers.
     kept = _kept((len(graph["y"]),), share, rng)
     return with_masks(graph, graph["train"] & kept, graph["val"], graph["test"])

@@ -1,4 +1,4 @@
-"""Which vertices train, validate and test: drawn client by client, and class by class unless told otherwise.
+"""Split vertices into training, validation and test: client by client, and by default class by class.
 
 Counts are rounded down, so a class of fewer than 1/train vertices at a client has none to train on there.  Besides
 the library's own named streams there is the recipe of the federated continual graph learning benchmark
@@ -21,9 +21,9 @@ from fedsim.errors import Problem, ScenarioError
 class SplitOptions:
     """Shares of the vertices that train and that validate; the others test.
 
-    `numpy_seed`: draw from NumPy's legacy stream of that seed, as the benchmark did, and not from the run's seed.
+    `numpy_seed`: draw from NumPy's legacy generator with that seed, as the benchmark did, instead of the run's seed.
     `by`: the shares are of each class at a client, or of all its labelled vertices, whatever their classes; or the
-    masks are those that the data set has, and the shares count for nothing.
+    masks are those of the data set, and the shares are ignored.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
     """
 
@@ -46,7 +46,7 @@ def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.
 def split_whole(graph: Graph, train: float, val: float, rng: np.random.Generator) -> Graph:
     """Return the graph with masks: shares of all its n labelled vertices, shuffled, with the same rounding.
 
-    Of five vertices or more one trains at a share of 0.2, of whatever class; rare classes may be in one mask alone.
+    Of five vertices or more at least one trains at a share of 0.2; rare classes may be in one mask only.
     """
     return _divided(graph, [np.flatnonzero(graph["y"].numpy() >= 0)], train, val, rng)
 
@@ -75,13 +75,15 @@ def split_all(
 ) -> list[Graph]:
     """Return every client's graph with masks, from the client's own named stream or by the benchmark's recipe.
 
-    The recipe's split hangs on `classes_per_period`, whose orders it draws in between (see `official`).
+    The recipe's split depends on `classes_per_period`, whose orders it draws in between (see `official`).
     """
     if options.by == "given":
         done = [_as_given(graph) for graph in graphs]
         if not any(bool(graph["train"].any()) for graph in done):
-            told = "the data set has no vertices to train on in a split of its own; write 'by: class' and give shares"
-            raise ScenarioError([Problem("data.split.by", told)])
+            message = (
+                "the data set has no vertices to train on in a split of its own; write 'by: class' and give shares"
+            )
+            raise ScenarioError([Problem("data.split.by", message)])
     elif options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
@@ -118,10 +120,10 @@ def official(
 
 
 def classes_of(graphs: Sequence[Graph]) -> int:
-    """Return the number of classes, over all these graphs: the largest label and one."""
+    """Return the number of classes over all these graphs: the largest label plus one."""
     return max((int(graph["y"].max()) + 1 for graph in graphs if len(graph["y"])), default=0)
 
 
 def floor_share(share: float, n: int) -> int:
-    """Return ⌊share·n⌋, where a share such as 0.7 + 0.1 counts as the 0.8 that was meant."""
+    """Return ⌊share·n⌋, where a share such as 0.7 + 0.1 counts as 0.8."""
     return int(share * n + 1e-9)

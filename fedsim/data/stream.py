@@ -1,8 +1,8 @@
-"""Stream: what reaches a client, and in which period; a process beside the protocol hands each out in its time.
+"""Stream: the data that reach a client in each period, delivered by a process beside the protocol.
 
 An implementation is a frozen dataclass of options, one file in `streams/`.  It cuts every client's graph into periods
-before the run.  When they arrive is for `arrivals.py` to say.  It models data that arise at the clients, without a
-message: no client fetches its data over the network, and no arrival waits for one.
+before the run.  `arrivals.py` decides when they arrive.  Data arise at the clients: no client fetches them over the
+network, and no arrival waits for a message.
 """
 
 from abc import ABC, abstractmethod
@@ -20,15 +20,15 @@ class Server(Protocol):
 
     @property
     def version(self) -> int:
-        """How many updates there have been."""
+        """The number of updates so far."""
 
     @property
     def updated(self) -> Any:
-        """The event of the next one."""
+        """The event of the next update."""
 
 
 class World(Protocol):
-    """What a stream needs of a world: the clock `env`, the server, named random streams, and a way to the clients."""
+    """What a stream needs of a world: the clock `env`, the server, named random streams, and delivery to clients."""
 
     @property
     def env(self) -> Any:
@@ -43,7 +43,7 @@ class World(Protocol):
         """The random stream of a name."""
 
     def deliver(self, client: int, period: Period) -> None:
-        """Let a period reach a client now: its next jobs see that graph."""
+        """Deliver a period to a client now; its next jobs use that graph."""
 
 
 class Stream(ABC):
@@ -61,15 +61,15 @@ class Stream(ABC):
     ) -> list[list[Period]]:
         """Return each client's periods, numbered from 0 in the order in which they arrive, with their masks.
 
-        `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  Whoever does not divide them
-        with `split_all` has to heed `split.labels` too.  Every client has the same number of periods.
-        Raises ScenarioError where the graphs cannot be cut so.
+        `graphs` are the clients' whole graphs; `rng` gives the random stream of a name.  A stream that does not divide
+        them with `split_all` must apply `split.labels` itself.  Every client has the same number of periods.
+        Raises ScenarioError if the graphs cannot be divided this way.
         """
 
     def snapshots(self, graph: Graph) -> Sequence[Graph] | None:
-        """Return the whole graph at one time after another, or None where the stream takes no account of time.
+        """Return the snapshots of the whole graph, or None if the stream ignores time.
 
-        Raises ScenarioError where the graph cannot be cut so.
+        Raises ScenarioError if the graph cannot be cut this way.
         """
         return None
 
@@ -84,13 +84,13 @@ class Stream(ABC):
 
         Called in place of `prepare`, and under the same rules.
         """
-        raise TypeError(f"{type(self).__name__} has snapshots, but no way to make periods of them")
+        raise TypeError(f"{type(self).__name__} has snapshots; it must implement prepare_snapshots")
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> Sequence[Graph] | None:
-        """Return for each period the graph of the vertices that nobody owns, on which models are tested.
+        """Return for each period the graph of unowned vertices, on which models are tested.
 
-        `snapshots` are of the whole graph, which is the only one where the stream takes no account of time; `owners`
-        (N,) tell who owns what in each.  None where the stream has no such test.
+        `snapshots` are of the whole graph, a single one if the stream ignores time; `owners` (N,) give each vertex's
+        owner in each snapshot.  None if the stream has no such test.
         """
         return None
 
@@ -99,7 +99,7 @@ class Stream(ABC):
     ) -> Sequence[Graph] | None:
         """Return for each period the graph of all clients' test vertices, the edges between clients among them.
 
-        `owned` are each client's vertices of the whole graph, in its own order.  None where the stream has no such
+        `owned` are each client's vertices of the whole graph, in its own order.  None if the stream has no such
         test.
         """
         return None
@@ -108,9 +108,9 @@ class Stream(ABC):
     def run(self, world: World, periods: Sequence[Sequence[Period]]) -> Generator[Any, Any, None]:
         """Return the process that delivers the periods, to be started before any that looks at a client's data.
 
-        It ends after the last period.  Raises ScenarioError, at once, where the periods cannot arrive so.
+        It ends after the last period.  Raises ScenarioError, immediately, if the periods cannot arrive this way.
         """
 
     def heads(self, graphs: Sequence[Graph]) -> int:
-        """Return how many classes the model's head needs: every class of the graphs, unless some are dropped."""
+        """Return the number of classes of the model's head: every class of the graphs, unless some are dropped."""
         return classes_of(graphs)

@@ -4,9 +4,9 @@ Such a graph has further keys: `since` and `until` (E,) float64, the seconds fro
 `edges` is there, one entry for each direction and stretch of life; an event has `until` = `since`, an edge that is
 never removed `until` = infinity.  `span` (2,) is the recording's start and end (s); `born` (N,) the second from which
 a vertex is there, which is its first edge's where the key is missing; `frames` (S, N, F) the features that are in
-force from the seconds `framed` (S,) on, in place of `x`; `bins` (F,) lower bounds of numbers of neighbours, where the
-features are to tell into which of them a vertex's own falls.  It does not model edge weights or features, vertices
-that go away, and labels that change.
+force from the seconds `framed` (S,) on, in place of `x`; `bins` (F,) lower bounds of degrees, if the features are
+one-hot codes of binned degrees.  Not modelled: edge weights or features, vertices that disappear, and labels that
+change.
 """
 
 from abc import abstractmethod
@@ -35,11 +35,11 @@ class DynamicDataset(Dataset):
 
 @dataclass(frozen=True)
 class Featureless(DynamicDataset):
-    """A published graph that comes without features, so they are made up.
+    """A published graph without features, which are generated.
 
-    `constant`: `width` ones at every vertex; `degree`: a one-hot code of how many neighbours a vertex has in the
-    snapshot among those that its owner knows of, in bins that double; `onehot`: the vertex's number, as wide as the
-    graph has vertices.
+    `constant`: `width` ones at every vertex; `degree`: a one-hot code of a vertex's degree in the snapshot,
+    counting neighbours that its owner knows of, in bins that double; `onehot`: the vertex's number, one column per
+    vertex of the graph.
     """
 
     features: Literal["constant", "degree", "onehot"] = "constant"  # features for data that have none
@@ -52,21 +52,21 @@ class Featureless(DynamicDataset):
         if self.features == "onehot":
             own = torch.arange(n)
             return Graph(**{**graph, "x": csr(torch.arange(n + 1), own, torch.ones(n), (n, n))})
-        if self.features == "degree":  # known once there are snapshots: those of the whole recording tell its future
+        if self.features == "degree":  # computed per snapshot: degrees of the whole recording would reveal the future
             bins = torch.tensor([0, *(2**power for power in range(self.width - 1))])
             return Graph(**{**graph, "x": torch.zeros(n, self.width), "bins": bins})
         return Graph(**{**graph, "x": torch.ones(n, self.width)})
 
     @abstractmethod
     def topology(self, root: Path) -> Graph:
-        """Return the graph without features.  Raises UserError where it is not to be had."""
+        """Return the graph without features.  Raises UserError if it is not available."""
 
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What a server knows that watches the whole graph: its snapshots, and who owns which vertex (-1: nobody) (N,).
+    """What a server with a view of the whole graph knows: its snapshots, and the owner of each vertex (N,), -1: none.
 
-    `scanned` is how many entries of adjacency rows were read to divide each snapshot, None where nobody counted.
+    `scanned` is how many entries of adjacency rows were read to partition each snapshot, None if not counted.
     """
 
     snapshots: Sequence[Graph]
@@ -97,10 +97,10 @@ def evolving(
     span: tuple[float, float] | None = None,
     born: Floats | None = None,
 ) -> Graph:
-    """Return a whole graph without features from one entry for each edge and stretch of life, in either direction.
+    """Return a whole graph without features from one entry for each edge and lifetime, in either direction.
 
-    `ends` (2, E) are vertices 0 to N-1.  Self loops and repeats of an entry are dropped; labels that are not given are
-    unknown (-1); the span is that of the times that are finite where it is not given.
+    `ends` (2, E) are vertices 0 to N-1.  Self loops and repeats of an entry are dropped; labels default to
+    unknown (-1), and the span to that of the finite times.
     """
     straight = ends[0] != ends[1]
     (low, high), since, until = ends[:, straight], since[straight], until[straight]
@@ -130,11 +130,11 @@ def events(ends: Ints, times: Floats, vertices: int, y: Ints | None = None) -> G
 
 
 def recorded(ends: Ints, number: Ints, vertices: int, count: int, length: float, y: Ints | None = None) -> Graph:
-    """Return the whole graph of edges (2, E) that are listed anew in each of `count` snapshots they are in (E,).
+    """Return the whole graph of edges (2, E) that are listed in each of the `count` snapshots they are in (E,).
 
     A snapshot lasts `length` seconds, the first one from second 0; an edge lives over consecutive snapshots without
     a break.  Without labels a vertex is there from its first edge, with labels from the start.
-    Raises ValueError where a number is not one of a snapshot.
+    Raises ValueError for a number that is not a snapshot's.
     """
     if len(number) and not 0 <= number.min() <= number.max() < count:
         raise ValueError(f"snapshots are numbered 0 to {count - 1}, but there are edges of {number.max()}")

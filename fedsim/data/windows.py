@@ -1,9 +1,9 @@
-"""Snapshots: a graph that changes, cut at equal stretches of time, and what differs between two of them.
+"""Snapshots: a changing graph cut into equal intervals of time, and the differences between two of them.
 
-A snapshot has all vertices of the whole graph under their own numbers, and the edges that were there at some moment of
-its window, each once a direction.  `arrived` tells which vertices have been there up to its end, `changed` which of
-these have come, gained or lost an edge or got other features since the snapshot before (all of them in the first one).
-It does not model how often or how long an edge was there inside a window.
+A snapshot has all vertices of the whole graph with their numbers, and the edges that existed at some moment of its
+window, once per direction.  `arrived` marks the vertices that have joined by its end, and `changed` those of them that
+have joined, gained or lost an edge or got other features since the previous snapshot (all of them in the first one).
+Not modelled: how often or how long an edge existed within a window.
 """
 
 import math
@@ -18,9 +18,9 @@ from fedsim.data.graph import Graph, graph_of
 
 
 def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
-    """Return where windows begin (s), with the last one's end: (T + 1,) float64.
+    """Return the starts of the windows (s), and the last one's end: (T + 1,) float64.
 
-    There are `steps` over the recording's span, or as many of `step` seconds as it takes.
+    There are `steps` windows over the recording's span, or as many of `step` seconds as needed.
     """
     start, end = graph["span"].tolist()
     if steps is not None:
@@ -28,14 +28,14 @@ def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
     assert step is not None
     count = max(1, math.ceil((end - start) / step))
     latest = float(graph["since"].max()) if len(graph["since"]) else start
-    count += latest >= start + count * step  # what happens at the very end is in a window that begins there
+    count += latest >= start + count * step  # an event at the very end is in a window that starts there
     return torch.arange(count + 1, dtype=torch.float64).mul_(step).add_(start)
 
 
 def snapshots_of(graph: Graph, bounds: Tensor, window: int = 1) -> list[Graph]:
     """Return the snapshots of a whole graph that changes; each has the edges of its last `window` windows.
 
-    A window contains its beginning but not its end, save the last one, which contains both.
+    A window contains its start but not its end, except the last one, which contains both.
     """
     count, n = len(bounds) - 1, len(graph["y"])
     first, last = _lives(graph, bounds)
@@ -55,7 +55,7 @@ def snapshots_of(graph: Graph, bounds: Tensor, window: int = 1) -> list[Graph]:
 
 
 def _lives(graph: Graph, bounds: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first and the last window (E,) that each entry of the edges is in."""
+    """Return the first and the last window (E,) of each entry of the edges."""
     latest = len(bounds) - 2
     first = (torch.searchsorted(bounds, graph["since"], right=True) - 1).clamp(0, latest)
     last = (torch.searchsorted(bounds, graph["until"]) - 1).clamp(0, latest)
@@ -63,7 +63,7 @@ def _lives(graph: Graph, bounds: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _born(graph: Graph, first: Tensor, bounds: Tensor) -> Tensor:
-    """Return the window (N,) from which each vertex is there; one too many for a vertex that never is."""
+    """Return the window (N,) in which each vertex joins; the number of windows for one that never does."""
     count = len(bounds) - 1
     if "born" in graph:
         return (torch.searchsorted(bounds, graph["born"], right=True) - 1).clamp(0, count)
@@ -91,25 +91,25 @@ def _differing(before: Graph, now: Graph) -> Tensor:
 
 
 def ends_of_changes(before: Tensor, now: Tensor, vertices: int) -> Tensor:
-    """Return who (N,) is an end of an edge that only one of the two lists has: of what was added, or removed."""
+    """Return which vertices (N,) are ends of an edge in only one of the two lists, that is, added or removed."""
     old, new = ((edges[0] * vertices + edges[1]).numpy() for edges in (before, now))
     pairs = torch.from_numpy(np.setxor1d(old, new, assume_unique=True))
     touched = torch.zeros(vertices, dtype=torch.bool)
-    touched[pairs // vertices] = True  # the source will do, both directions being listed
+    touched[pairs // vertices] = True  # sources suffice, since both directions are listed
     return touched
 
 
 def refeatured(before: Graph, now: Graph) -> Tensor:
-    """Return who (N,) has other features than before; those that tell degrees follow from the edges."""
+    """Return which vertices (N,) have other features than before; binned degrees follow from the edges."""
     if before["x"] is now["x"] or "bins" in now:
         return torch.zeros(len(now["y"]), dtype=torch.bool)
     return (before["x"] != now["x"]).any(1)
 
 
 def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t: int) -> Tensor:
-    """Return who (N,) has changed for its owner since the snapshot before: all in the first one.
+    """Return which vertices (N,) have changed for their owner since the previous snapshot; all in the first one.
 
-    An owner knows of the edges among its own vertices only, and a vertex that was another's is new to it.
+    An owner knows only the edges among its own vertices, and a vertex that had another owner is new to it.
     """
     now, n = snapshots[t], len(snapshots[t]["y"])
     if t == 0:
@@ -120,7 +120,7 @@ def changed_locally(snapshots: Sequence[Graph], owners: Sequence[np.ndarray], t:
 
 
 def inside(edges: Tensor, owner: Tensor) -> Tensor:
-    """Return those of the edges (2, E) that have both ends at one owner (N,), -1 for none."""
+    """Return the edges (2, E) whose ends have the same owner (N,), -1 for none."""
     source, target = (owner.index_select(0, end) for end in edges)
     return edges.index_select(1, ((source == target) & (source >= 0)).nonzero().squeeze(1))
 
@@ -134,7 +134,7 @@ def merged(snapshots: Sequence[Graph]) -> Graph:
 
 
 def flattened(graph: Graph) -> Graph:
-    """Return a whole graph that changes as one that does not: whatever edge was ever there, and the last features."""
+    """Return a changing whole graph as a static one, with every edge that ever existed and the last features."""
     (only,) = snapshots_of(graph, torch.stack([graph["span"][0], graph["span"][1].nextafter(torch.tensor(math.inf))]))
     masks = [graph["train"], graph["val"], graph["test"]]
     return graph_of(only["x"], only["edges"], only["y"], *masks)

@@ -12,16 +12,16 @@ NAMES = ("local", "ray")
 def choose(
     name: str, jobs: int | None, gpus: float | None, address: str | None, points: int | None = None
 ) -> Local | Ray:
-    """Return the engine for so many points (None: not known), not started.
+    """Return the engine for that many points (None: unknown), not started.
 
-    Raises UserError where a flag is given that means nothing to this engine.
+    Raises UserError if a flag is given that this engine does not use.
     """
     if name == "ray":
         return Ray(jobs, address, gpus or 0.0)
     if gpus is not None:
-        mend = "leave it out, or give --engine ray"
+        remedy = "leave it out, or give --engine ray"
         raise UserError(
-            f"--gpus-per-point: the local engine does not assign GPUs; its workers share those available; {mend}"
+            f"--gpus-per-point: the local engine does not assign GPUs; its workers share those available; {remedy}"
         )
     if address is not None:
         raise UserError("--ray-address has no effect with the local engine; leave it out, or give --engine ray")

@@ -1,9 +1,9 @@
-"""Points on this machine: in this process, or in a few workers that have imported torch once.
+"""Run points on this machine: in this process, or in a few workers that import torch once.
 
-Every worker is a pool of one, with a pipe of its own: when it dies, exactly one point is lost, and the others neither
-notice nor share a lock with it.  Workers leave Ctrl-C to this process and end when it ends, or when whoever made the
-engine closes it: until then they wait for the next points, with torch imported.  No GPU is shared out: workers on one
-GPU share its memory as they find it.
+Every worker is a pool of one with its own pipe: when it dies, exactly one point is lost, and no other worker notices or
+shares a lock with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends or the
+engine is closed; until then they wait for further points, with torch imported.  GPUs are not assigned: workers on one
+GPU compete for its memory.
 """
 
 import importlib
@@ -24,22 +24,22 @@ from fedsim.engines.queue import Died, Queue
 from fedsim.progress import Progress
 from fedsim.scenario import Point
 
-Told = Callable[[Progress], None]
-Job = Callable[[Point, Told], Any]  # module-level, or a partial of such: it travels to the workers
-PATIENCE = 0.1  # seconds between two looks at the workers
-TOLD_EVERY = 0.2  # seconds between two reports of a worker
+Report = Callable[[Progress], None]
+Job = Callable[[Point, Report], Any]  # module-level, or a partial of such: it travels to the workers
+PATIENCE = 0.1  # seconds between two polls of the workers
+REPORT_EVERY = 0.2  # seconds between two reports of a worker
 
 
 @dataclass
 class Local:
-    """Runs points in `jobs` processes; one job is this process itself.  A context: leaving it ends the workers."""
+    """Run points in `jobs` processes, with one job in this one.  A context manager: leaving it ends the workers."""
 
     jobs: int
     prepare: str = "fedsim.run"  # the module that each worker imports before its first point
     _slots: "list[Slot]" = field(default_factory=list, init=False, repr=False)
 
     def __enter__(self) -> Self:
-        """Start nothing yet: workers are started as points need them."""
+        """Start nothing yet; workers start when points need them."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,29 +47,29 @@ class Local:
         self.close()
 
     def close(self) -> None:
-        """End the workers at once; more points would start new ones."""
+        """End the workers at once; further points start new ones."""
         for slot in self._slots:
             slot.kill()
         self._slots.clear()
 
     def work(
-        self, points: Sequence[Point], job: Job, told: Callable[[Point, Progress], None]
+        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
         """Yield each point with what the job returned, or `Died`, as they end.
 
-        Leaving the loop early ends the workers that are at work; the others wait for the next call.
+        Leaving the loop early ends the busy workers; the idle ones wait for the next call.
         """
-        return self._here(points, job, told) if self.jobs == 1 else self._pool(points, job, told)
+        return self._here(points, job, report) if self.jobs == 1 else self._pool(points, job, report)
 
     def _here(
-        self, points: Sequence[Point], job: Job, told: Callable[[Point, Progress], None]
+        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
         for point in points:
-            told(point, Progress(0.0, 0.0, None, 0))
-            yield point, job(point, lambda progress, point=point: told(point, progress))  # type: ignore[misc]
+            report(point, Progress(0.0, 0.0, None, 0))
+            yield point, job(point, lambda progress, point=point: report(point, progress))  # type: ignore[misc]
 
     def _pool(
-        self, points: Sequence[Point], job: Job, told: Callable[[Point, Progress], None]
+        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
         queue, slots = Queue(points), self._slots
         slots += [Slot(self.prepare) for _ in range(min(self.jobs, len(points)) - len(slots))]
@@ -77,12 +77,12 @@ class Local:
             while queue or any(slot.point for slot in slots):
                 for slot in slots:
                     if slot.point is None and queue:
-                        told(slot.begin(queue.next(), job), Progress(0.0, 0.0, None, 0))
+                        report(slot.begin(queue.next(), job), Progress(0.0, 0.0, None, 0))
                 wait([slot.future for slot in slots if slot.future], timeout=PATIENCE, return_when=FIRST_COMPLETED)
                 for slot in slots:
-                    for progress in slot.heard():
+                    for progress in slot.received():
                         if slot.point:
-                            told(slot.point, progress)
+                            report(slot.point, progress)
                     if slot.future and slot.future.done():
                         yield from queue.ended(*slot.end())
         finally:
@@ -93,62 +93,62 @@ class Local:
 
 @dataclass
 class Slot:
-    """Room for one worker, and for another when that one has died."""
+    """One worker, replaced by another if it dies."""
 
     prepare: str
     point: Point | None = None
     future: "Future[Any] | None" = None
     _pool: ProcessPoolExecutor | None = None
-    _ear: "connection.Connection[Any, Any] | None" = None
+    _receiver: "connection.Connection[Any, Any] | None" = None
     _workers: list[BaseProcess] = field(default_factory=list)
 
     def begin(self, point: Point, job: Job) -> Point:
-        """Hand the point to the worker, which is started if there is none, and return it."""
+        """Hand the point to the worker, starting one if needed, and return the point."""
         try:
             self._submit(point, job)
-        except BrokenProcessPool:  # the worker has died while it had nothing to do
+        except BrokenProcessPool:  # the worker died while idle
             self.kill()
             self._submit(point, job)
         self.point = point
         return point
 
     def _submit(self, point: Point, job: Job) -> None:
-        mouth = None
+        sender = None
         if self._pool is None:
             context = get_context("spawn")
-            self._ear, mouth = context.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, mouth))
-        with _deaf():  # the worker inherits that Ctrl-C is not its business
-            self.future = self._pool.submit(_obey, job, point)
+            self._receiver, sender = context.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, sender))
+        with _ignoring_interrupts():  # the worker inherits this
+            self.future = self._pool.submit(_run, job, point)
         self._workers = list((self._pool._processes or {}).values())
-        if mouth is not None:
-            mouth.close()  # now only the worker holds it, so that its death is an end of file
+        if sender is not None:
+            sender.close()  # only the worker holds it now, so its death is an end of file
 
-    def heard(self) -> Iterator[Progress]:
-        """Yield what the worker has told since the last call."""
+    def received(self) -> Iterator[Progress]:
+        """Yield what the worker has reported since the last call."""
         try:
-            while self._ear and self._ear.poll():
-                yield self._ear.recv()
+            while self._receiver and self._receiver.poll():
+                yield self._receiver.recv()
         except (EOFError, OSError):
-            return  # the worker has died; its future says so too
+            return  # the worker has died, which its future shows too
 
     def end(self) -> tuple[Point, Any]:
-        """Return the point that has ended and its result, and be free for another."""
+        """Return the point that has ended and its result, and free the slot."""
         point, future = self.point, self.future
-        for _ in self.heard():
-            pass  # or it would be told of the next point
+        for _ in self.received():
+            pass  # or it would count for the next point
         assert point is not None
         assert future is not None
         self.point = self.future = None
         try:
             return point, future.result()
         except BrokenProcessPool:
-            reason = self._epitaph()
+            reason = self._why_it_died()
             self.kill()
             return point, Died(reason)
 
     def kill(self) -> None:
-        """End the worker at once, whatever it does."""
+        """End the worker at once."""
         self.point = self.future = None
         if self._pool is None:
             return
@@ -156,13 +156,13 @@ class Slot:
             if worker.is_alive():
                 worker.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._ear:
-            self._ear.close()
-        self._pool, self._ear, self._workers = None, None, []
+        if self._receiver:
+            self._receiver.close()
+        self._pool, self._receiver, self._workers = None, None, []
 
-    def _epitaph(self) -> str:
-        # The pool's own thread reaps the worker too, and whoever comes second is told "no such child" until the first
-        # has noted the exit code: ask until it is there.
+    def _why_it_died(self) -> str:
+        # The pool's own thread reaps the worker too, and the second to ask gets "no such child" until the first has
+        # stored the exit code: ask until it is there.
         code, until = None, time.monotonic() + 5
         while code is None and time.monotonic() < until:
             code = next((worker.exitcode for worker in self._workers if worker.exitcode), None)
@@ -172,17 +172,17 @@ class Slot:
             return "its worker process ended"
         if code > 0:
             return f"its worker process ended with exit code {code}"
-        name = signal.Signals(-code).name  # compared by its name, since Windows has no SIGKILL
+        name = signal.Signals(-code).name  # compared by name, since Windows has no SIGKILL
         memory = ", as the system does when memory runs out; try fewer --jobs" if name == "SIGKILL" else ""
         return f"its worker process was ended by signal {name}{memory}"
 
 
-_mouth: "connection.Connection[Any, Any] | None" = None  # a worker's pipe to its parent; the initialiser's only legacy
+_sender: "connection.Connection[Any, Any] | None" = None  # a worker's pipe to its parent; the initialiser's only legacy
 
 
-def _settle_in(module: str, mouth: "connection.Connection[Any, Any]") -> None:
-    global _mouth
-    _mouth = mouth
+def _settle_in(module: str, sender: "connection.Connection[Any, Any]") -> None:
+    global _sender
+    _sender = sender
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     importlib.import_module(module)
@@ -195,21 +195,21 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _obey(job: Job, point: Point) -> Any:
-    last = -TOLD_EVERY
+def _run(job: Job, point: Point) -> Any:
+    last = -REPORT_EVERY
 
-    def told(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         nonlocal last
         now = time.monotonic()
-        if _mouth is not None and now - last >= TOLD_EVERY:
+        if _sender is not None and now - last >= REPORT_EVERY:
             last = now
-            _mouth.send(progress)
+            _sender.send(progress)
 
-    return job(point, told)
+    return job(point, report)
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""The points that wait for a worker, and what becomes of those whose worker has died.
+"""The queue of points that wait for a worker, and the retry of those whose worker has died.
 
-A worker may die of what else the machine does, so its point is tried once more, after all others; a point that has
-cost two workers is taken to be the reason itself.
+A worker may die because of other load on the machine, so its point is tried once more, after all others; a point that
+has lost two workers is taken to be the cause.
 """
 
 from collections import Counter, deque
@@ -16,16 +16,16 @@ TRIES = 2
 
 @dataclass(frozen=True)
 class Died:
-    """What comes of a point whose worker ended before the point did."""
+    """The result of a point whose worker died before the point ended."""
 
     reason: str
 
 
 class Queue:
-    """Points that wait, in order, and how often each was tried."""
+    """Waiting points, in order, and how often each was tried."""
 
     def __init__(self, points: Sequence[Point]) -> None:
-        """Let all of them wait."""
+        """Enqueue all points."""
         self._waiting = deque(points)
         self._tried: Counter[str] = Counter()
 
@@ -34,13 +34,13 @@ class Queue:
         return bool(self._waiting)
 
     def next(self) -> Point:
-        """Take the first of those that wait; one more try of it has begun."""
+        """Remove and return the first waiting point, and count one more try of it."""
         point = self._waiting.popleft()
         self._tried[point.id] += 1
         return point
 
     def ended(self, point: Point, result: Any) -> list[tuple[Point, Any]]:
-        """Return the point with what came of it, or nothing where its worker has died and it waits again."""
+        """Return the point with its result; return nothing if its worker died and it is queued again."""
         if not isinstance(result, Died):
             return [(point, result)]
         if self._tried[point.id] < TRIES:

@@ -1,1 +1,1 @@
-"""Training: the client axis, models, tasks, the cohort and the evaluator."""
+"""Training: the client axis, models, tasks, cohorts and evaluation."""

@@ -1,15 +1,15 @@
-"""What all Gaussian releases of a run amount to for one client: epsilon at a delta, by Opacus's Renyi accountant.
+"""Account for all Gaussian releases of a run: one client's epsilon at a delta, by Opacus's Renyi accountant.
 
-Two data sets are neighbours where one client is in one of them and not in the other.  What the library gives for a
-release with Poisson subsampling is added up over releases at every order (Mironov et al., 2019) and turned into epsilon
-(Balle et al., 2020): an upper bound, a few percent above the best.
+Two data sets are neighbours if they differ in one client.  Opacus's divergence of a release with Poisson subsampling is
+summed over releases at every order (Mironov et al., 2019) and converted into epsilon (Balle et al., 2020): an upper
+bound, a few percent above the optimum.
 
-Where a round's clients are drawn from those free by equal chances the share that is drawn stands for the chance of
-Poisson's law.  That is the usual approximation: here cohorts have a fixed size, for which the bound is not proven.
-Everywhere else nothing is gained by sampling, and each client's loss is that of the releases it took part in: the
-largest of all clients is told.
+If a round's clients are drawn uniformly from the free ones, their share is taken as the rate of Poisson subsampling.
+That is the usual approximation: cohorts have a fixed size here, for which the bound is not proven.
+Otherwise sampling is not credited, and each client's loss is that of the releases it took part in: the largest over all
+clients is reported.
 
-Not modelled: delta by client, and what is lost by telling who took part, or by choosing options on the same data.
+Not modelled: delta by client, and the loss from revealing who took part, or from choosing options on the same data.
 """
 
 import math
@@ -27,20 +27,20 @@ ORDERS = [1.01, 1.02, 1.05, *(1 + tenth / 10 for tenth in range(1, 100)), *range
 
 
 class Accountant:
-    """Adds up releases of one noise multiplier: the noise's deviation over the most that a client can change a sum."""
+    """Add up releases with one noise multiplier: the noise's deviation over the most that a client can change a sum."""
 
     def __init__(self, noise: float, delta: float) -> None:
-        """Nothing has been released."""
+        """Start without any release."""
         self._noise, self._delta = noise, delta
         self._sampled = np.zeros(len(ORDERS))
-        self._shares: Counter[int] = Counter()  # of each client, the sum of squares of how often it was in a release
+        self._shares: Counter[int] = Counter()  # by client, the sum over releases of its squared multiplicity
 
     def sampled(self, rate: float) -> None:
-        """Count a release whose clients were drawn with this chance, in (0, 1]."""
+        """Count a release whose clients were sampled at this rate, in (0, 1]."""
         self._sampled = self._sampled + renyi(rate, self._noise)
 
     def told(self, clients: Sequence[int]) -> None:
-        """Count a release in which these clients took part, known to be so; one named twice weighs twice."""
+        """Count a release with these clients, without credit for sampling; one listed twice weighs twice."""
         for client, times in Counter(clients).items():
             self._shares[client] += times**2
 
@@ -62,12 +62,12 @@ class Accountant:
             return math.inf
         spent = self._sampled + most * renyi(1.0, self._noise)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that an order at the end is the best makes the bound no less true
+            warnings.simplefilter("ignore")  # a best order at the end of the range is still a valid bound
             found, _ = rdp.get_privacy_spent(orders=ORDERS, rdp=spent, delta=self._delta)
         return max(0.0, float(found))
 
 
-@lru_cache(maxsize=256)  # a second each; there are few different rates
+@lru_cache(maxsize=256)  # takes a second; there are few different rates
 def renyi(rate: float, noise: float) -> npt.NDArray[np.float64]:
     """Return the Renyi divergence of one release at every order of `ORDERS`; infinite without noise."""
     if noise == 0:

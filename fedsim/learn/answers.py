@@ -1,10 +1,10 @@
-"""A client's part in an exchange over the cuts: rows of its vertices for the server, corrections that come back.
+"""The client's side of an exchange over cut edges: rows of its vertices for the server, and corrections in return.
 
-The server asks by numbers of vertices (`ids`) and the client answers with rows of these: features (`h0`), unless they
-went out like this before, and sums of them over its own neighbours or a layer's output (`h1`, …).  What it is told then
-it keeps under `told` until the period ends; whole sums in place of features it keeps until they are told anew.
-The other side is `overseer.py`.
-Answers are about the last period that the client worked in, whatever has come since.
+The server asks by numbers of vertices (`ids`) and the client answers with their rows: features (`h0`), unless they were
+sent unchanged before, and sums of them over its own neighbours or a layer's output (`h1`, …).  It keeps the corrections
+it receives under `told` until the period ends, and whole sums that replace features until they are sent again. The
+server's side is `overseer.py`. Answers concern the last period that the client worked in, even if a later one has
+arrived.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ from fedsim.net.wire import Tree
 
 
 def rows_asked_for(terms: Terms, job: Job) -> Tree:
-    """Return rows of the vertices asked for: sums over local neighbours, and features not sent like this before."""
-    memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have come already
+    """Return rows of the requested vertices: sums over local neighbours, and features changed since last sent."""
+    memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have arrived already
     own = graph["vertex"].device
     if "degree" in job.download:
         degree = graph["vertex"], job.download["degree"].to(own).float()
@@ -41,16 +41,16 @@ def rows_asked_for(terms: Terms, job: Job) -> Tree:
 
 
 def take_corrections(terms: Terms, job: Job) -> Tree:
-    """Take corrections; return what the server needs of this layer where another one follows."""
+    """Store corrections; return what the server needs of this layer if another one follows."""
     memory, graph = job.memory, job.memory["graph"]
     came = {key: part.to(graph["vertex"].device) for key, part in job.download.items() if key != "period"}
     ids = came.pop("ids").long()
     rows = {key: (ids, part) for key, part in came.items()}
-    if "x" in rows:  # FedGCN: the whole sums take the features' place
+    if "x" in rows:  # FedGCN: whole sums replace the features
         sums = ids, _sums(terms, memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
         before = (memory["told"] or {}).get("x")
         rows["x"] = sums if before is None else joined(before, sums)
-    if terms.exchange == "paper" and "far" in rows:  # layers carry δ to neighbours, which Eq. 6 does not
+    if terms.exchange == "paper" and "far" in rows:  # layers pass δ on to neighbours, but Eq. 6 does not
         first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
         carried = aggregate(first, dressed({"told": memory["told"]}, graph), terms.norm)
         rows["far"] = graph["vertex"], far - carried
@@ -61,7 +61,7 @@ def take_corrections(terms: Terms, job: Job) -> Tree:
 
 
 def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
-    """Return the rows that this layer sums: the output of the layer before it, of the vertices asked for."""
+    """Return the rows that this layer sums: the output of the previous layer at the requested vertices."""
     task, graph, vertices = terms.task, memory["graph"], memory["asked"]
     assert isinstance(task.model, Recurrent)
     after = states_after(task.model, memory["local"], memory, terms.hops)[1]
@@ -72,13 +72,13 @@ def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
 
 def _sums(terms: Terms, memory: Mapping[str, Any]) -> Tensor:
     """Return L X (n, F) of all of the client's vertices."""
-    graph, told = memory["graph"], memory["told"] or {}
-    degree = {"told": {"degree": told["degree"]} if "degree" in told else None}
+    graph, received = memory["graph"], memory["told"] or {}
+    degree = {"told": {"degree": received["degree"]} if "degree" in received else None}
     return aggregate(as_dense(graph["x"]), dressed(degree, graph), terms.norm)
 
 
 def _fresh(sent: Rows | None, vertices: Tensor, x: Tensor) -> Tensor:
-    """Return which rows x (m, F) differ from what was sent of these vertices last."""
+    """Return which rows x (m, F) differ from those last sent for these vertices."""
     if sent is None:
         return torch.ones(len(vertices), dtype=torch.bool, device=x.device)
     return ~places(sent[0], vertices)[1] | (spread(vertices, sent) != x).any(1)

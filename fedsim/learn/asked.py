@@ -1,4 +1,4 @@
-"""Whether what a scenario has measured can be told: metrics of the task, and splits that there are."""
+"""Check whether a scenario's metrics and splits can be scored."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,9 +17,9 @@ def check(
     apart: Mapping[str, Sequence[Graph]],
     periods: Sequence[Sequence[Period]] = (),
 ) -> None:
-    """Raise ScenarioError, with the mend, unless these metrics and splits can be scored.
+    """Raise ScenarioError, with the remedy, unless these metrics and splits can be scored.
 
-    `apart` are the graphs of those splits that ask a graph of their own, `periods` each client's whole stream.
+    `apart` holds the graphs of splits with separate graphs, `periods` each client's whole stream.
     """
     _known_metrics(task, names)
     _has_across(task, algorithm, splits)
@@ -29,23 +29,23 @@ def check(
 
 def _known_metrics(task: Task, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in task.metrics]:
-        told = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
-        raise ScenarioError([Problem("measure.metrics", told)])
+        message = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
+        raise ScenarioError([Problem("measure.metrics", message)])
 
 
 def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
     if crossing.SPLIT in splits and (algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
-        told = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
-        raise ScenarioError([Problem("measure.splits", told)])
+        message = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
+        raise ScenarioError([Problem("measure.splits", message)])
     if splits[0] == crossing.SPLIT:
-        told = (
+        message = (
             "'across' has no score per client, and the summary reports the first split; put 'test' or 'val' before it"
         )
-        raise ScenarioError([Problem("measure.splits", told)])
+        raise ScenarioError([Problem("measure.splits", message)])
 
 
 def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequence[str]) -> None:
-    """Hold that the splits which ask a graph of their own have one, and are not alone."""
+    """Check that splits with separate graphs have one, and are not the only splits."""
     streams = {setaside.HELD_OUT: "streams 'static' and 'snapshots'", setaside.POOLED: "stream 'static'"}
     asks = {setaside.HELD_OUT: "the vertices that nobody owns", setaside.POOLED: "all clients' test vertices"}
     none = {
@@ -54,23 +54,25 @@ def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequenc
         setaside.POOLED: "no client has any; give data.split.test a share",
     }
     for split in (split for split in splits if split in setaside.SPLITS):
-        told = None
+        message = None
         if split not in apart or type(task).rows is not Task.rows:
-            told = f"it asks vertices, with task: node_classification under the {streams[split]}"
+            message = f"it needs task: node_classification and the {streams[split]}"
         elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT, all_periods.SPLIT}:
-            told = "it stands beside a split of the clients' own; add 'test' or 'val'"
+            message = "it cannot be the only split; add 'test' or 'val'"
         elif not any(bool(graph["test"].any()) for graph in apart[split]):
-            told = none[split]
-        if told:
-            raise ScenarioError([Problem("measure.splits", f"{split!r} asks {asks[split]}: {told}")])
+            message = none[split]
+        if message:
+            raise ScenarioError([Problem("measure.splits", f"{split!r} scores {asks[split]}: {message}")])
 
 
 def _has_all_periods(algorithm: Algorithm, periods: Sequence[Sequence[Period]], splits: Sequence[str]) -> None:
-    """Hold that a score over all periods, met or not, has a meaning, and stands beside one over those met."""
+    """Check that a score over all periods makes sense here, and is not the first split."""
     if all_periods.SPLIT not in splits:
         return
-    told = all_periods.refusal(periods, algorithm)
-    if told is None and (splits[0] == all_periods.SPLIT or not {"train", "val", "test"} & {*splits}):
-        told = "it stands beside a score of what was met, which the summary reports; put 'test' or 'val' before it"
-    if told:
-        raise ScenarioError([Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {told}")])
+    message = all_periods.refusal(periods, algorithm)
+    if message is None and (splits[0] == all_periods.SPLIT or not {"train", "val", "test"} & {*splits}):
+        message = "the summary reports the first split, over the periods met; put 'test' or 'val' before it"
+    if message:
+        raise ScenarioError(
+            [Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {message}")]
+        )

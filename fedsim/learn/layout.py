@@ -1,7 +1,7 @@
-"""What the operations derive from a graph once: sparse matrices and orders, joined for many clients.
+"""What the operations derive once from a graph: sparse matrices and orderings, joined for many clients.
 
 Everything is computed for one client's graph and kept there; a union of K graphs only joins the parts (block
-diagonals), so that a cohort of clients met before costs no sorting.  Indices are int32, for which sparse products
+diagonals), so that a cohort of known clients costs no sorting.  Indices are int32, for which sparse products
 are several times faster than for int64.  It models fixed graphs: a graph's tensors must not change afterwards.
 """
 
@@ -17,7 +17,7 @@ from fedsim.data.graph import ABSENT_IS_ZERO, Graph, csr, under, vertex_keys
 
 
 class Matrix(NamedTuple):
-    """A constant sparse matrix and its transpose, each as CSR; one and the same where it is symmetric."""
+    """A constant sparse matrix and its transpose, each as CSR; the same object if it is symmetric."""
 
     rows: Tensor
     columns: Tensor
@@ -25,7 +25,7 @@ class Matrix(NamedTuple):
 
 @dataclass(frozen=True)
 class Attention:
-    """Edges with one self-loop a vertex, sorted by target; `order` brings them into the order of the transpose."""
+    """Edges with one self-loop a vertex, sorted by target; `order` permutes them into the order of the transpose."""
 
     crow: Tensor
     source: Tensor
@@ -36,7 +36,7 @@ class Attention:
 
 
 class Bucket(NamedTuple):
-    """Clients k0..k1 on rows r0..r1, padded to `size` rows each; `place` is None where all are that size."""
+    """Clients k0..k1 on rows r0..r1, padded to `size` rows each; `place` is None if all are that size."""
 
     k0: int
     k1: int
@@ -54,7 +54,7 @@ class Layout:
         self.graph = graph
         self.parts = list(parts)
         self.shared = shared
-        self.counts: dict[str, tuple[Tensor, int]] = {}  # of vertices in a split, with the mask that was counted
+        self.counts: dict[str, tuple[Tensor, int]] = {}  # vertices in a split, with the mask that was counted
         self.kept: dict[Any, tuple[tuple[Any, ...], Any]] = {}  # see `once`
 
     @cached_property
@@ -86,7 +86,7 @@ class Layout:
 
     @cached_property
     def nonzeros(self) -> int:
-        """Numbers in x that are not zero (all of them where x is dense)."""
+        """Non-zero numbers in x (all of them if x is dense)."""
         x = self.graph["x"]
         return int(x.values().numel() if x.layout == torch.sparse_csr else x.numel())
 
@@ -122,12 +122,12 @@ class Layout:
 
     @cached_property
     def leaves(self) -> list["Layout"]:
-        """The single graphs that this is made of, or itself where it is one."""
+        """The single graphs that this is made of, or itself if it is one."""
         return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
 
     @cached_property
     def apart(self) -> tuple["Layout", Tensor] | None:
-        """Every single graph as a client of its own, and whose it was; None where no client has more than one."""
+        """Every single graph as a separate client, and its original client; None if no client has more than one."""
         if not self.shared and not any(part.parts for part in self.parts):
             return None
         device = self.graph["y"].device
@@ -172,7 +172,7 @@ class Layout:
 
     @cached_property
     def buckets(self) -> list[Bucket]:
-        """Runs of clients whose sizes are close, for batched products with at most a quarter of padding."""
+        """Runs of clients of similar size, for batched products with at most a quarter of padding."""
         found: list[Bucket] = []
         k0 = r0 = 0
         sizes = [sum(self.sizes)] if self.shared else self.sizes
@@ -196,7 +196,7 @@ class Layout:
         return block_diagonal([getattr(part, name) for part in self.parts])
 
     def _edges(self, loops: bool, *, open_: bool = False) -> tuple[Tensor, Tensor]:
-        """Sources and targets sorted by target, then source; self-loops there were are replaced by one each.
+        """Sources and targets sorted by target, then source; existing self-loops are replaced by one for each vertex.
 
         Without `loops` they stay as they are, or are left out if `open_`.
         """
@@ -234,9 +234,9 @@ def of(graph: Graph) -> Layout:
 
 
 def apart(graph: Graph) -> tuple[Graph, Tensor] | None:
-    """Return a union with every single graph as a client of its own, and whose part each of them was: (graphs,).
+    """Return a union with every single graph as a separate client, and the client of each: (graphs,).
 
-    None where no client has more than one graph.  For what is computed from a whole graph and not vertex by vertex.
+    None if no client has more than one graph.  For values computed from a whole graph, not vertex by vertex.
     """
     found = of(graph).apart
     if found is None:
@@ -250,7 +250,7 @@ def apart(graph: Graph) -> tuple[Graph, Tensor] | None:
 
 
 def once(graph: Graph, key: Any, read: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Return what `make` makes of a graph, made anew only where other objects are read: graphs may share a layout."""
+    """Return `make()` for a graph, recomputed only if the objects `read` differ: graphs may share a layout."""
     kept = of(graph).kept
     known = kept.get(key)
     if known is None or any(one is not other for one, other in zip(known[0], read, strict=True)):
@@ -305,7 +305,7 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
 
 
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
-    """Join the optional keys of one row a vertex.  Raises ValueError where one is missing that nothing stands for."""
+    """Join the optional keys of one row a vertex.  Raises ValueError for a missing key without a default."""
     joined = {}
     for key in dict.fromkeys(key for graph in graphs for key in vertex_keys(graph)):
         some: Tensor = next(graph[key] for graph in graphs if key in graph)  # type: ignore[literal-required]
@@ -314,14 +314,14 @@ def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 
 def _rows(graph: Graph, key: str, some: Tensor) -> Tensor:
-    """Return the key's rows; where a graph lacks it zeros like `some`, or the degrees that it has itself."""
+    """Return the key's rows; if the graph lacks it, zeros like `some`, or the graph's own degrees."""
     if key in graph:
         return graph[key]  # type: ignore[literal-required, no-any-return]
-    if key == "degree":  # nobody has told it of edges elsewhere
+    if key == "degree":  # it knows of no edges elsewhere
         return of(graph).degree
     if key in ABSENT_IS_ZERO or key.startswith("delta"):
         return some.new_zeros(len(graph["y"]), *some.shape[1:])
-    raise ValueError(f"some graphs of a union have {key!r} and others do not: all of them need it, or none")
+    raise ValueError(f"some graphs of a union have {key!r} and others do not; give it to all of them or to none")
 
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
@@ -343,14 +343,14 @@ def _blocks(blocks: Sequence[Tensor], *, stacked: bool = False) -> Tensor:
 
 
 def _join_crow(crows: Sequence[Tensor], filled: Sequence[int]) -> Tensor:
-    """Join row pointers of parts with so many entries each."""
+    """Join row pointers of parts with `filled` entries each."""
     heights = [len(crow) - 1 for crow in crows]
     tails = [crow.narrow(0, 1, height) for crow, height in zip(crows, heights, strict=True)]
     return torch.cat([crows[0].new_zeros(1), _shifted(tails, heights, _offsets(filled))])
 
 
 def _shifted(parts: Sequence[Tensor], counts: Sequence[int], shifts: Sequence[int]) -> Tensor:
-    """Return parts (…, count) one after the other, each plus its shift: one sum for all, where parts are small."""
+    """Concatenate parts (…, count), each plus its shift, with one sum for all of them."""
     joined = torch.cat(list(parts), dim=-1)
     shift = torch.tensor(shifts, dtype=joined.dtype, device=joined.device)
     total = torch.tensor(counts, device=joined.device)

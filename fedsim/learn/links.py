@@ -1,9 +1,9 @@
-"""The links that a link predictor learns from: each client's edges, and as many pairs that are none, drawn anew.
+"""The links that a link predictor learns from: each client's edges, and as many non-edges, redrawn in each step.
 
 Every undirected edge with both ends among the client's training vertices counts once; loops and directions do not.
 Negatives are drawn uniformly, with replacement, from the pairs of distinct training vertices of the same client that
-no edge joins.  They depend on the client's seed and on their place in the client's own graph alone, so that neither
-batching nor the device changes them.
+no edge joins.  They depend only on the client's seed and on their place in the client's own graph, not on batching
+or the device.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from fedsim.learn.layout import Matrix
 
 @dataclass(frozen=True)
 class Links:
-    """A graph's links, client by client, and what is needed to draw as many pairs that are none."""
+    """A graph's links, client by client, and what is needed to draw as many non-edges."""
 
     ends: Tensor  # (2, L) rows of the graph
-    client: Tensor  # (L,) whose link each is
+    client: Tensor  # (L,) the client of each link
     place: Tensor  # (L,) its place among its client's
-    pool: Matrix  # (K, L) sums what belongs to each client
+    pool: Matrix  # (K, L) sums the links of each client
     counts: Tensor  # (K,) links of each client
     members: Tensor  # (M,) rows of the training vertices
-    first: Tensor  # (K,) where each client's training vertices begin in `members`
+    first: Tensor  # (K,) start of each client's training vertices in `members`
     free: Absent  # pairs of training vertices that no edge joins, numbered by their places in `members`
 
     @property
@@ -43,9 +43,9 @@ def of(graph: Graph) -> Links:
 
 
 def negatives(links: Links, seeds: Tensor) -> Tensor:
-    """Return a pair (2, L) for each link that is none, drawn from its client's seed (K,); a loop where there is none.
+    """Return a non-edge (2, L) for each link, drawn from its client's seed (K,); a loop if there is none.
 
-    Pairs of clients without non-edges mean nothing: see `opposed`.
+    Pairs of clients without non-edges are invalid: see `opposed`.
     """
     room = links.free.counts[links.client]
     drawn = ops.words(seeds[links.client], links.place) >> 1 & 2**62 - 1
@@ -55,7 +55,7 @@ def negatives(links: Links, seeds: Tensor) -> Tensor:
 
 
 def scores(one: Tensor, other: Tensor) -> Tensor:
-    """Return the inner product of rows (…, H) that stand for the ends of pairs: (…,)."""
+    """Return the inner products of the embeddings (…, H) of the ends of pairs: (…,)."""
     return (one * other).sum(-1)
 
 

@@ -1,8 +1,8 @@
-"""Metrics: pure functions of (logits, labels, owner, owners) over the scored rows, one value an owner.
+"""Metrics: pure functions of (logits, labels, owner, owners) over the scored rows, one value per owner.
 
-owner (n,) int64 in 0..owners-1: whose row each is.  An owner without rows gets NaN.
+owner (n,) int64 in 0..owners-1: the owner of each row.  An owner without rows gets NaN.
 Of vertices (`ALL`), logits (n, C), y (n,) int64: argmax runs over all C logits, no masking of classes not yet seen.
-Of links (`LINKS`), logits (n,), y (n,) bool, whether the pair is joined: a logit that is no number ranks last.
+Of links (`LINKS`), logits (n,), y (n,) bool, whether the pair is joined: NaN logits rank last.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 def accuracy(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
     """Return the share of rows whose largest logit is the label's: (owners,) float64."""
     right = (logits.argmax(1) == y).double()
-    hits = torch.bincount(owner, right, minlength=owners).double()  # without rows bincount forgets the type
+    hits = torch.bincount(owner, right, minlength=owners).double()  # without rows bincount changes the type
     return hits / torch.bincount(owner, minlength=owners)
 
 
@@ -25,7 +25,7 @@ def macro_f1(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
 
 
 def micro_f1(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
-    """Return F1 over all decisions together; with one label a row it equals the accuracy."""
+    """Return F1 over all decisions together; with one label per row it equals the accuracy."""
     true, predicted, actual = _counts(logits, y, owner, owners)
     return 2 * true.sum(1) / (predicted + actual).sum(1)
 
@@ -48,9 +48,9 @@ def link_accuracy(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tens
 
 
 def auc(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
-    """Return the chance that a link scores above a non-link, ties counting half: (owners,) float64.
+    """Return the probability that a link scores above a non-link, ties counting half: (owners,) float64.
 
-    NaN where an owner has no link or no non-link.
+    NaN for an owner without links or without non-links.
     """
     links, others, _, others_above, whose, total = _levels(logits, y, owner, owners)
     others_below = total[1][whose] - others_above - others
@@ -59,7 +59,7 @@ def auc(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
 
 
 def average_precision(logits: Tensor, y: Tensor, owner: Tensor, owners: int) -> Tensor:
-    """Return the sum over thresholds of the gain in recall times the precision: (owners,), NaN without a link.
+    """Return the sum over thresholds of the gain in recall times the precision: (owners,), NaN without links.
 
     The area under the step curve, without interpolation; its mean over snapshots is called MAP.
     """

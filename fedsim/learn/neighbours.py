@@ -6,13 +6,13 @@ of its neighbours are missing; fGen draws M of them:
 
     h = relu(relu((z + ε) W₁ + b₁) W₂ + b₂),   ε ~ N(0, I),   x̂ⱼ = tanh(dropout(h) Vⱼ + cⱼ),   j = 1 … M
 
-The greedy loss holds each predicted neighbour, the first ⌊dGen⌋ of the M, against the most similar of the true ones:
+The greedy loss compares each predicted neighbour, the first ⌊dGen⌋ of the M, with the most similar true one:
 
-    L = Σᵥ Σ_{j ≤ dᵥ} min_k ‖x̂ᵥⱼ − xᵥₖ‖² / (n M F),   nothing for a vertex that lacks none
+    L = Σᵥ Σ_{j ≤ dᵥ} min_k ‖x̂ᵥⱼ − xᵥₖ‖² / (n M F),   zero for a vertex that lacks none
 
-The paper's last layer of M · F outputs stands here as M layers of F, the same numbers: what is not predicted is not
-computed.  The noise is drawn when a graph is mended too, dropout only in training.  dGen's bias begins at 1:
-drawn as usual, the rectifier is closed at every training vertex of one client in five on Cora, and never opens again.
+The paper's last layer of M · F outputs is split here into M layers of F, with the same values, so that unused
+neighbours are not computed.  Noise is also drawn when a graph is mended, dropout only in training.  dGen's bias starts
+at 1: with the usual draw, the rectifier is zero at every training vertex of one client in five on Cora, and stays zero.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class NeighGen:
 
     @property
     def encoder(self) -> SAGE:
-        """The encoder, without dropout, so that what was sent can be computed again."""
+        """The encoder, without dropout, so that what was sent can be recomputed."""
         return SAGE(hidden=self.hidden, layers=2, dropout=0.0)
 
     def like(self) -> dict[str, dict[str, Spec]]:
@@ -74,7 +74,7 @@ class NeighGen:
         }
 
     def flops(self, rows: int) -> float:
-        """Return the operations of one forward pass of fGen for so many vertices."""
+        """Return the operations of one forward pass of fGen for `rows` vertices."""
         return 2.0 * rows * sum(one["weight"].shape[0] * one["weight"].shape[1] for one in self.like().values())
 
     # ---- what it computes
@@ -104,9 +104,9 @@ class NeighGen:
     def generated(
         self, fgen: Parameters, z: Tensor, counts: Tensor, noise: Generator, *, training: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the first `counts` (n,) neighbours of each row of z: features (S, F), row (S,), and which it is (S,).
+        """Return the first `counts` (n,) neighbours of each row of z: features (S, F), row (S,), and its index (S,).
 
-        In order of which, then of the row.
+        Sorted by index, then by row.
         """
         some = counts.nonzero().squeeze(1)
         h, left = self.last_hidden(fgen, z[some], noise, training=training), counts[some]
@@ -170,7 +170,7 @@ class NeighGen:
     def gradients(
         self, params: Parameters, impaired: Impaired, foreign: list[dict[str, Any]], noise: Generator, seed: Tensor
     ) -> Parameters:
-        """Return the gradients of (local loss + all foreign losses) / K, K − 1 of them foreign ones that came."""
+        """Return the gradients of (local loss + all foreign losses) / K, K − 1 of them foreign ones received."""
         own = _leaves(params)
         z = self.latents(own, impaired.graph)
         loss = self.local_loss(own, z, impaired, noise, seed)
@@ -189,7 +189,7 @@ class NeighGen:
 def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
     """Return the greedy loss of guesses (n, M, F) against true neighbours (n, M', F).
 
-    `drawn` (n, M) tells which guesses count, `real` (n, M') which of the true ones there are.
+    `drawn` (n, M) marks the guesses that count, `real` (n, M') the true neighbours that exist.
     """
     with torch.no_grad():  # ‖x̂‖² is the same for every k
         far = true.square().sum(2).unsqueeze(1) - 2 * torch.bmm(guess, true.transpose(1, 2))
@@ -201,10 +201,10 @@ def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
 
 @torch.no_grad()
 def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, decay: float) -> tuple[Parameters, Any]:
-    """Return parameters and moments after a step of Adam, both new; moments None begin anew.
+    """Return parameters and moments after a step of Adam, both new; moments None start afresh.
 
-    It stands beside `fedsim.learn.optimiser` because that changes in place what here has just been sent, and because
-    these tensors are so large that the passes over them are what an epoch takes.
+    It is separate from `fedsim.learn.optimiser`, which works in place, because the parameters have just been sent, and
+    because passes over these large tensors dominate an epoch's time.
     """
     if moments is None:
         moments = {"steps": torch.zeros(()), "first": tree.zeros_like(params), "second": tree.zeros_like(params)}

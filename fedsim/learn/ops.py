@@ -2,10 +2,10 @@
 
 Parameters carry a leading axis K, the graphs of K clients stand side by side as one (`layout.union`), and a loss is
 a vector (K,).  No padding of graphs, no mapping over clients, no copies: the mathematics is written once.  The one
-rule for authors: reduce over vertices only through this module, and over parameters only through `tree`.
+rule for authors: reduce over vertices only with this module, and over parameters only with `tree`.
 
-A loss may contain gradients of its own (`create_graph`): what is here can be differentiated any number of times.
-Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output bit for bit.
+A loss may contain gradients (`create_graph`): these operations can be differentiated any number of times.
+Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output, bit for bit.
 """
 
 from typing import Any
@@ -88,7 +88,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _dots(at_target: Tensor, at_source: Tensor, edges: Attention) -> Tensor:
-    """Return for every edge (E,) the inner product of its target's row of one with its source's of the other."""
+    """Return for every edge (E,) the inner product of its target's row with its source's row."""
     n, count = len(at_target), len(edges.source)
     if count > n * n:  # so many parallel edges that torch refuses the sampled product
         return (at_target.index_select(0, edges.target) * at_source.index_select(0, edges.source)).sum(1)
@@ -126,7 +126,7 @@ def _shares(source: Tensor, target: Tensor, edges: Attention, slope: float) -> t
 def _attend_back(
     grad: Tensor, h: Tensor, source: Tensor, target: Tensor, edges: Attention, slope: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `_Attend.backward` does, out of products that can be differentiated again."""
+    """Return what `_Attend.backward` does, using products that can be differentiated again."""
     at_source, at_target = _ends(edges, h)
     to_source, to_target = Matrix(at_source.columns, at_source.rows), Matrix(at_target.columns, at_target.rows)
     share, slopes = _shares(source, target, edges, slope)
@@ -150,7 +150,7 @@ def attend(h: Tensor, source: Tensor, target: Tensor, graph: Graph, slope: float
 
 
 def coefficients(source: Tensor, target: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
-    """Return the shares that `attend` weighs by, one for each edge and self-loop, sorted by target: (E + N,)."""
+    """Return the weights of `attend`, one for each edge and self-loop, sorted by target: (E + N,)."""
     if len(source) == 0:
         return source
     return _shares(source, target, layout.of(graph).attention, slope)[0].squeeze(1)
@@ -190,8 +190,8 @@ def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tenso
 def dropout(h: Tensor, share: float, graph: Graph, layer: int) -> Tensor:
     """Zero that share of h (N, H) and scale the rest while training, that is where the graph carries `seed` (K,).
 
-    What is dropped depends on the client's seed, the layer, and the entry's place in the client's own graph alone:
-    a counter-based generator (SplitMix64), so that neither batching nor the device changes it.
+    What is dropped depends only on the client's seed, the layer, and the entry's place in the client's own graph,
+    through a counter-based generator (SplitMix64), and not on batching or the device.
     """
     if "seed" not in graph or share == 0:
         return h
@@ -219,7 +219,7 @@ def _mix(z: Tensor) -> Tensor:
 
 
 def words(seeds: Tensor, counter: Tensor) -> Tensor:
-    """Return 64 random bits for each seed and counter, int64: broadcast against each other, apart from dropout's."""
+    """Return 64 random bits, int64, for each seed and counter (broadcast together), independent of dropout's."""
     return _mix(_mix(seeds + _golden(2**32)) + (counter + 1) * GOLDEN)
 
 

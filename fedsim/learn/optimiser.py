@@ -17,8 +17,8 @@ from fedsim.learn import tree
 
 State = dict[str, Any]
 Schedule = Literal["constant", "cosine"]
-LOWEST = 1e-5  # what a cosine falls towards
-RUN = 2**13  # numbers of clients of equally many steps from which torch's fused Adam is faster than a chain
+LOWEST = 1e-5  # end of the cosine schedule
+RUN = 2**13  # numbers in a run of clients with equal steps from which torch's fused Adam is faster
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Adam:
             param.sub_(mean.div(denominator).mul_(size.view(shape)))
 
     def _fused(self, parts: Sequence[list[Tensor]], steps: Tensor, runs: Sequence[int]) -> None:
-        """Do the same to params, grads and both moments, cut into runs, reading and writing everything only once.
+        """Do the same with params, grads and both moments, split into runs, in a single pass over memory.
 
-        torch's kernel does not look at strides: all of them must be contiguous.
+        torch's kernel ignores strides: all of them must be contiguous.
         """
         params, grads, first, second = parts
         taken = [run[0] for run in steps.split(list(runs))] * (len(params) // len(runs))  # type: ignore[no-untyped-call]
@@ -76,7 +76,7 @@ class Adam:
 
 
 def _runs(steps: Tensor) -> list[int] | None:
-    """Return the lengths of the runs of equal numbers of steps, or None where to ask would make a GPU wait."""
+    """Return the lengths of the runs of equal numbers of steps, or None if reading them would stall a GPU."""
     if steps.device.type != "cpu":
         return None
     lengths: list[int] = torch.unique_consecutive(steps, return_counts=True)[1].tolist()
@@ -126,7 +126,7 @@ def build(name: str, lr: float, weight_decay: float, momentum: float) -> Optimis
 
 
 def over_steps(optimiser: Optimiser, schedule: Schedule, steps: int) -> list[Optimiser]:
-    """Return the optimiser of each of a job's steps, alike but for the learning rate; every job begins anew.
+    """Return the optimiser of each of a job's steps, equal except for the learning rate; every job starts over.
 
     `cosine` falls from the optimiser's rate at the first step along half a cosine that would reach 1e-5 one step after
     the last (Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts); a rate below 1e-5 stays as it is.

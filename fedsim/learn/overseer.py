@@ -127,9 +127,9 @@ class Overseer:
         """Return what is known once clients have answered, no two of them about the same vertex."""
         seen = self
         for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
-            told = [upload for upload in uploads if name in upload]
-            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in told])
-            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in told]))
+            sent = [upload for upload in uploads if name in upload]
+            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in sent])
+            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in sent]))
         fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
         return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
 

@@ -1,7 +1,7 @@
 """Products with a client axis: a constant sparse matrix times a dense one, and each client's rows times its own weight.
 
 Each of them is a Function whose gradient is made of these same products, so that it can be differentiated any number
-of times.  Here it is chosen how a product is computed, by shapes and device alone: equal input, equal output.
+of times.  How a product is computed depends only on shapes and device, so equal input gives equal output.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from fedsim.learn.layout import Bucket, Layout, Matrix
 
 NARROW = 16  # columns below which a product is computed transposed: BLAS is several times slower the other way round
-LARGE = 64  # mean rows from which one product a client is faster than one of all that are padded to the largest
+LARGE = 64  # mean rows from which one product per client is faster than one padded product
 
 
 class _Product(torch.autograd.Function):
@@ -38,7 +38,7 @@ def times(rows: Tensor, dense: Tensor) -> Tensor:
     dense = dense.detach().contiguous()
     if dense.device.type != "cpu" or not len(dense):
         return rows @ dense
-    # a row of the product is a bag of weighted rows, which torch sums several times as fast as its sparse product
+    # embedding_bag sums weighted rows several times as fast as torch's sparse product
     return torch.embedding_bag(
         dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values().to(dense.dtype),
         include_last_offset=True,
@@ -130,13 +130,13 @@ def _inner(x: Tensor, y: Tensor, derived: Layout) -> Tensor:
 
 
 def _one_by_one(bucket: Bucket, like: Tensor) -> bool:
-    """Whether to spare these clients the padding; a GPU would rather have one large product than many small ones."""
+    """Whether to skip padding for these clients; on a GPU one large product is faster than many small ones."""
     large = bucket.r1 - bucket.r0 >= LARGE * (bucket.k1 - bucket.k0)
     return large and bucket.place is not None and like.device.type == "cpu"
 
 
 def _padded(rows: Tensor, bucket: Bucket) -> Tensor:
-    """Return a bucket's rows as (clients, size, width), with zeros under those of the smaller ones."""
+    """Return a bucket's rows as (clients, size, width), with zeros below the rows of smaller ones."""
     clients = bucket.k1 - bucket.k0
     if bucket.place is not None:
         rows = rows.new_zeros(clients * bucket.size, rows.shape[1]).index_copy_(0, bucket.place, rows)

@@ -1,10 +1,10 @@
-"""Class prototypes sent as gradients, and rebuilt from them (POWER, KDD 2025, Eq. 8-11; GLFC, CVPR 2022).
+"""Class prototypes sent as gradients, and reconstructed from them (POWER, KDD 2025, Eq. 8-11; GLFC, CVPR 2022).
 
 A client feeds the mean feature P of a class through an MLP with fixed random weights Γ (F → 128 → 128 → 64 → C,
 rectified) and sends the gradients of the cross-entropy with respect to its eight tensors.  The server infers the
 class from the one negative entry of ∇b4 and looks for a vector with the same gradients.
 
-It protects nothing: for any row i with ∇b1[i] ≠ 0, P = ∇W1[i] / ∇b1[i] exactly (`inverted`).
+This gives no protection: for any row i with ∇b1[i] ≠ 0, P = ∇W1[i] / ∇b1[i] exactly (`inverted`).
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from fedsim.learn import layout, lbfgs
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)
-GOOD = 1e-2  # share of the gradients' square that a prototype worth keeping may miss
-CLOSE = 1e-6  # the share from which it is begun again: 1e-2 alone lets errors of a tenth pass
+GOOD = 1e-2  # largest relative squared error of the gradients of a usable prototype
+CLOSE = 1e-6  # relative squared error above which it is restarted: 1e-2 alone lets errors of a tenth pass
 Gradients = dict[str, Tensor]  # w1 (128, F), b1 (128,), …, w4 (C, 64), b4 (C,)
 
 
@@ -56,7 +56,7 @@ class Trace:
 
 
 def trace(network: Gradients, x: Tensor, label: Tensor) -> Trace:
-    """Return both passes for x (B, F) and labels (B,), spelled out so that they can be differentiated again."""
+    """Return both passes for x (B, F) and labels (B,), written out so that they can be differentiated again."""
     inputs, masks = [x], []
     for i in range(1, 4):
         z = inputs[-1] @ network[f"w{i}"].T + network[f"b{i}"]
@@ -88,11 +88,11 @@ def gradients(network: Gradients, x: Tensor, label: Tensor) -> list[Gradients]:
 def label_of(sent: Gradients) -> int:
     """Return the class that gradients belong to: ∇b4 = softmax − onehot has exactly one negative entry.
 
-    Raises ValueError where it has not: the gradients are not those of a cross-entropy.
+    Raises ValueError otherwise: the gradients are not those of a cross-entropy.
     """
     negative = (sent["b4"] < 0).nonzero().squeeze(1)
     if len(negative) != 1:
-        raise ValueError(f"prototype gradients with {len(negative)} negative entries in b4 instead of one")
+        raise ValueError(f"prototype gradients have {len(negative)} negative entries in b4 instead of one")
     return int(negative[0])
 
 
@@ -115,9 +115,9 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
     A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
-    Where it misses them by more than CLOSE it is begun again from `restarts` new draws, and the best is taken.  All
-    rows advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as
-    many as it needs.
+    If it misses them by more than CLOSE it is restarted from `restarts` new draws, and the best is kept.  All rows
+    advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as many as
+    it needs.
     """
     double = {key: value.double() for key, value in network.items()}
     wanted = {key: torch.stack([one[key] for one in sent]).double() for key in sent[0]}
@@ -133,7 +133,7 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
 
     found, share = attempt(torch.arange(len(sent), device=labels.device))
     poor = (share > CLOSE).nonzero().squeeze(1)
-    if restarts and len(poor):  # all restarts of all poor rows at once: the best of a row counts
+    if restarts and len(poor):  # all restarts of all poor rows at once; the best of each row is kept
         x, other = (
             part.view(len(poor), restarts, *part.shape[1:]) for part in attempt(poor.repeat_interleave(restarts))
         )
@@ -147,7 +147,7 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
 
 
 class _Matching:
-    """The objective of some rows, whose targets are gathered anew only when the rows under way change."""
+    """The objective of some rows, whose targets are gathered again only when the active rows change."""
 
     def __init__(self, network: Gradients, wanted: Gradients, norms: Tensor, labels: Tensor, rows: Tensor) -> None:
         self._network, self._all = network, (wanted, norms, labels, rows)

@@ -1,7 +1,7 @@
-"""Parameters in eight bits a number: what a method sends that quantises its models itself.
+"""Eight-bit parameters, for methods that quantise their models themselves.
 
-Of each tensor the smallest and the largest number travel as they are, and for every number which of 256 evenly spaced
-values between them is the nearest.  Not modelled: a range for each row, random rounding (the codec `int8` has it).
+Each tensor is sent as its smallest and largest number, and for every number the index of the nearest of 256 evenly
+spaced values between them.  Not modelled: a range for each row, random rounding (the codec `int8` has it).
 """
 
 import torch
@@ -14,7 +14,7 @@ STEPS = 255
 
 
 def small(params: tree.Tree) -> tree.Tree:
-    """Return the parameters as they travel: {"steps": uint8, "range": float32 (2,)} for every tensor."""
+    """Return the parameters as they are sent: {"steps": uint8, "range": float32 (2,)} for every tensor."""
     if isinstance(params, dict):
         return {key: small(value) for key, value in params.items()}
     ends = torch.stack([params.min(), params.max()]).float()
@@ -23,7 +23,7 @@ def small(params: tree.Tree) -> tree.Tree:
 
 
 def whole(sent: tree.Tree) -> tree.Tree:
-    """Return parameters of what `small` has made, each at most half a step off."""
+    """Return parameters from the output of `small`, each at most half a step off."""
     if set(sent) != {"steps", "range"}:
         return {key: whole(value) for key, value in sent.items()}
     low, high = sent["range"]

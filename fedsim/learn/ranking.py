@@ -1,12 +1,12 @@
-"""Mean reciprocal rank of links, one value an owner.
+"""Mean reciprocal rank of links, one value per owner.
 
 `mrr` is ROLAND's (You, Du and Leskovec, KDD 2022): every vertex with a positive is a source; its best positive (or
-their mean, or the worst) is ranked among negatives drawn for it.  Random scores of one positive a source give
-H(1001) / 1001 = 0.0075 with 1000 negatives, two 0.013, so a few percent are much.  `sampled_rows` ranks a source's
-positives among the few pairs that were drawn for scoring, as in EvolveGCN's code: random scores reach 0.5 and more,
-and it is here to explain printed numbers only.
+their mean, or the worst) is ranked among negatives drawn for it.  With 1000 negatives, random scores give H(1001) /
+1001 = 0.0075 for one positive per source and 0.013 for two, so a few percent are a lot.  `sampled_rows` ranks a
+source's positives among the few pairs that were drawn for scoring, as in EvolveGCN's code: random scores reach 0.5 and
+more; it is here only to explain published numbers.
 
-Edges are undirected: both ends of a link are sources.  Scores that are not numbers rank last.
+Edges are undirected: both ends of a link are sources.  NaN scores rank last.
 """
 
 from typing import Literal
@@ -35,10 +35,10 @@ def mrr(
 ) -> Tensor:
     """Return the mean over each owner's sources of 1 / (1 + negatives that score at least the positive): (owners,).
 
-    h (N, H) embeddings; positives (2, P) rows of h; owner (P,) whose each is; group (N,): a source's negatives are
-    `count` rows of its own group, drawn uniformly with replacement, save itself and its own positives.  A source that
-    is joined to the whole group has no negatives and is left out; an owner without sources gets NaN.  What is drawn
-    depends on the seed, the group and the source's place in it, not on the owners or the order of the positives.
+    h (N, H) embeddings; positives (2, P) rows of h; owner (P,) of each; group (N,): a source's negatives are
+    `count` rows of its own group, drawn uniformly with replacement, except itself and its own positives.  A source
+    joined to the whole group has no negatives and is left out; an owner without sources gets NaN.  Draws depend on the
+    seed, the group and the source's place in it, not on the owners or the order of the positives.
     """
     order = torch.argsort(group, stable=True)
     groups, which_group, sizes = torch.unique(group, return_inverse=True, return_counts=True)
@@ -67,7 +67,7 @@ def sampled_rows(logits: Tensor, pairs: Tensor, links: Tensor, owner: Tensor, ow
     """Return the mean over each owner's sources of the mean of 1 / rank over their positives: (owners,).
 
     logits (P,), links (P,) bool, owner (P,) of pairs (2, P).  A positive's rank is its place among all pairs of its
-    source, other positives included; of equal scores negatives come first.
+    source, other positives included; in ties negatives come first.
     """
     which = owner.repeat(2) * (int(pairs.max()) + 1 if pairs.numel() else 1) + pairs.flatten()
     there, value = links.repeat(2), torch.where(logits.isnan(), -torch.inf, logits).repeat(2)
@@ -91,7 +91,7 @@ def _draw(free: Absent, which: Tensor, seed: int, group: Tensor, place: Tensor, 
 
 
 def _wanted(score: Tensor, which: Tensor, sources: int, rule: Rule) -> Tensor:
-    """Return the score of each source that is ranked: of its best, its worst, or all positives."""
+    """Return the score to rank for each source: that of its best or worst positive, or the mean of all."""
     order = torch.argsort(which, stable=True)
     lengths = torch.bincount(which, minlength=sources)
     if not sources:

@@ -2,12 +2,11 @@
 
     h = x;  s_l = layer_l(h, s_l before);  h = s_l's first `hidden` numbers, for all layers;  logits = h W + b
 
-What is remembered of a vertex is s_1, …, s_L side by side (N, S), zeros for one never seen before.  Each layer sees
-the graph with its own part of that as `state` and its own correction as `delta`.  Vertices of the halo lend their
-states to their neighbours: a layer's output for them is what they had before.
+The state of a vertex is s_1, …, s_L side by side (N, S), zeros for one never seen before.  Each layer sees the graph
+with its own part of the state as `state` and its own correction as `delta`.  Vertices of the halo provide their states
+to neighbours: a layer's output for them is their previous state.
 
-Gradients end at the states that a graph comes with.  It models one period after the other: no times between them, no
-features of edges.
+Gradients end at the given states.  Periods follow one another; not modelled: the time between them, and edge features.
 """
 
 from abc import abstractmethod
@@ -37,14 +36,14 @@ class Recurrent(Model):
 
     @abstractmethod
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
-        """Return the new states (N, S_l), or what there is instead (N, hidden), given h and the graph as `seen`."""
+        """Return the new states (N, S_l), or (N, hidden) without states, given h and the layer's view of the graph."""
 
     def layer_state(self, features: int) -> int:
-        """Return S_l, what a layer remembers of a vertex; the first `hidden` of it are the layer's output."""
+        """Return S_l, the width of a layer's state; its first `hidden` numbers are the layer's output."""
         return self.hidden
 
     def pools(self) -> bool:
-        """Whether a layer computes anything from a whole graph, so that graphs of one client must be told apart."""
+        """Whether a layer computes anything from a whole graph, so that graphs of one client must be kept separate."""
         return False
 
     def widths(self, features: int, classes: int) -> list[int]:
@@ -52,7 +51,7 @@ class Recurrent(Model):
         return [features] + [self.hidden] * self.layers
 
     def state_width(self, features: int, classes: int) -> int:
-        """Return S, all layers' states together."""
+        """Return S, the width of all layers' states together."""
         return sum(self.layer_state(inputs) for inputs in self.widths(features, classes)[:-1])
 
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
@@ -67,7 +66,7 @@ class Recurrent(Model):
         params, graph = self._apart(params, graph)
         if (
             "far" in graph
-        ):  # the first layer's sums of cut neighbours, which the second layer lacks: as if it were linear
+        ):  # the first layer's sums over cut neighbours, which the second layer lacks, as if it were linear
             graph = with_keys(graph, {"delta2": ops.linear(graph["far"], params["layer1"]["weight"], graph)})
         h, states = graph["x"], [torch.zeros(len(graph["y"]), 0, device=graph["y"].device)]
         for i, seen in self._views(graph):
@@ -82,7 +81,7 @@ class Recurrent(Model):
         return self.output(h), torch.cat(states, dim=1).detach()
 
     def output(self, h: Tensor) -> Tensor:
-        """Return the embedding (N, hidden) that is made of the last layer's output."""
+        """Return the embedding (N, hidden) from the last layer's output."""
         return h
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
@@ -111,7 +110,7 @@ class Recurrent(Model):
         return total
 
     def _apart(self, params: Parameters, graph: Graph) -> tuple[Parameters, Graph]:
-        """Return the same with one graph a client, where it matters."""
+        """Return parameters and graph with one graph per client, if `pools`."""
         alone = layout.apart(graph) if self.pools() else None
         if alone is None:
             return params, graph
@@ -119,9 +118,10 @@ class Recurrent(Model):
         return tree.transform(lambda leaf: leaf[owner], params), apart
 
     def _views(self, graph: Graph) -> Iterator[tuple[int, Graph]]:
-        """Yield each layer's number and the graph as that layer sees it.  Raises ValueError for states of other width.
+        """Yield each layer's number and the graph as that layer sees it.  Raises ValueError for states of another
+        width.
 
-        `state` is absent where the layers remember nothing, and `delta` where nothing is to be corrected.
+        `state` is absent if the layers have none, and `delta` if there is no correction.
         """
         widths = [self.layer_state(inputs) for inputs in self.widths(graph["x"].shape[1], 0)[:-1]]
         x, n, at = graph["x"], len(graph["y"]), 0
@@ -129,7 +129,7 @@ class Recurrent(Model):
         if state is None:
             state = torch.zeros(n, sum(widths), dtype=x.dtype, device=x.device)
         if state.shape != (n, sum(widths)):
-            raise ValueError(f"states are {tuple(state.shape)}, this model remembers {(n, sum(widths))}")
+            raise ValueError(f"states have the shape {tuple(state.shape)}; this model's have {(n, sum(widths))}")
         layout.of(graph)
         own = {key for key in vertex_keys(graph) if key.startswith("delta")} | {"state"}
         plain = {key: value for key, value in graph.items() if key not in own}
@@ -142,7 +142,7 @@ class Recurrent(Model):
 
 
 def activate(h: Tensor, name: Activation) -> Tensor:
-    """Return that function of h."""
+    """Apply the named activation to h."""
     known: dict[str, Callable[[Tensor], Tensor]] = {
         "selu": torch.selu, "relu": torch.relu, "elu": torch.nn.functional.elu, "tanh": torch.tanh,
     }  # fmt: skip

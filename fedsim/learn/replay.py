@@ -1,8 +1,8 @@
-"""Experience replay on graphs: which vertices of a finished period to keep, and the buffer that they make.
+"""Experience replay on graphs: select vertices of a finished period, and keep them in a buffer.
 
 A buffer is a graph of isolated vertices, features and labels only, each of them a training vertex: replayed without
-edges, so that a buffer vertex's output depends on itself alone, unless it is attached to a graph by edges that were
-learned for it.  Used by Fed-ERGNN, Fed-DSLR and POWER.
+edges, so that a buffer vertex's output depends on itself alone, unless it is attached to a graph by learned
+edges.  Used by Fed-ERGNN, Fed-DSLR and POWER.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 from fedsim.span import Span
 
-BETA = Span(0.01, 0.5, log=True)  # where every method of replay tunes the new period's share: it decides more than they
+BETA = Span(0.01, 0.5, log=True)  # span for tuning the new period's share in all replay methods
 
 
 def isolated(graph: Graph, rows: Tensor) -> Graph:
@@ -44,7 +44,7 @@ def joined(first: Graph, second: Graph) -> Graph:
 def attached(graph: Graph, buffer: Graph, edges: Tensor | None = None) -> Graph:
     """Return the graph with the buffer's vertices after its own and these edges (2, E) added, to train on the buffer.
 
-    Only the buffer's vertices are training vertices there: the graph's own carry messages.
+    Only the buffer's vertices are training vertices there; the graph's own pass messages.
     """
     own, kept = torch.zeros_like(graph["train"]), torch.ones_like(buffer["train"])
     every = graph["edges"] if edges is None else torch.cat([graph["edges"], edges], dim=1)
@@ -57,7 +57,7 @@ def coverage(z: Tensor, epsilon: float, *, scale: str) -> Tensor:
     """Return which vertices each one covers: (n, n) bool, from embeddings z (n, H) of one class (POWER, Eq. 3).
 
     Vertex i covers j where their distance is below ε times a scale: `vertex`, the mean distance from i (as printed),
-    or `class`, the mean of all distances (as in the authors' code).  Zero distances count themselves in both.
+    or `class`, the mean of all distances (as in the authors' code).  Zero self-distances count in both.
     """
     distance = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
     reach = distance.mean(1, keepdim=True) if scale == "vertex" else distance.mean()
@@ -72,7 +72,7 @@ def most_covering(covers: Tensor, keep: int) -> Tensor:
 def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
     """Return `keep` vertices, each covering most of what is not covered yet (DSLR and POWER's published code).
 
-    Once that share of the class is covered everything but the chosen counts as uncovered again.
+    Once that share of the class is covered, all but the chosen vertices count as uncovered again.
     """
     n = len(covers)
     chosen: list[int] = []
@@ -98,9 +98,9 @@ def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
 
 
 def closed(job: Job, select: Callable[[dict[str, Any]], Graph]) -> Graph:
-    """Return the client's buffer, after adding what `select` keeps of a period that has ended since its last job.
+    """Return the client's buffer, adding what `select` keeps of a period that has ended since its last job.
 
-    The client's memory holds the buffer, and under `last` what the algorithm noted of its last job, `period` at least.
+    The client's memory holds the buffer, and under `last` the algorithm's notes on its last job, at least `period`.
     """
     buffer, last = job.memory.get("buffer"), job.memory.get("last")
     buffer = empty(job.data) if buffer is None else buffer
@@ -118,7 +118,7 @@ def closes(job: Job) -> bool:
 
 
 def replayed(job: Job, keep: int) -> float:
-    """Return how many vertices the job replays, as a share of its graph's: what replay adds to a step, about."""
+    """Return the replayed vertices as a share of the graph's: roughly the extra cost of a step."""
     buffer, rows = job.memory.get("buffer"), 0
     if buffer is not None:
         rows += len(buffer["y"])
@@ -129,7 +129,7 @@ def replayed(job: Job, keep: int) -> float:
 
 
 def of_each_class(graph: Graph, choose: Callable[[Tensor], Tensor]) -> Graph:
-    """Return a buffer of what `choose` picks, as places in the rows that it is given, of each class's training rows."""
+    """Return a buffer of what `choose` picks (indices into the rows it is given) of each class's training rows."""
     kept = [rows[choose(rows)] for rows in class_rows(graph)]
     return isolated(graph, torch.cat(kept)) if kept else empty(graph)
 

@@ -1,13 +1,13 @@
-"""Coordinate-wise median and trimmed mean of many clients' trees: averages that a few forged ones cannot move far.
+"""Coordinate-wise median and trimmed mean of clients' trees: averages that a few forged ones cannot move far.
 
-Of each number the K clients' values are put in order.  The median is the middle one, or the mean of the two in the
-middle; the β-trimmed mean leaves out the ⌊βK⌋ least and as many greatest and takes the mean of the others (Yin, Chen,
-Ramchandran and Bartlett, "Byzantine-robust distributed learning: towards optimal statistical rates", ICML 2018,
-definitions 1 and 2).  Neither knows weights: every client counts alike, for a weight could be forged too.  Each tree
-may first be taken times a factor of its own.  The median withstands forgers that are fewer than half, the trimmed mean
-up to βK of them; of one or two clients both are the mean.
+For each number the K clients' values are sorted.  The median is the middle one, or the mean of the two in the middle;
+the β-trimmed mean drops the ⌊βK⌋ smallest and as many largest and averages the others (Yin, Chen, Ramchandran and
+Bartlett, "Byzantine-robust distributed learning: towards optimal statistical rates", ICML 2018, definitions 1 and 2).
+Neither uses weights: every client counts equally, because weights could be forged too.  Each tree may first be
+multiplied by its own factor.  The median tolerates fewer than half forgers, the trimmed mean up to βK; for one or two
+clients both are the mean.
 
-Not modelled: geometric medians, Krum and others that judge whole trees rather than numbers.
+Not modelled: the geometric median, Krum and other rules that judge whole trees rather than single numbers.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ def median(trees: Sequence[Tree], factors: Sequence[float]) -> Tree:
 
 
 def trimmed_mean(trees: Sequence[Tree], factors: Sequence[float], trim: float) -> Tree:
-    """Return the coordinate-wise mean of K trees, each times its factor, without the ⌊trim·K⌋ least and greatest.
+    """Return the coordinate-wise mean of K trees, each times its factor, without the ⌊trim·K⌋ smallest and largest
+    values.
 
-    Raises ValueError for a trim that is not in [0, 0.5), which would leave nothing.
+    Raises ValueError unless the trim is in [0, 0.5).
     """
     if not 0 <= trim < 0.5:
         raise ValueError(f"trim: {trim} must be 0 or more and below 0.5")
@@ -37,7 +38,7 @@ def trimmed_mean(trees: Sequence[Tree], factors: Sequence[float], trim: float) -
 
 
 def _middle(trees: Sequence[Tree], factors: Sequence[float], cut: int) -> Tree:
-    """Return the mean of all but the `cut` least and greatest values of each number."""
+    """Return the mean of all but the `cut` smallest and largest values of each number."""
 
     def mean(*values: Tensor) -> Tensor:
         stacked = torch.stack([value * factor for value, factor in zip(values, factors, strict=True)])

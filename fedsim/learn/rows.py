@@ -1,10 +1,10 @@
-"""Rows: trees of many clients that lie side by side in one stacked tree, each a dict that is filled when it is read.
+"""Rows: lazy per-client views of one stacked tree, each a dict that is filled when it is read.
 
-A cohort is trained as one stacked tree, a leading client axis K before every tensor.  Cut into a dict a client, it
-would cost four to five tensors each, again for the differences that are sent, and again to average these.  So each
-client is given a `Row`, a dict that only notes its place; what `tree` does with many rows of one stack, it does with
-the stack.  A row that somebody has looked into is an ordinary dict of tensors from then on, which may be changed.
-Only dicts of dense floating-point tensors are kept so; every other tree is cut up at once.
+A cohort is trained as one stacked tree, a leading client axis K before every tensor.  Splitting it
+into a dict per client would cost four to five tensors each, again for the differences that are sent, and again to
+average these.  So each client gets a `Row`, a dict that only holds its place; what `tree` does with many rows of one
+stack, it does with the stack.  Once read, a row is an ordinary dict of tensors, which may be changed.
+Only dicts of dense floating-point tensors are kept so; other trees are split at once.
 """
 
 import math
@@ -21,13 +21,13 @@ Tree = Any
 
 
 class Stack:
-    """K trees in one: dicts of tensors (K, …).  It is never changed, save through rows that were looked into."""
+    """K trees in one: dicts of tensors (K, …).  Never changed, except through rows that were read."""
 
     def __init__(self, tree: Tree, clients: int, minuend: "Stack | None" = None, subtrahend: Tree = None) -> None:
-        """Stand for the stacked tree of K clients; one that is a difference also knows what of."""
+        """Wrap the stacked tree of K clients; a difference also keeps its operands."""
         self.tree, self.clients = tree, clients
         self._subtrahend = subtrahend
-        self._less: weakref.ref[Stack] | None = None  # what was last taken from it, as long as a row needs it
+        self._less: weakref.ref[Stack] | None = None  # the last difference from it, while a row needs it
         self._measured: tuple[int, int] | None = None
         self._finite: list[bool] | None = None
         if minuend is not None:
@@ -43,13 +43,13 @@ class Stack:
 
     @property
     def finite(self) -> list[bool]:
-        """Whether each row holds finite numbers only; all are looked at together, once."""
+        """Whether each row holds finite numbers only; all are checked together, once."""
         if self._finite is None:
             self._finite = _finite(self.tree, self.clients)
         return self._finite
 
     def minus(self, second: Tree) -> "Stack | None":
-        """Return the stack less one tree, the same for all rows; None where they are not of the same shapes."""
+        """Return the stack minus one tree, the same for all rows; None if shapes differ."""
         less = None if self._less is None else self._less()
         if less is not None and less._subtrahend is second:
             return less
@@ -59,28 +59,28 @@ class Stack:
 
 
 class Row(dict[str, Any]):
-    """One client's tree; to whoever reads it, a dict of tensors like any other."""
+    """One client's tree; to readers, a dict of tensors like any other."""
 
     __slots__ = ("_place", "_stack")
 
     def __init__(self, stack: Stack, place: int) -> None:
-        """Stay empty until somebody looks."""
+        """Stay empty until the row is read."""
         self._stack: Stack | None = stack
         self._place = place
 
     @property
     def origin(self) -> tuple[Stack, int] | None:
-        """The stack and the place in it, or None once somebody has looked into the row and may have changed it."""
+        """The stack and the place in it, or None once the row has been read and may have changed."""
         return None if self._stack is None else (self._stack, self._place)
 
     @property
     def measured(self) -> tuple[int, int] | None:
-        """What net/wire.py asks for; None where it has to look itself."""
+        """The sizes for net/wire.py; None if it must measure itself."""
         return None if self._stack is None else self._stack.measured
 
     @property
     def finite(self) -> bool | None:
-        """What net/finite.py asks for; None where it has to look itself."""
+        """Whether the row is finite, for net/finite.py; None if it must check itself."""
         return None if self._stack is None else self._stack.finite[self._place]
 
     def fill(self) -> None:
@@ -90,7 +90,7 @@ class Row(dict[str, Any]):
             self.update(at(stack.tree, self._place))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are plain dicts."""
+        """Copy and pickle as a plain dict."""
         return dict, (dict(self),)
 
 
@@ -105,7 +105,7 @@ def _filled_first(name: str) -> Any:
     return call
 
 
-# Everything by which a dict is read or changed.  CPython itself goes through keys() and [] where these are not dict's.
+# Every method that reads or changes a dict.  CPython itself uses keys() and [] if these are overridden.
 for _name in (
     *("__contains__", "__delitem__", "__eq__", "__getitem__", "__ior__", "__iter__", "__len__", "__ne__", "__or__"),
     *("__repr__", "__reversed__", "__ror__", "__setitem__", "clear", "copy", "get", "items", "keys", "pop", "popitem"),
@@ -115,7 +115,7 @@ for _name in (
 
 
 def of(tree: Tree, clients: int) -> list[Tree] | None:
-    """Return the rows of a stacked tree, or None where it holds anything but floating-point tensors (K, …) in dicts."""
+    """Return the rows of a stacked tree, or None unless it is made of dicts of floating-point tensors (K, …)."""
     if not (isinstance(tree, dict) and _is_stacked(tree, clients)):
         return None
     stack = Stack(tree, clients)
@@ -125,7 +125,7 @@ def of(tree: Tree, clients: int) -> list[Tree] | None:
 def difference(first: Tree, second: Tree) -> Row | None:
     """Return first - second as a row of the difference of the whole stack, which the other rows then share.
 
-    None where the first is no row, or was looked into, or the second is of other shapes.
+    None if the first is not a row, or has been read, or the second has other shapes.
     """
     if type(first) is not Row or (origin := first.origin) is None:
         return None
@@ -134,9 +134,9 @@ def difference(first: Tree, second: Tree) -> Row | None:
 
 
 def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
-    """Return Σ share · tree with one product a stack, or None where not all are rows of alike stacks.
+    """Return Σ share · tree with one product per stack, or None if not all are rows of similar stacks.
 
-    Rows that are left out are not read: what a client has sent whom nobody counts may be infinite.
+    Rows that are left out are not read: they may hold infinite numbers.
     """
     groups = _by_stack(trees)
     if groups is None:
@@ -149,13 +149,13 @@ def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
 
 
 def restack(trees: Sequence[Tree]) -> Tree | None:
-    """Return rows as one stacked tree, or None where not all are rows of one stack; rows of a whole are not copied."""
+    """Return rows as one stacked tree, or None if not all are rows of one stack; a complete stack is not copied."""
     groups = _by_stack(trees)
     return gather([(groups[0][0].tree, groups[0][2])]) if groups is not None and len(groups) == 1 else None
 
 
 def gather(parts: Sequence[tuple[Tree, Sequence[int]]]) -> Tree:
-    """Return these places of stacked trees, one after the other, as one stacked tree; a whole is not copied."""
+    """Return these places of stacked trees, in order, as one stacked tree; a complete one is not copied."""
     first = parts[0][0]
     if isinstance(first, dict):
         return {key: gather([(one[key], places) for one, places in parts]) for key in first}
@@ -173,7 +173,7 @@ def at(tree: Tree, place: int) -> Tree:
 
 
 def _by_stack(trees: Sequence[Tree]) -> list[tuple[Stack, list[int], list[int]]] | None:
-    """Return the stacks that these rows are of, each with the rows' indexes and places; None where some are not."""
+    """Return the stacks that these rows are of, each with the rows' indexes and places; None if some are not."""
     groups: dict[int, tuple[Stack, list[int], list[int]]] = {}
     for index, tree in enumerate(trees):
         if type(tree) is not Row or tree._stack is None:
@@ -196,7 +196,7 @@ def _taken(leaf: Tensor, places: Sequence[int]) -> Tensor:
 
 
 def _in_order(stack: Stack, places: list[int], shares: list[float]) -> tuple[Sequence[int], list[float]]:
-    """Return places and shares in the order of the stack where all are there: then shares move, not tensors."""
+    """Return places and shares in the order of the stack if it is complete, so that shares move and not tensors."""
     if len(places) != stack.clients or len(set(places)) != stack.clients:
         return places, shares
     ordered = dict(zip(places, shares, strict=True))
@@ -229,7 +229,7 @@ def _is_stacked(node: Tree, clients: int) -> bool:
 
 
 def _finite(tree: Tree, clients: int) -> list[bool]:
-    """Return of each row whether it is finite: a sum that is has finite terms only; else every number is looked at."""
+    """Return whether each row is finite: a finite sum has finite terms only; otherwise every number is checked."""
     whole = [leaf.reshape(clients, -1) for leaf in _leaves(tree)]
     sums = torch.stack([leaf.sum().double() for leaf in whole])
     if math.isfinite(sums.sum().item()):
@@ -247,7 +247,7 @@ def _leaves(node: Tree) -> Iterator[Tensor]:
 
 
 def _fits(stacked: Tree, one: Tree) -> bool:
-    """Return whether a tree is such as the rows are: then what is computed for the stack holds for each."""
+    """Return whether a tree has the shapes of the rows, so that what is computed for the stack holds for each."""
     if isinstance(stacked, dict):
         same = isinstance(one, dict) and stacked.keys() == one.keys()
         return same and all(_fits(value, one[key]) for key, value in stacked.items())

@@ -1,14 +1,14 @@
-"""What a client keeps of a graph that changes: the states of its vertices, and what it has been told about the cuts.
+"""What a client keeps of a changing graph: the states of its vertices, and rows received for cut edges.
 
 The client's memory holds, each entry replaced and never changed in place:
 
 - `period`, `graph`: the last period that it worked in, and its graph then;
 - `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
 - `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
-  for `degree` all vertices; `x` stands in place of the features and lasts until it is told anew.
+  for `degree` all vertices; `x` replaces the features and lasts until it is received again.
 
-States are worked out when the next period is met, by the parameters that the client was left with.
-It models states that live where their vertex does, on one client.
+States are computed when the next period is met, with the client's parameters at that time.
+A vertex's state is held by its owner only.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ Memory = Mapping[str, Any]
 
 
 def places(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where each wanted number stands among the known (ascending), and whether it is there at all."""
+    """Return the index of each wanted number among the known (ascending), and whether it is there."""
     if not len(known):
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
     place = torch.searchsorted(known, wanted).clamp(max=len(known) - 1)
@@ -43,7 +43,7 @@ def spread(vertices: Tensor, rows: Rows) -> Tensor:
 
 
 def joined(first: Rows, second: Rows) -> Rows:
-    """Return both together; where a vertex has two rows, the second's."""
+    """Return both together; the second takes precedence."""
     vertices = torch.cat([second[0], first[0]])
     unique, place = torch.unique(vertices, return_inverse=True)
     numbers = torch.arange(len(vertices), device=vertices.device)
@@ -54,7 +54,7 @@ def joined(first: Rows, second: Rows) -> Rows:
 def forwarded(
     waiting: Mapping[int, Mapping[str, Tensor]], left: Mapping[str, Tensor], owners: np.ndarray
 ) -> Mapping[int, Mapping[str, Tensor]]:
-    """Return what waits for each client at the server, with states that others have `left`, by owners (N,)."""
+    """Return the states waiting for each client at the server, with those that others have `left`, by owners (N,)."""
     owner = torch.from_numpy(owners)[left["ids"].long().cpu()]
     for client in sorted(set(owner[owner >= 0].tolist())):
         own = (owner == client).to(left["ids"].device)
@@ -66,7 +66,7 @@ def forwarded(
 
 
 def dressed(memory: Memory, graph: Graph) -> Graph:
-    """Return the graph with what the client knows of its vertices: states before this period, and what it was told."""
+    """Return the graph with what the client knows of its vertices: states before this period, and received rows."""
     layout.of(graph)  # before the graph is copied, so that all copies share it
     vertices, keys = graph["vertex"], {}
     if memory.get("states") is not None:
@@ -82,21 +82,21 @@ def dressed(memory: Memory, graph: Graph) -> Graph:
 
 
 def bare(graph: Graph) -> Graph:
-    """Return the graph without what was derived from its features."""
+    """Return the graph without anything derived from its features."""
     return Graph(**{key: value for key, value in graph.items() if key != "layout"})  # type: ignore[typeddict-item, no-any-return]
 
 
 def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
-    """Return what is told for more than a period, of these vertices only: what took the features' place."""
-    told = memory.get("told")
-    if told is None or "x" not in told:
+    """Return the rows that outlast a period, of these vertices only: those that replaced features."""
+    received = memory.get("told")
+    if received is None or "x" not in received:
         return None
-    mine = places(vertices, told["x"][0])[1]
-    return {"x": (told["x"][0][mine], told["x"][1][mine])}
+    mine = places(vertices, received["x"][0])[1]
+    return {"x": (received["x"][0][mine], received["x"][1][mine])}
 
 
 def whole(memory: Memory, graph: Graph, hops: int | None) -> Graph:
-    """Return the whole graph, dressed; what a change has not reached within so many hops keeps its states."""
+    """Return the whole graph, dressed; vertices that no change reaches within `hops` keep their states."""
     if hops is None or memory.get("states") is None:
         return dressed(memory, graph)
     return with_keys(dressed(memory, graph), {"halo": ~affected.near(graph, hops)})

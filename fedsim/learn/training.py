@@ -1,8 +1,8 @@
-"""One computation for many fits: parameters stacked, graphs side by side, one backward pass, one optimiser step.
+"""Train many fits in one computation: stacked parameters, joined graphs, one backward pass, one optimiser step.
 
-Clients share no parameter, so the sum of their losses has each client's own gradient in each client's own slice.
-Fits are grouped by loss, parameter shapes and what they are given, and a group is split where it would not fit the
-memory budget.  Training is full-batch: every step sees the whole graph.
+Clients share no parameters, so the gradient of the sum of their losses holds each client's gradient in its own slice.
+Fits are grouped by loss, parameter shapes and given constants, and a group is split if it exceeds the memory budget.
+Training is full-batch: every step sees the whole graph.
 """
 
 from collections import OrderedDict
@@ -20,14 +20,14 @@ from fedsim.learn import layout, ops, rows, tree
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]
-UNIONS_KEPT = 8  # unions of graphs remembered, so that a cohort met again is not joined anew
+UNIONS_KEPT = 8  # unions of graphs kept, so that a recurring cohort is not joined again
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One client's optimiser state: its place in the state of the cohort that it trained with last, never copied out.
+    """One client's optimiser state: its place in the state of the cohort that it trained with last, without a copy.
 
-    The cohort's state is not changed any more, so that an older memory still holds what it held.
+    The cohort's state is never changed afterwards, so that older memories stay valid.
     """
 
     cohort: State = field(repr=False)
@@ -39,7 +39,7 @@ class Kept:
 
 
 class Trainer:
-    """Trains fits with one optimiser for a fixed number of steps."""
+    """Train fits with one optimiser for a fixed number of steps."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Trainer:
     ) -> None:
         """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once.
 
-        `clip` bounds the norm of a client's gradient, after any correction; `schedule` is the learning rate's course.
+        `clip` bounds the norm of a client's gradient, after any correction; `schedule` is that of the learning rate.
         """
         self.optimiser = optimiser
         self._of_step = over_steps(optimiser, schedule, local_steps)
@@ -72,7 +72,7 @@ class Trainer:
         return results
 
     def _groups(self, work: Sequence[Work]) -> list[list[int]]:
-        """Indexes of fits that go together, in order of size so that padding is small, within the budget."""
+        """Return indexes of fits to train together, sorted by size to limit padding, within the budget."""
         alike: dict[Any, list[int]] = {}
         shapes, graphs = _Shapes(), [layout.of(_data(item)) for item in work]
         for index, (_, fit) in enumerate(work):
@@ -118,7 +118,7 @@ class Trainer:
         return tree.unstack(tree.transform(Tensor.detach, params), len(jobs))
 
     def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> State:
-        """Each client's own optimiser state, stacked; fresh for those that have none."""
+        """Return each client's optimiser state, stacked; fresh for those without one."""
         kept: list[Kept | None] = [None] * len(jobs)
         if slot is not None and self._keep_state:
             kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
@@ -128,7 +128,7 @@ class Trainer:
         own = [one or fresh for one in kept]
         runs = [list(run) for _, run in groupby(own, lambda one: id(one.cohort))]
         joined: State = rows.gather([(run[0].cohort, [one.place for one in run]) for run in runs])
-        # one run alone may be the very tensors that were kept
+        # a single run may be the stored tensors themselves
         return tree.transform(torch.clone, joined) if len(runs) == 1 else joined
 
     def _remember(self, jobs: Sequence[Job], slot: str | None, state: State) -> None:
@@ -149,7 +149,7 @@ class Trainer:
         return self._unions[key][1]
 
     def _join(self, given: list[Any], device: torch.device) -> Any:
-        """What the losses read, with a leading client axis: graphs joined, tensors stacked, numbers made tensors."""
+        """Return the losses' constants with a client axis: graphs joined, tensors stacked, numbers as tensors."""
         first = given[0]
         if _is_graph(first):
             return self._union(given)
@@ -172,7 +172,7 @@ def _data(item: Work) -> Graph:
 
 
 class _Shapes:
-    """Shapes of the trees of one call; fits share most of them, which are looked at once.
+    """Shapes of the trees of one call; fits share most of them, which are computed once.
 
     Each shape has a number, since nested shapes are slow to hash for every fit.
     """
@@ -218,7 +218,7 @@ def _is_graph(node: Any) -> bool:
 
 
 def _seeded(graph: Graph, seeds: Tensor) -> Graph:
-    """The same graph, in training mode: its dropout drawn from these seeds."""
+    """Return the graph in training mode, with dropout drawn from these seeds."""
     layout.of(graph)
     return Graph(**{**graph, "seed": seeds})
 

@@ -1,8 +1,8 @@
 """Arithmetic on trees of tensors: add, subtract, scale, average, stack.
 
-A tree is what travels: tensors, numbers and None in dicts, lists and tuples.  Numbers and None are left as they are
-by `transform`.  `sq_distance` keeps the leading client axis, everything else works with or without one.
-What is done with many clients' trees that were trained together is done with all of them at once (`rows.py`).
+A tree holds tensors, numbers and None in dicts, lists and tuples; messages are trees.  Numbers and None are left as
+they are by `transform`.  `sq_distance` keeps the leading client axis, everything else works with or without one.
+Operations on many clients' trees that were trained together run on all of them at once (`rows.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ Tree = Any
 def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
     """Apply the function to every tensor of the first tree and the leaves in the same place of the others.
 
-    Raises KeyError or ValueError where the trees differ in shape.
+    Raises KeyError or ValueError if the trees differ in shape.
     """
     if isinstance(first, dict):
         if any(first.keys() != other.keys() for other in others):
@@ -71,8 +71,8 @@ def zeros_like(tree: Tree) -> Tree:
 def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[float] | None = None) -> Tree:
     """Return the weighted mean of trees of the same shapes; equal weights where all are zero.
 
-    Weights are normalised in double precision; with `factors`, each tree is first taken times its own, which changes
-    no weight.
+    Weights are normalised in double precision; with `factors`, each tree is first multiplied by its own, which
+    changes no weight.
     """
     total = float(sum(weights))
     shares = [weight / total for weight in weights] if total > 0 else [1 / len(trees)] * len(trees)
@@ -91,7 +91,7 @@ def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[floa
 
 
 def stack(trees: Sequence[Tree]) -> Tree:
-    """Return one tree with a leading client axis; leaves that all are the same tensor are expanded, not copied."""
+    """Return one tree with a leading client axis; leaves that are all the same tensor are expanded, not copied."""
     if all(one is trees[0] for one in trees):
         return transform(lambda leaf: leaf.unsqueeze(0).expand(len(trees), *leaf.shape), trees[0])
     whole = rows.restack(trees)

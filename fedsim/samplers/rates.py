@@ -1,6 +1,6 @@
 """Each client takes part with its own probability, from a table.
 
-A round's volunteers step forward independently of one another, and at most as many as are wanted are asked, by equal
+A round's volunteers decide independently of one another, and at most as many as are wanted are asked, with equal
 chances.  Not modelled: rates that change over time, or that depend on one another.
 """
 
@@ -26,14 +26,14 @@ class Rates(Sampler):
     default: Fraction = 1.0  # the rate of clients that the table does not list
 
     def __post_init__(self) -> None:
-        """Read the table.  Raises UserError where it is not one, or lists a client twice."""
+        """Read the table.  Raises UserError if it is invalid, or lists a client twice."""
         if not (self._listed[1].any() or self.default):
             raise ValueError(
                 f"table: all rates in {self.table} are 0, and so is 'default': no client would ever take part"
             )
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
-        """Return the cohort.  Raises UserError where the table lists a client that there is not."""
+        """Return the cohort.  Raises UserError if the table lists an unknown client."""
         rates = self._rates(len(rows.turns))[free]
         willing, rates = free[rates > 0], rates[rates > 0]
         if not len(willing) or not count:
@@ -69,9 +69,9 @@ class Rates(Sampler):
 
 
 def _volunteers(rates: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Return who volunteers (n,) given that somebody does: what drawing again until then leads to, in one draw.
+    """Return who volunteers (n,) given that at least one does: redrawing until then, in a single draw.
 
-    Who is the first volunteer is drawn by 1 - (1 - r_1) ... (1 - r_i), the chance that it is one of the first i;
+    The first volunteer is drawn by 1 - (1 - r_1) ... (1 - r_i), the chance that it is one of the first i;
     those after it decide freely, those before it have declined.
     """
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Clients take turns: those whose last turn is longest ago are asked; nothing is random."""
+"""Clients take turns: those whose last turn was longest ago are asked; nothing is random."""
 
 from dataclasses import dataclass
 

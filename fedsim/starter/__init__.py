@@ -1,6 +1,6 @@
-"""`--init FOLDER`: a small study to start from, copied out of the files beside this module.
+"""`--init FOLDER`: write a small study to start from, copied from the files beside this module.
 
-Whatever ends in `.txt` here is a module of the user's there: it belongs to no package of this project.
+Files that end in `.txt` here become Python modules of the user, outside this project's packages.
 """
 
 from importlib.resources import files
@@ -32,7 +32,7 @@ Then change a value and run it again. Look before you run:
 def write(folder: Path) -> str:
     """Write the study into a folder, which is created, and return what to do next.
 
-    Raises UserError where a file is there already or the folder cannot be written; then nothing is written.
+    Raises UserError if a file exists already or the folder cannot be written; then nothing is written.
     """
     there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if there:

@@ -1,1 +1,1 @@
-"""Tuning: the same number of trials for every algorithm of a scenario, judged on validation data alone."""
+"""Tuning: the same number of trials for every algorithm of a scenario, scored on validation data only."""

@@ -1,7 +1,7 @@
-"""Where trials are run: ordinary points of one folder, through the same sweep and engine as a scenario's own.
+"""Run trials: ordinary points of one folder, run by the same sweep and engine as a scenario's points.
 
-Points that are there already are not run again, so that a search that was interrupted goes on where it was.  Those
-that fail are run once in a search, and once more when it is continued.
+Finished points are not run again, so that an interrupted search continues where it was.  Points that fail are run once
+in a search, and once more when it is continued.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from fedsim.sweep import Engine, Sweep
 
 @dataclass
 class Bench:
-    """The folder of trials, the text of the scenario that they are of, and who is shown how they go.
+    """The folder of trials, the text of their scenario, and the display of their progress.
 
-    It is what the sweeps of a search report to, and passes on what concerns the search as a whole.
+    It is the watcher of the search's sweeps, and forwards what concerns the search as a whole.
     """
 
     out: Path
@@ -30,18 +30,18 @@ class Bench:
     display: Display
     fresh: bool = False
     rows: dict[str, Row] = field(default_factory=dict)
-    _reasons: list[str] = field(default_factory=list)  # why trials run again, as told
-    _points: dict[str, Point] = field(default_factory=dict)  # those that have not failed
+    _reasons: list[str] = field(default_factory=list)  # why trials run again, as shown
+    _points: dict[str, Point] = field(default_factory=dict)  # those that did not fail
 
     def run(self, points: Sequence[Point]) -> dict[str, Row]:
-        """Run those that have not been run yet, and return the rows of all points so far by id.
+        """Run new points, and return the rows of all points so far by id.
 
-        Raises UserError as a sweep does: where the folder cannot be used, or the first points show a mistake.
+        Raises UserError as a sweep does: if the folder cannot be used, or the first points show a mistake.
         """
         new = {point.id: point for point in points if point.id not in self.rows}
         self.display.done += len(points) - len(new)
         if new:
-            # All that were tried, so that summary.csv lists them all; the finished ones are only read.
+            # All points tried, so that summary.csv lists them all; finished ones are only read.
             sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data)
             ended = sweep.run(self.run_point, self.engine, self, self.fresh)
             self.fresh = False
@@ -50,19 +50,19 @@ class Bench:
         return self.rows
 
     def begin(self, points: int, finished: int) -> None:
-        """Count what an earlier search has left; how many points there are in all was told before."""
+        """Count what an earlier search has left; the total was shown before."""
         self.display.done += finished - len(self._points)
 
-    def told(self, point: Point, progress: Progress) -> None:
-        """Pass on how far a point has come."""
-        self.display.told(point, progress)
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Forward the progress of a point."""
+        self.display.progressed(point, progress)
 
     def ended(self, point: Point, row: Row, message: str) -> None:
-        """Pass on that a point has ended."""
+        """Forward the end of a point."""
         self.display.ended(point, row, message)
 
     def note(self, text: str) -> None:
-        """Pass on why points run again, once for each reason; others are the trials to come of an earlier search."""
+        """Forward why points run again, once for each reason; other notes concern later trials of an earlier search."""
         _, again, reason = text.partition(" again: ")
         if again and reason not in self._reasons:
             self._reasons.append(reason)

@@ -1,4 +1,4 @@
-"""`--tune N`, from a checked scenario to the tuned one: what is tuned, the search, and what is kept of it."""
+"""`--tune N`: from a checked scenario to a tuned one."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ from fedsim.tune.study import Trial
 def tune(
     scenario: Scenario, document: Document, points: Sequence[Point], trials: int, bench: Bench, console: Console
 ) -> int:
-    """Tune and return the exit code: 1 where a trial failed.
+    """Tune and return the exit code: 1 if a trial failed.
 
-    Raises UserError where Optuna is missing, or where there is nothing to tune or it could not be written.
+    Raises UserError if Optuna is missing, or if there is nothing to tune, or the result could not be written.
     """
     study.loaded()
     path = bench.out / f"{scenario.name}_tuned.yaml"
@@ -37,7 +37,7 @@ def tune(
     console.print(outcome.table(ended, found))
     chosen = [trial for entry in found if (trial := outcome.best(ended, entry))]
     if len(chosen) < len(found):
-        path.unlink(missing_ok=True)  # of an earlier search, and not what came of this one
+        path.unlink(missing_ok=True)  # left by an earlier search
         console.print("no tuned scenario: for one algorithm no trial succeeded", soft_wrap=True)
         return 1
     outcome.write_tuned(path, document, chosen, trials)
@@ -46,11 +46,11 @@ def tune(
 
 
 def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list[Trial]:
-    """Run the trials, showing how they go and keeping the table of them up to date, and return them."""
+    """Run the trials, showing their progress and updating their table, and return them."""
     ended: list[Trial] = []
     display = bench.display
 
-    def told(latest: list[Trial]) -> None:
+    def report(latest: list[Trial]) -> None:
         ended.extend(latest)
         outcome.write_trials(bench.out / "trials.csv", ended)
         display.note(f"trial {latest[0].number} of {trials}: {', '.join(_short(trial, ended) for trial in latest)}")
@@ -58,28 +58,28 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
     for entry in found:
         display.note(_plan(entry))
     display.begin(sum(len(entry.points) * (trials if entry.spans else 1) for entry in found), 0)
-    study.search(found, trials, seed, bench.run, told)
+    study.search(found, trials, seed, bench.run, report)
     return ended
 
 
 def refuse_too_few(found: Sequence[Entry], trials: int) -> None:
-    """Raise UserError where the only trial of an entry is one that cannot be chosen."""
+    """Raise UserError if the only trial of an entry could not be chosen."""
     outside = [entry.label for entry in found if not entry.holds(entry.written)]
     if trials == 1 and outside:
-        told = f"tries {outside[0]} as written only, which lies outside of what is tuned; give 2 trials or more"
-        raise UserError(f"--tune 1 {told}")
+        message = f"tries {outside[0]} only as written, which lies outside the tuned ranges; give 2 trials or more"
+        raise UserError(f"--tune 1 {message}")
 
 
 def _plan(entry: Entry) -> str:
     if not entry.spans:
         return f"{entry.label}: nothing to tune, one trial as written"
-    told = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
+    spans = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
     where = (
         ""
         if entry.holds(entry.written)
         else "; as written it lies outside the ranges; it is shown but cannot be chosen"
     )
-    return f"{entry.label}: {told}{where}"
+    return f"{entry.label}: {spans}{where}"
 
 
 def _short(trial: Trial, ended: Sequence[Trial]) -> str:

@@ -1,8 +1,8 @@
-"""What is tuned of a scenario: its algorithms as they are written there, what of each, and on which points.
+"""The entries of a search: a scenario's algorithms as written, their tuned options, and their points.
 
 An entry is an algorithm with the options that the scenario gives it.  Those that its class names in `tunes` are tuned,
-whatever they were; the others stay, so that two presets of one algorithm are two entries.  A trial of an entry is all
-its points (seeds, orders, networks ...) with the options tried, scored on validation data and on nothing else.
+whatever their values; the others stay, so that two presets of one algorithm are two entries.  A trial of an entry is
+all its points (seeds, orders, networks ...) with the options tried, scored on validation data only.
 """
 
 import json
@@ -20,9 +20,9 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm of the scenario: as written, its name in tables, what may be tuned, the values written, its points.
+    """An algorithm of the scenario: as written, its name in tables, the spans to tune, the values written, its points.
 
-    `written` holds the values that the tuned options have as the scenario stands, defaults included.
+    `written` holds the values of the tuned options in the scenario, including defaults.
     """
 
     part: Part
@@ -36,7 +36,7 @@ class Entry:
         return Part(name=self.part.name, options={**self.part.options, **options})
 
     def lowest(self) -> Part:
-        """Return the entry with every tuned option at the beginning of its span."""
+        """Return the entry with every tuned option at the start of its span."""
         return self.with_options(
             {name: span.choices[0] if span.choices else span.low for name, span in self.spans.items()}
         )
@@ -47,15 +47,15 @@ class Entry:
 
     def trial(self, part: Part, options: Options) -> list[Point]:
         """Return the entry's points with this part in its place, scored by the headline on validation data only."""
-        told = ", ".join(f"{name}={value}" for name, value in options.items())
-        axes = {"algorithm": self.label, "options": told or "as written"}
+        text = ", ".join(f"{name}={value}" for name, value in options.items())
+        axes = {"algorithm": self.label, "options": text or "as written"}
         return [_trial_point(point, part, axes) for point in self.points]
 
 
 def entries(points: Sequence[Point]) -> list[Entry]:
     """Return the entries of these points, in order of their first appearance.
 
-    Raises ScenarioError where there is nothing to tune or nothing to tune on.
+    Raises ScenarioError if there is nothing to tune, or nothing to score trials on.
     """
     _refuse_what_cannot_be_scored(points)
     groups: dict[str, list[Point]] = {}
@@ -65,14 +65,14 @@ def entries(points: Sequence[Point]) -> list[Entry]:
     labels = grid.labels([part.model_dump() for part in parts])
     found = [_entry(p, str(label), group) for p, label, group in zip(parts, labels, groups.values(), strict=True)]
     if not any(entry.spans for entry in found):
-        told = f"none of {', '.join(labels)} has anything to tune: no class of them names options in `tunes`"
-        raise ScenarioError([Problem("algorithm", told)])
+        message = f"none of {', '.join(labels)} has anything to tune: their classes name no options in `tunes`"
+        raise ScenarioError([Problem("algorithm", message)])
     _refuse_twins(found)
     return found
 
 
 def key(part: Part) -> str:
-    """Return a text that two algorithms share where they say the same, whichever defaults they write out."""
+    """Return a text that two algorithms share if they are equal, whichever defaults are written out."""
     return json.dumps([part.name, find.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
 
 
@@ -99,8 +99,8 @@ def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
             lacks = "algorithm" if scenario.algorithm is None else "data"
             raise ScenarioError([Problem(lacks, "is missing: nothing is learned, so there is nothing to tune")])
         if scenario.data.split.val == 0:
-            told = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
-            raise ScenarioError([Problem("data.split.val", told)])
+            message = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
+            raise ScenarioError([Problem("data.split.val", message)])
 
 
 def _refuse_twins(found: Sequence[Entry]) -> None:
@@ -108,8 +108,8 @@ def _refuse_twins(found: Sequence[Entry]) -> None:
     for entry in found:
         first = seen.setdefault(key(entry.lowest()), entry)
         if first is not entry:
-            told = f"{first.label} and {entry.label} differ in nothing but what is tuned; keep one of them only"
-            raise ScenarioError([Problem("algorithm", told)])
+            message = f"{first.label} and {entry.label} differ only in tuned options; keep one of them"
+            raise ScenarioError([Problem("algorithm", message)])
 
 
 def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:

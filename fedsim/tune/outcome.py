@@ -1,4 +1,4 @@
-"""What tuning leaves behind: the trials as CSV, the tuned scenario as YAML, and a table for the console."""
+"""The results of tuning: the trials as CSV, the tuned scenario as YAML, and a table for the console."""
 
 import copy
 import json
@@ -21,16 +21,16 @@ COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed", "perio
 
 
 def best(trials: Sequence[Trial], entry: Entry) -> Trial | None:
-    """Return an entry's best trial, the first of equals; None where none has a value.
+    """Return an entry's best trial, the first of several; None if none has a value.
 
-    As written it may lie outside its spans.  Then it cannot be chosen: others that tune the same could not have it.
+    The entry as written may lie outside its spans.  Then it cannot be chosen, since other entries could not reach it.
     """
     own = [t for t in trials if t.entry is entry and t.value is not None and entry.holds(t.options)]
     return max(own, key=lambda trial: trial.value or 0.0, default=None)
 
 
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
-    """Write the trials so far, a row each; a failed one has no val_am."""
+    """Write the trials so far, one row each; a failed one has no val_am."""
     rows = [
         {
             "algorithm": trial.entry.label, "trial": trial.number, "options": json.dumps(dict(trial.options)),
@@ -43,10 +43,10 @@ def write_trials(path: Path, trials: Sequence[Trial]) -> None:
 
 
 def table(trials: Sequence[Trial], entries: Sequence[Entry]) -> Table:
-    """Return a row for each entry: how many trials, validation AM as written and at best, and what is chosen."""
+    """Return one row per entry: the number of trials, validation AM as written and at best, and the choice."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     for title, right in (("algorithm", 0), ("trials", 1), ("failed", 1), ("as written", 1), ("best", 1), ("chosen", 0)):
-        # texts are folded where there is no room, numbers are not
+        # texts are folded if there is no room, numbers never
         made.add_column(title, justify="right" if right else "left", no_wrap=bool(right), overflow="fold")
     for entry in entries:
         own = [trial for trial in trials if trial.entry is entry]
@@ -62,12 +62,12 @@ def _chosen(found: Trial | None) -> str:
         return "none: no trial within the ranges succeeded"
     if not found.entry.spans:
         return "nothing to tune"
-    told = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
-    return f"{told} (as written)" if found.number == 1 else told
+    text = ", ".join(f"{name} {'none' if value is None else value}" for name, value in found.options.items())
+    return f"{text} (as written)" if found.number == 1 else text
 
 
 def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget: int) -> None:
-    """Write the scenario with each entry as its best trial had it, and a comment on how that was found."""
+    """Write the scenario with the options of each entry's best trial, and a comment on how they were found."""
     data = tuned(document.data, {key(trial.entry.part): trial.part for trial in chosen})
     measure = chosen[0].entry.points[0].scenario.measure
     lines = [
@@ -75,13 +75,13 @@ def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget:
         f"objective: AM of {measure.metrics[0]} on validation data, {measure.models[0]} model, mean over the points;",
         "test data were not scored",
         *(f"with {flag}" for flag in document.flags.values()),
-        *(_told(trial) for trial in chosen),
+        *(_line(trial) for trial in chosen),
     ]
-    comment = "".join(f"# {line}\n" for told in lines for line in told.splitlines())
+    comment = "".join(f"# {line}\n" for text in lines for line in text.splitlines())
     replace(path, comment + yaml_text.text_of(data))
 
 
-def _told(trial: Trial) -> str:
+def _line(trial: Trial) -> str:
     return f"{trial.entry.label}: {number(trial.value)} in trial {trial.number}, {_chosen(trial)}"
 
 
@@ -102,7 +102,7 @@ def tuned(data: Mapping[str, Any], parts: Mapping[str, Part]) -> dict[str, Any]:
 
 
 def _listed(data: Mapping[str, Any]) -> set[str]:
-    """Return the keys of the algorithms that a scenario lists whole."""
+    """Return the keys under which a scenario lists algorithms."""
     raws = [data.get("algorithm"), *(raw for axes in _axes(data) for raw in axes.get("algorithm") or [])]
     return {key(Part.model_validate(raw)) for raw in raws if raw is not None}
 
@@ -114,9 +114,9 @@ def _axes(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], points: Sequence[Point]) -> None:
-    """Raise ScenarioError where the scenario says an algorithm's options elsewhere than in its entries.
+    """Raise ScenarioError if the scenario sets an algorithm's options elsewhere than in its entries.
 
-    The scenario is written as if every option were lowest, and must then have the points that it had, with those.
+    The scenario is written with every option at its lowest, and must then have the same points with these options.
     """
     lowest = {key(entry.part): entry.lowest() for entry in entries}
     data = tuned(document.data, lowest)
@@ -129,7 +129,5 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
     parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
     due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
     if made != due or not lowest.keys() <= _listed(document.data):
-        told = (
-            "its options are set by another axis, or by what goes with a value; to tune them, list each variant in full"
-        )
-        raise ScenarioError([Problem("algorithm", f"{told}, as in [fedavg, {{name: power, preset: paper}}]")])
+        message = "its options are set by another axis, or under 'when'; to tune them, list each variant in full"
+        raise ScenarioError([Problem("algorithm", f"{message}, as in [fedavg, {{name: power, preset: paper}}]")])

@@ -1,11 +1,10 @@
 """The search: trial after trial, one of every entry at a time, by Optuna's tree-structured Parzen estimator.
 
 The first trial of an entry is the entry as written.  All its others are proposed by a study of its own; the studies
-share one seed, so that entries that tune the same options are proposed the same values until the estimator has
-something to go by (Optuna's first ten trials are drawn at random).  A study is told each value before it is asked for
-the next, in order, so that neither the number of workers nor their speed has a say, and a search that is begun again
-meets the points that it has run already.  An entry with nothing to tune has its first trial only: the others would be
-the same points.
+share one seed, so that entries that tune the same options get the same proposals until the estimator has enough
+data (Optuna's first ten trials are random).  A study receives each value before it proposes the next, in order, so that
+the number and speed of workers have no influence, and a restarted search finds the points that it has run already.  An
+entry with nothing to tune has its first trial only: further ones would be the same points.
 """
 
 import statistics
@@ -27,9 +26,9 @@ Run = Callable[[Sequence[Point]], Mapping[str, Row]]
 class Trial:
     """One trial of an entry: its number from 1, the options tried, how many points, how many failed, and the value.
 
-    The value is the mean over the points of AM on validation data; None where a point has none.
-    AM is over the periods that clients had met at the end: `periods`, their mean over the points, tells trials apart
-    that were scored on different tests (by `measure.until` or clients' own clocks, a slow trial meets fewer).
+    The value is AM on validation data, averaged over the points; None if a point has none.
+    AM is over the periods that clients had met at the end; `periods`, their mean over the points, shows whether trials
+    were scored on the same test (with `measure.until` or clients' own clocks, a slow trial meets fewer).
     """
 
     entry: Entry
@@ -42,12 +41,12 @@ class Trial:
     periods: float | None = None
 
 
-def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, told: Callable[[list[Trial]], None]) -> None:
-    """Try every entry this often, telling each round of trials as it ends; `run` returns the rows of points by id."""
-    minds = {entry.label: Proposals(entry, seed) for entry in entries}
+def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, report: Callable[[list[Trial]], None]) -> None:
+    """Try every entry `trials` times, reporting each round as it ends; `run` returns the rows of points by id."""
+    proposals = {entry.label: Proposals(entry, seed) for entry in entries}
     for number in range(1, trials + 1):
         tried = [entry for entry in entries if entry.spans or number == 1]
-        chosen = [minds[entry.label].ask(number) for entry in tried]
+        chosen = [proposals[entry.label].ask(number) for entry in tried]
         points = [entry.trial(*choice) for entry, choice in zip(tried, chosen, strict=True)]
         rows = run([point for own in points for point in own])
         ended = [
@@ -55,12 +54,12 @@ def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, told: Cal
             for entry, choice, own in zip(tried, chosen, points, strict=True)
         ]
         for trial in ended:
-            minds[trial.entry.label].tell(trial)
-        told(ended)
+            proposals[trial.entry.label].tell(trial)
+        report(ended)
 
 
 def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequence[Row]) -> Trial:
-    """Return the trial that these rows make."""
+    """Return the trial with these rows."""
     values = [row.get("am") for row in rows]
     given = [value for value in values if value is not None]
     failed = len(values) - len(given)
@@ -70,10 +69,10 @@ def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequen
 
 
 class Proposals:
-    """An entry's study: what to try next, given what came of what was tried."""
+    """An entry's study, which proposes options given the values of earlier trials."""
 
     def __init__(self, entry: Entry, seed: int) -> None:
-        """Begin a study in memory; it is rebuilt from the finished points when a search is continued."""
+        """Start a study in memory; it is rebuilt from the finished points when a search is continued."""
         optuna = loaded()
         sampler = optuna.samplers.TPESampler(seed=seeds.integer(seed, "tune") % 2**32)
         self._entry, self._optuna = entry, optuna
@@ -82,7 +81,7 @@ class Proposals:
         self._asked: Any = None
 
     def ask(self, number: int) -> tuple[Part, Options]:
-        """Return the entry to try and its tuned options: as written at first, then as proposed."""
+        """Return the entry to try and its tuned options: first as written, then as proposed."""
         if number == 1:
             return self._entry.part, self._entry.written
         self._asked = self._study.ask(self._spans)
@@ -91,7 +90,7 @@ class Proposals:
         return self._entry.with_options(options), options
 
     def tell(self, trial: Trial) -> None:
-        """Take note of what came of what was asked for last."""
+        """Record the value of the trial proposed last."""
         states = self._optuna.trial.TrialState
         if trial.number > 1:
             self._study.tell(self._asked, trial.value, state=states.FAIL if trial.value is None else states.COMPLETE)
@@ -101,12 +100,12 @@ class Proposals:
 
 
 def loaded() -> Any:
-    """Return Optuna, quiet.  Raises UserError where it is not installed."""
+    """Return Optuna, quiet.  Raises UserError if it is not installed."""
     try:
         import optuna
     except ImportError:
-        mend = 'pip install "fedsim[tune]", or pip install -e ".[tune]" in a checkout'
-        raise UserError(f"--tune needs Optuna, which is not installed: {mend}") from None
+        remedy = 'pip install "fedsim[tune]", or pip install -e ".[tune]" in a checkout'
+        raise UserError(f"--tune needs Optuna, which is not installed: {remedy}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

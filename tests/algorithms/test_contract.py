@@ -13,13 +13,13 @@ from values import server_state, value_of
 
 from fedsim import find
 from fedsim.algorithm import Algorithm
+from fedsim.assemble import build
 from fedsim.learn.cohort import Cohort, JobPromise
 from fedsim.learn.training import Trainer
 from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.network import Network
 from fedsim.record import SERVER, Recorder
-from fedsim.run import build
 from fedsim.scenario import Part
 
 ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]

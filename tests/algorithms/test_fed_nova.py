@@ -9,6 +9,7 @@ from contexts import within
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job
+from fedsim.assemble import build
 from fedsim.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -19,7 +20,6 @@ from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
 from fedsim.net import wire
 from fedsim.record import Recorder
-from fedsim.run import build
 
 
 def made(of=FedNova, local_steps=3, momentum=0.0, **options):

@@ -6,8 +6,8 @@ import pytest
 import small_points
 
 from fedsim import scenario_file
+from fedsim.assemble import build
 from fedsim.record import Recorder
-from fedsim.run import build
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "power_table4.yaml"
 ROUNDS = 10  # of each task

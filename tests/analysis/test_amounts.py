@@ -77,7 +77,7 @@ def test_a_wide_axis_has_ticks_inside_of_it(least, ratio):
 def test_a_tooltip_writes_a_value_as_tables_do(value, units, told):
     amount = amounts.linear([5e5], units)
     rows = pd.DataFrame({"x": amount.of(pd.Series([value]))})
-    chart = alt.Chart(rows.astype(object).where(rows.notna(), None)).transform_calculate(told=amount.told("x"))
+    chart = alt.Chart(rows.astype(object).where(rows.notna(), None)).transform_calculate(told=amount.expression("x"))
     svg = vl_convert.vegalite_to_svg(chart.mark_text().encode(text="told:N").to_dict())
     assert re.findall(r">([^<>]+)</text>", svg) == [told]
     if told[0] in "59":

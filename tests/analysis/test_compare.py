@@ -9,7 +9,7 @@ import pytest
 from scenario_texts import TRAFFIC
 
 from analysis.__main__ import main as analyse
-from analysis.compare import MOST, SHOWN, Comparison, Pair, told
+from analysis.compare import MOST, SHOWN, Comparison, Pair, lines
 from fedsim.__main__ import main
 
 
@@ -66,7 +66,7 @@ def test_a_single_value_makes_the_difference(runs, capsys, tmp_path):
 def test_of_many_that_differ_the_first_are_listed_and_all_on_request():
     pairs = [Pair({"n": str(n)}, ("scores",), {}, dict.fromkeys(SHOWN, (0.5, 0.5 + n / 100))) for n in range(MOST + 5)]
     found = Comparison(pairs, ([], []))
-    few, whole = ([*told(found, Path("a"), Path("b"), 80, every)] for every in (False, True))
+    few, whole = ([*lines(found, Path("a"), Path("b"), 80, every)] for every in (False, True))
     assert few[-1] == "  ... and 5 more (--all lists them)"
     assert sum(line.startswith("  n ") for line in few) == MOST
     assert sum(line.startswith("  n ") for line in whole) == MOST + 5

@@ -120,7 +120,7 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--log-to", "sqlite:///x.db"], "--log-to says where MLflow's runs go; give --log mlflow too"),
+        (["--log-to", "sqlite:///x.db"], "--log-to is the address for --log mlflow; add --log mlflow"),
         (["--log", "wandb"], "invalid choice: 'wandb'"),
         (["--log", "tensorboard", "--tune", "2"], "--trace and --log record the points of a scenario"),
     ],

@@ -300,5 +300,5 @@ def test_options_without_meaning_are_refused(options: dict[str, Any], told: str)
 
 def test_edges_that_cannot_be_drawn_are_told() -> None:
     crowded = Drifting(vertices=60, edges=400, classes=10, homophily=1.0, growth=0.0)
-    with pytest.raises(ScenarioError, match=r"data\.dataset\.edges: so many different ones"):
+    with pytest.raises(ScenarioError, match=r"data\.dataset\.edges: not enough different edges"):
         crowded.load(Path(), 0)

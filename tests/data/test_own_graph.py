@@ -179,7 +179,7 @@ ARRAYS = {
     "float y": ({"y": np.full(12, 0.5)}, "'y' holds numbers with a fraction; labels are whole numbers or texts"),
     "nan y": ({"y": np.full(12, np.nan)}, "'y' holds NaN or infinite numbers; labels are whole numbers or texts"),
     "negative y": ({"y": np.full(12, -2)}, "'y' is -2 at row 0; labels count from 0, and -1 means unlabelled"),
-    "weights": ({"edge_weight": np.ones(24)}, r"nothing reads 'edge_weight' .*write ignore: \[edge_weight\]"),
+    "weights": ({"edge_weight": np.ones(24)}, r"'edge_weight' is unknown .*write ignore: \[edge_weight\]"),
     "two masks": ({"val_mask": np.ones(12, bool)}, "vertex .* is in two masks; keep it in one"),
     "short mask": ({"val_mask": np.ones(3, bool)}, r"'val_mask' has the shape \(3,\)"),
     "index mask": ({"val_mask": np.arange(12)}, "'val_mask' .*must be .*of true and false"),
@@ -211,7 +211,7 @@ def test_arrays_that_do_not_fit_are_told_of(tmp_path, kind, case):
 V, E = "id,label,size\na,0,1\nb,1,2\nc,0,3\n", "source,target\na,b\nb,c\n"
 TABLES = {
     "unknown id": (V, "source,target\na,b\nb,cc\n", r"edges.csv, line 3: column 'target': there is no vertex 'cc'"),
-    "twice": (V + "a,1,4\n", E, r"vertices.csv, line 5: column 'id': 'a' is there twice, in line 2 too; keep one"),
+    "twice": (V + "a,1,4\n", E, r"vertices.csv, line 5: column 'id': 'a' is in line 2 too; keep one"),
     "no id": (V + ",1,4\n", E, r"vertices.csv, line 5: column 'id': an empty cell"),
     "no label": ("id,size\na,1\n", E, r"vertices.csv, line 1: the column 'label' is missing; name the column"),
     "no column id": ("label,size\na,1\n", E, r"vertices.csv, line 1: the column 'id' is missing"),
@@ -257,7 +257,7 @@ NODES = {
     "lost": ({"label": 0, "size": None}, {}, "node '1': attribute 'size' is missing; give every node a number"),
     "nan": ({"label": 0, "size": float("nan")}, {}, "node '0': attribute 'size' is nan; features must be finite"),
     "fraction": ({"label": 0.5}, {}, "node '0': attribute 'label': 0.5 is not a label"),
-    "weights": ({"label": 0}, {"weight": 1.0}, "nothing reads the edges' attribute 'weight'"),
+    "weights": ({"label": 0}, {"weight": 1.0}, "the edges have an unknown attribute 'weight'"),
     "split": (
         {"label": 0, "split": "tarin"},
         {},
@@ -298,7 +298,7 @@ def test_no_file_runs_code(tmp_path, monkeypatch):
     arrays = own_files.drawn()
     torch.save({"x": Opens()}, "graph.pt")
     np.savez("graph.npz", **{**arrays, "x": np.array([Opens()], dtype=object)})
-    with pytest.raises(UserError, match=r"it asks for '[\w.]*open', which could run code; save a dict of tensors"):
+    with pytest.raises(UserError, match=r"it requests '[\w.]*open', which could run code; save a dict of tensors"):
         load(file=tmp_path / "graph.pt")
     with pytest.raises(UserError, match=r"'x' cannot be read: an array of Python objects"):
         load(file=tmp_path / "graph.npz")
@@ -310,7 +310,7 @@ def test_a_pt_file_that_is_no_graph_is_told_of(tmp_path):
     with pytest.raises(UserError, match="holds a Tensor and not a graph; save a dict of tensors"):
         load(file=tmp_path / "graph.pt")
     torch.save({"x": {"a": 1}}, tmp_path / "graph.pt")
-    with pytest.raises(UserError, match="'x' is a dict and not an array"):
+    with pytest.raises(UserError, match="'x' is a dict; make it an array"):
         load(file=tmp_path / "graph.pt")
     np.save(tmp_path / "graph.npy", np.zeros(3))
     (tmp_path / "graph.npy").rename(tmp_path / "graph.npz")
@@ -321,7 +321,7 @@ def test_a_pt_file_that_is_no_graph_is_told_of(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "told"),
     [
-        ("graph.txt", {}, "ends in none of .npz, .pt, .pth, .graphml, .csv"),
+        ("graph.txt", {}, "has none of the known suffixes: .npz, .pt, .pth, .graphml, .csv"),
         ("edges.csv", {}, "name that of the vertices too"),
         ("graph.npz", {"vertices": "graph.npz"}, "holds the vertices too; leave it out"),
         ("graph.pt", {"features": ["a"]}, "are the array x; leave it out"),

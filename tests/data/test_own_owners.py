@@ -49,12 +49,12 @@ WRONG = {
     "no id": (
         "a,0\nz,1\n",
         {"names": [*"abcd"]},
-        r"line 3: column 'vertex': there is no vertex 'z' .*its ids are others",
+        r"line 3: column 'vertex': there is no vertex 'z' .*it has no such id",
     ),
     "twice": ("0,0\n1,1\n0,1\n2,0\n3,0\n", {}, r"line 2: the vertex '0' has another row in line 4; keep one"),
     "missing": ("0,0\n3,1\n", {}, "2 of 4 vertices have no row, the first is 1; add them, or write unlisted: unowned"),
     "no id missing": ("a,0\nd,1\n", {"names": [*"abcd"]}, "2 of 4 vertices have no row, the first is 'b'"),
-    "too many": ("0,0\n1,1\n2,2\n", {}, "line 4: column 'client': there is no client 2, for clients.count is 2"),
+    "too many": ("0,0\n1,1\n2,2\n", {}, "line 4: column 'client': there is no client 2, because clients.count is 2"),
     "negative": ("0,0\n1,-1\n", {}, "line 3: column 'client': there is no client -1"),
     "idle": (
         "0,0\n1,0\n2,0\n3,0\n",

@@ -44,7 +44,7 @@ def test_what_graphs_are_made_of_may_be_read(tmp_path, value, protocol):
 def test_any_other_name_is_refused_in_every_protocol(tmp_path, protocol):
     path = tmp_path / "evil"
     path.write_bytes(pickle.dumps([1, Evil(tmp_path / "made")], protocol))
-    with pytest.raises(UserError, match=r"evil could run code when it is read: it asks for .*; copy the file"):
+    with pytest.raises(UserError, match=r"evil could run code when it is read: it requests .*; copy the file"):
         refuse_code(path)
 
 

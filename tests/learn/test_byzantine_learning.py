@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import scenario_file
+from fedsim.assemble import build
 from fedsim.record import Recorder
-from fedsim.run import build
 
 pytestmark = pytest.mark.long
 

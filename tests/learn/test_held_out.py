@@ -8,11 +8,11 @@ from sklearn.metrics import f1_score
 from values import client_of, state_of
 
 from fedsim import learning, partitions
+from fedsim.assemble import build
 from fedsim.data.temporal import Overview
 from fedsim.errors import ScenarioError
 from fedsim.learn import setaside, tree
 from fedsim.record import Recorder
-from fedsim.run import build
 
 MEASURE = {"metrics": ["macro_f1", "accuracy"], "models": ["local", "global"], "splits": ["test", "held_out"]}
 SKEW = {"name": "label_skew", "held": 0.3}
@@ -130,7 +130,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "under the streams 'static' and"),
+        ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "the streams 'static' and"),
         ({**STATIC, "data__partition": "random"}, "every labelled vertex has an owner; take a partition"),
         ({**STATIC, "measure": {"splits": ["held_out"]}}, "add 'test' or 'val'"),
         (
@@ -141,7 +141,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
                 "data__stream": {**DYNAMIC["data__stream"], "scored": "links"},
                 "measure": {"metrics": ["auc"], "splits": ["test", "held_out"]},
             },
-            "with task: node_classification",
+            "needs task: node_classification",
         ),
     ],
 )

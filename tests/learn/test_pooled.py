@@ -75,7 +75,7 @@ def test_where_models_are_personal_it_is_asked_of_the_one_that_the_server_keeps(
     ("changes", "told"),
     [
         ({"data__stream": {"name": "class_incremental", "every": "1 updates"}}, "under the stream 'static'"),
-        ({"measure": {"splits": ["pooled"]}}, "stands beside a split"),
+        ({"measure": {"splits": ["pooled"]}}, "cannot be the only split"),
         ({"data__split": {"train": 0.5, "val": 0.5, "test": 0}, "measure": {"splits": ["pooled", "val"]}}, "a share"),
     ],
 )

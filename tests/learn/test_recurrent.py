@@ -115,7 +115,7 @@ def test_states_are_as_wide_as_told_detached_and_zeros_where_there_are_none(mode
 
 def test_states_of_another_width_are_refused():
     model = MODELS["gru"]
-    with pytest.raises(ValueError, match=r"states are \(15, 3\), this model remembers \(15, 10\)"):
+    with pytest.raises(ValueError, match=r"states have the shape \(15, 3\); this model's have \(15, 10\)"):
         model.remember(tree.stack([params_of(model, 0)]), undirected(15, 4, width=3))
 
 

@@ -102,13 +102,13 @@ def test_too_many_or_pointless_clients_are_refused():
         ({"least": "0 %"}, "must be above 0"),
         ({"least": 1.0}, "could be one or all of them: write 1 or '100 %'"),
         ({"least": 2.5}, "must be a whole number"),
-        ({"longest_wait": "10 min"}, "give least as well"),
+        ({"longest_wait": "10 min"}, "needs 'least'"),
         ({"least": 2, "longest_wait": "0 s"}, "longer than 0 s"),
     ]:
         with pytest.raises(ValidationError, match=message):
             TypeAdapter(Sync).validate_python({"rounds": 1, "clients": 3, **wrong})
     assert TypeAdapter(OneShot).validate_python({"least": "80 %"}).least == 0.8
-    with pytest.raises(UserError, match="least: 4 can never be there: of 10 clients, 3 are wanted"):
+    with pytest.raises(UserError, match="least: 4 is never reached: of 10 clients, 3 are wanted"):
         Sync(rounds=1, clients=3, least=4).suits(10)
     Deadline(rounds=1, clients=3, over=1.3, wait=1.0, least=4).suits(10)
     Hierarchical(rounds=1, clients=3, least=9).suits(10)

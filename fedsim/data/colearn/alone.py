@@ -1,4 +1,4 @@
-"""Vertices without any edge: no score tells where they belong."""
+"""Assign vertices without any edge, which no score places."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Way = Literal["round_robin", "labels", "stay"]
 
 
 def deal(parts: Parts, alone: np.ndarray, way: Way, before: np.ndarray | None = None) -> int:
-    """Give these vertices away; return how many turns of the round that took.
+    """Assign these vertices; return how many turns of the round-robin that took.
 
     round_robin: in turn, parts that own nothing yet first.  labels: all to the part with the most different labels.
     stay: where they were `before` (N,), the others in turn.

@@ -1,8 +1,8 @@
 """A partition through the snapshots of a graph: full at first and where its size changes, by newcomers otherwise.
 
-A vertex keeps its part for as long as no full partition is made, also while it is gone.  A full partition knows
-nothing of the one before; its parts are then renamed so that as few vertices as possible change their owner, which
-the paper does not say.  Vertices and edges that go away take nothing else along.
+A vertex keeps its part until the next full partition, even while it is absent.  A full partition does not depend on the
+one before; its parts are then renumbered so that as few vertices as possible change their owner, which the paper does
+not specify.  Vertices and edges that go away take nothing else along.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class Rule:
     per_client: int = 510
     isolated: Way = "round_robin"
     exact_seeds: bool = False
-    repartition: bool = False  # a full partition at every snapshot
+    repartition: bool = False  # partition in full at every snapshot
 
 
 @dataclass(frozen=True)
@@ -44,30 +44,30 @@ class Shot:
 
 @dataclass(frozen=True)
 class Step:
-    """What came of a snapshot: `owner` (N,), -1 for who is not there, and what it took.
+    """The result for a snapshot: `owner` (N,), -1 for absent vertices, and its cost.
 
-    `scanned` counts the entries of adjacency rows that were read, the work to bill; reading the snapshot's edges in,
-    and counting the parts' edges before newcomers join (a server keeps these counts up), are not in it.
+    `scanned` counts the entries of adjacency rows that were read, the work to charge; it excludes reading the
+    snapshot's edges, and counting the parts' edges before newcomers join (a server keeps these counts).
     """
 
     owner: np.ndarray
     parts: int
     full: bool
     moves: int  # by the secondary stage
-    moved: int  # vertices that were there before, too, with another owner
+    moved: int  # vertices present before, with another owner
     scanned: int
 
 
 def parts_for(entries: int, per_client: int, most: int) -> int:
-    """Return the number of parts for a snapshot of so many directed entries (section 3.1 of the paper's code)."""
+    """Return the number of parts for a snapshot with that many directed entries (section 3.1 of the paper's code)."""
     return min(max(1, entries // per_client), most)
 
 
 def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -> tuple[Parts, int]:
-    """Return a partition into that many parts (Algorithm 1), and how many vertices were dealt out in turn.
+    """Return a partition into that many parts (Algorithm 1), and how many vertices were assigned in turn.
 
-    Parts beyond the number of vertices with an edge get isolated vertices, if there are any.  With the owners
-    `before` (N,) the parts are named so that the most vertices keep theirs.
+    Parts beyond the number of vertices with an edge get isolated vertices, if there are any.  Given the owners
+    `before` (N,), parts are numbered so that the most vertices keep theirs.
     """
     web = web_of(shot.edges, len(shot.labels), Tally())
     parts = Parts(web, shot.labels, count)
@@ -82,7 +82,7 @@ def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -
 
 
 def grown(shot: Shot, owner: np.ndarray, count: int, rule: Rule, dealt: int) -> tuple[Parts, int]:
-    """Return the same partition with the vertices that are there and have no owner (N,) added, and the turns so far."""
+    """Return the partition extended by the vertices present without an owner (N,), and the turns so far."""
     web = web_of(shot.edges, len(shot.labels), Tally())
     parts = Parts(web, shot.labels, count)
     old = shot.present[owner[shot.present] >= 0]
@@ -118,7 +118,7 @@ def follow(shots: Sequence[Shot], most: int, rule: Rule) -> Iterator[Step]:
 
 
 def names(owner: np.ndarray, before: np.ndarray, count: int) -> np.ndarray:
-    """Return a new name (parts,) for each part of `owner` (N,) such that the most vertices own as `before` (N,)."""
+    """Return a new number (parts,) for each part of `owner` (N,), so that most vertices own as `before` (N,)."""
     both = (owner >= 0) & (before >= 0) & (before < count)
     kept = np.bincount(owner[both] * count + before[both], minlength=count * count).reshape(count, count)
     _, name = linear_sum_assignment(kept, maximize=True)

@@ -1,6 +1,6 @@
-"""Newcomers: vertices that have come since the last snapshot join the parts that are there; nobody else moves.
+"""Newcomers: vertices that arrived since the last snapshot join the existing parts; no other vertex moves.
 
-The paper gives one sentence and its code has none of it; the rule here is a reconstruction.
+The paper has one sentence on it and its code nothing; the rule here is a reconstruction.
 """
 
 import heapq
@@ -11,13 +11,13 @@ from fedsim.data.colearn.parts import Parts
 
 
 def join(parts: Parts, new: np.ndarray, dealt: int) -> int:
-    """Give each new vertex to a part, one after the other; return how many have been dealt out by now.
+    """Assign each new vertex to a part, one after the other; return how many were assigned in turn so far.
 
-    First comes who has the most neighbours with an owner, counted anew after every assignment; of equals the lowest.
-    It goes to the part with most of its neighbours; of equals to the one with most two-hop ties, the sum over its
-    neighbours of their neighbours there; of equals to the one with the fewest edges, then to the lowest.  When nobody
-    left has a neighbour with an owner, nobody has one within two hops either: the lowest is dealt out in turn
-    (`dealt` counts the turns), so a component that comes as a whole stays whole unless it touches others later.
+    The vertex with the most neighbours that have an owner comes first, recounted after every assignment; ties go to the
+    lowest vertex.  It joins the part with most of its neighbours; ties go to the part with most two-hop ties (the sum
+    over its neighbours of their neighbours there), then to the one with the fewest edges, then to the lowest.  When no
+    vertex left has a neighbour with an owner, the lowest is assigned in turn (`dealt` counts the turns), so a component
+    that arrives as a whole stays whole unless it touches others later.
     """
     waiting = np.zeros(parts.web.size, dtype=bool)
     waiting[new] = True
@@ -29,7 +29,7 @@ def join(parts: Parts, new: np.ndarray, dealt: int) -> int:
     while queue:
         held, vertex = heapq.heappop(queue)
         if not waiting[vertex] or count[vertex] != -held:
-            continue  # its count has grown since: a later entry says so
+            continue  # outdated: its count has grown since
         waiting[vertex] = False
         beside = parts.beside(vertex)
         if beside:

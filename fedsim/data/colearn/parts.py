@@ -1,4 +1,4 @@
-"""Parts: who owns which vertex while a partition is being made, and the three scores that it is judged by.
+"""Parts: the owner of each vertex while a partition is being made, and its three scores.
 
 Only the real edges of the snapshot count here.  Vertices without an owner have -1.
 """
@@ -13,7 +13,7 @@ EPSILON = 1e-6
 class Parts:
     """`owner` (N,) int64; a part's `edges` within it (undirected), its `sizes`, and its `labels` (parts, classes).
 
-    A label below 0 is unknown: it tells for no part and against none.
+    A label below 0 is unknown and affects no score.
     """
 
     def __init__(self, web: Web, labels: np.ndarray, count: int) -> None:
@@ -27,19 +27,19 @@ class Parts:
         self.total = max(1, len(web.ends) // 2)
 
     def settle(self, vertices: np.ndarray, parts: np.ndarray) -> None:
-        """Give vertices that have no owner to those parts."""
+        """Assign vertices without an owner to those parts."""
         self._count(vertices, parts)
         self.owner[vertices] = parts
         at, near = self.web.around(vertices)
         new = np.zeros(self.web.size, dtype=bool)
         new[vertices] = True
         inside = self.owner[near] == parts[at]
-        # an edge between two new ones is met from both of its ends
+        # an edge between two new vertices is counted from both ends
         twice = np.bincount(parts[at[inside]], 2.0 - new[near[inside]], minlength=self.count)
         self.edges += twice.astype(np.int64) // 2
 
     def place(self, vertex: int, part: int, near: dict[int, int]) -> None:
-        """Give one vertex without an owner to a part; `near` are its neighbours' parts, as `beside` tells them."""
+        """Assign one vertex without an owner to a part; `near` are its neighbours' parts, from `beside`."""
         self.owner[vertex] = part
         self.sizes[part] += 1
         self.edges[part] += near.get(part, 0)
@@ -47,7 +47,7 @@ class Parts:
             self.labels[part, label] += 1
 
     def move(self, vertex: int, part: int, near: dict[int, int]) -> None:
-        """Take one vertex from its part and give it to another."""
+        """Move one vertex from its part to another."""
         before = int(self.owner[vertex])
         self.sizes[before] -= 1
         self.edges[before] -= near.get(before, 0)
@@ -56,7 +56,7 @@ class Parts:
         self.place(vertex, part, near)
 
     def rename(self, name: np.ndarray) -> None:
-        """Call part i name[i] from now on; `name` is a permutation."""
+        """Renumber part i as name[i]; `name` is a permutation."""
         self.owner = np.where(self.owner >= 0, name[self.owner], -1)
         order = np.argsort(name)
         self.edges, self.sizes, self.labels = self.edges[order], self.sizes[order], self.labels[order]
@@ -70,7 +70,7 @@ class Parts:
         return dict(sorted(found.items()))
 
     def cut(self, vertex: int, part: int, near: dict[int, int], raw: bool = False) -> float:
-        """Return the share of the vertex's neighbours that the part owns; where `raw`, their number."""
+        """Return the share of the vertex's neighbours that the part owns; if `raw`, their number."""
         held = near.get(part, 0)
         return held if raw else held / max(1, self.web.degree_of(vertex))
 
@@ -80,13 +80,13 @@ class Parts:
         return 1 - inside / self.total
 
     def lightness(self, part: int) -> float:
-        """Return 1 - |E(S)| / |E|: the balance before the vertex has come."""
+        """Return 1 - |E(S)| / |E|: the balance before the vertex joins."""
         return 1 - int(self.edges[part]) / self.total
 
     def spread(self, vertex: int, part: int, raw: bool = False) -> float:
-        """Return 1 - the share of the part's vertices with the vertex's label, itself among them if it is there.
+        """Return 1 - the share of the part's vertices with the vertex's label, including itself if it is in the part.
 
-        Where `raw`, return their number instead, which is of the opposite sense.
+        If `raw`, return their number instead, which has the opposite sense.
         """
         label = self.label[vertex]
         if label < 0:

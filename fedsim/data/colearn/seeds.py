@@ -1,6 +1,6 @@
-"""Seeds: vertices far from one another, from which the parts grow.
+"""Seeds: vertices far apart, from which the parts grow.
 
-The farthest pair comes first, then again and again the vertex whose nearest seed is farthest.  By default the pair is
+The farthest pair comes first, then repeatedly the vertex whose nearest seed is farthest.  By default the pair is
 that of a double sweep: the vertex farthest from the lowest one, and the vertex farthest from that; exact on trees, a
 lower bound elsewhere.  All ties go to the lowest vertex.
 """
@@ -11,7 +11,7 @@ from fedsim.data.colearn.web import Web
 
 
 def seeds_of(web: Web, count: int, exact: bool = False) -> np.ndarray:
-    """Return that many different seeds, in the order in which they are found, of a web without several components.
+    """Return that many different seeds of a connected web, in the order in which they are found.
 
     Vertices without a neighbour are never chosen, so there may be fewer.  The cost is two searches and, for each
     further seed, one of what is nearest to it; where `exact`, a search from every vertex.
@@ -29,7 +29,7 @@ def seeds_of(web: Web, count: int, exact: bool = False) -> np.ndarray:
 
 
 def _farthest(distances: np.ndarray) -> int:
-    return int(distances.argmax())  # what cannot be reached is at -1
+    return int(distances.argmax())  # unreachable vertices have -1
 
 
 def _end_of_diameter(web: Web, able: np.ndarray) -> int:

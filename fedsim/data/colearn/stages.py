@@ -1,8 +1,8 @@
-"""The two stages in which a vertex that several parts could own is given to one of them.
+"""The two stages that assign a vertex which several parts could own.
 
 Primary: while the parts grow from their seeds, level by level, to the best of the parts that reach the vertex in the
 same level.  Secondary: once afterwards for every border vertex, which may move to a neighbour's part that suits it
-better.  What the stages look at is a `Config` of three (Appendix B of the paper).
+better.  A `Config` selects which of three scores the stages use (Appendix B of the paper).
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ SECONDARY: dict[Name, tuple[Score, Score]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """`alpha` weighs the first of the secondary scores; a move has to gain more than `tau`.
+    """`alpha` weights the first of the secondary scores; a move must gain more than `tau`.
 
     `most_cut` (the paper's "limiting new edge cuts", which has no formula there) is how many cut edges a move may add.
-    Where `raw`, secondary scores by cut and by label are plain counts, except in `mincut_first`, and the label's is
-    then of the opposite sense: the published code's way.
+    With `raw`, secondary scores by cut and by label are plain counts, except in `mincut_first`, and that by label has
+    the opposite sense, as in the published code.
     """
 
     stages: Name = "mincut_first"
@@ -40,11 +40,11 @@ class Config:
 
 
 def grow(parts: Parts, guide: Web, seeds: np.ndarray, config: Config) -> np.ndarray:
-    """Give every vertex that `guide` reaches from the seeds to a part, seed i to part i; return which were in conflict.
+    """Assign every vertex that `guide` reaches from the seeds, seed i to part i; return which were contested.
 
-    In each level those that one part reaches are given away first, and then, by ascending number, those that several
-    do: each sees the parts as they stand, and goes to the highest score among the parts that reach it, of equals to
-    the lowest part.  So `guide` (which may hold synthetic edges) decides who competes, and real edges decide who wins.
+    In each level, vertices reached by one part are assigned first, and then, by ascending number, those reached by
+    several: each sees the parts so far, and goes to the one with the highest score among those that reach it, ties to
+    the lowest.  So `guide` (which may hold synthetic edges) decides which parts compete, and real edges which one wins.
     """
     parts.settle(seeds, np.arange(len(seeds)))
     conflicts, frontier = [], seeds
@@ -82,7 +82,7 @@ def border(parts: Parts, vertices: np.ndarray) -> np.ndarray:
 
 
 def settle_border(parts: Parts, vertices: np.ndarray, config: Config) -> int:
-    """Let each of these vertices move once, by ascending number, each seeing the moves before; return how many did."""
+    """Let each of these vertices move once, in ascending order, after the moves before; return how many moved."""
     moves = 0
     for vertex in np.sort(vertices).tolist():
         near = parts.beside(vertex)

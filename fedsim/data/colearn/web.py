@@ -1,7 +1,6 @@
 """Web: an undirected graph as compressed rows, with breadth-first search level by level.
 
-It counts how many entries of its rows have been read, which is the work that a partitioner does.  It models neither
-weights nor features.
+It counts the entries of its rows that were read, which is a partitioner's work.  Not modelled: weights and features.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 
 @dataclass
 class Tally:
-    """What a partitioner has done so far."""
+    """A partitioner's work so far."""
 
-    scanned: int = 0  # entries of adjacency rows read, each direction of an edge by itself
+    scanned: int = 0  # entries of adjacency rows read, each direction of an edge counted
     moves: int = 0  # vertices that the secondary stage has moved
 
 
@@ -48,7 +47,7 @@ class Web:
         return found
 
     def around(self, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbours of all these vertices, and beside each its vertex's place in `vertices`."""
+        """Return the neighbours of all these vertices, and for each the index of its vertex in `vertices`."""
         count = self.starts[vertices + 1] - self.starts[vertices]
         at = np.repeat(np.arange(len(vertices)), count)
         before = np.cumsum(count) - count
@@ -62,9 +61,9 @@ class Web:
         return np.where(found < self.size, found, -1)
 
     def nearer(self, start: int, known: np.ndarray) -> np.ndarray:
-        """Return the lower (N,) of each vertex's distance from the start and of those known, to other vertices.
+        """Return the smaller (N,) of each vertex's distance from the start and its known distance to others.
 
-        Searches no further than the start is nearer: nothing behind a vertex that is nearer to another one can be
+        The search stops where the start is not nearer: nothing behind a vertex that is nearer to another one can be
         nearest to the start.
         """
         found, place = known.copy(), np.empty(self.size, dtype=np.int64)
@@ -75,7 +74,7 @@ class Web:
             near = near[found[near] > level]
             found[near] = level
             order = np.arange(len(near))
-            place[near] = order  # of repeats the last one stays
+            place[near] = order  # the last repeat is kept
             frontier = near[place[near] == order]
         return found
 
@@ -85,7 +84,7 @@ def web_of(edges: np.ndarray, vertices: int, tally: Tally | None = None) -> Web:
     source, target = edges
     key = source * vertices + target
     if len(key) and not (np.diff(key) > 0).all():
-        key = np.sort(key)  # np.unique makes a table of what it has seen, ten times as slow
+        key = np.sort(key)  # np.unique uses a hash table, which is ten times as slow
         source, target = np.divmod(key[np.append(True, np.diff(key) > 0)], vertices)
     starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=vertices))]).astype(np.int64)
     return Web(starts, np.ascontiguousarray(target, dtype=np.int64), tally or Tally())
@@ -94,8 +93,8 @@ def web_of(edges: np.ndarray, vertices: int, tally: Tally | None = None) -> Web:
 def chained(web: Web) -> Web:
     """Return the web with synthetic edges that make one component of all vertices that have a neighbour.
 
-    Components are strung together in the order of their lowest vertices, by an edge between these.  Vertices without
-    a neighbour stay alone.  The edges guide a search and must never be counted as edges.
+    Components are chained in the order of their lowest vertices, by an edge between these.  Vertices without a
+    neighbour stay alone.  The synthetic edges guide a search and must never be counted as edges.
     """
     shape = (web.size, web.size)
     matrix = csr_array((np.ones(len(web.ends), dtype=np.int8), web.ends, web.starts), shape=shape)

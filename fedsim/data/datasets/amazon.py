@@ -1,6 +1,6 @@
 """Co-purchase graphs, Computers and Photo (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
 
-Binary words of reviews; some vertices are isolated.  There is no public split, so the masks are empty.
+Features are binary words of reviews; some vertices are isolated.  There is no public split, so the masks are empty.
 """
 
 from dataclasses import dataclass

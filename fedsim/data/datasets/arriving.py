@@ -1,9 +1,8 @@
 """A static graph that arrives in snapshots: any other data set, its vertices in random order.
 
 Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
-joins after the first snapshot, evenly, with its features and label; an edge is there as soon as both ends are, and
-stays.
-It does not model citations' own dates, which the files of Cora and PubMed do not tell, nor edges that come late or go.
+joins after the first snapshot, evenly, with its features and label; an edge exists from when both ends do. Not
+modelled: dates of citations, which the files of Cora and PubMed do not have, and edges that arrive late or disappear.
 """
 
 from dataclasses import dataclass
@@ -21,19 +20,19 @@ from fedsim.units import Count, Fraction
 
 @dataclass(frozen=True)
 class Arriving(DynamicDataset):
-    """Such as `{name: arriving, of: cora}`, or `of: {name: synthetic, vertices: 500}`."""
+    """For example `{name: arriving, of: cora}`, or `of: {name: synthetic, vertices: 500}`."""
 
     of: Part  # the data set whose graph arrives
     snapshots: Count = 10  # number of snapshots
     growth: Fraction = 0.9  # share of the vertices that join after the first snapshot
 
     def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph of that seed.  Raises ScenarioError where it changes already."""
+        """Return the graph of that seed.  Raises ScenarioError if the data set already changes over time."""
         graph: Graph = find.build("dataset", self.of, "data.dataset.of").load(root, seed)
         if "since" in graph:
-            told = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "
-            told += "or name a static graph (such as cora)"
-            raise ScenarioError([Problem("data.dataset.of", told)])
+            message = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "
+            message += "or name a static graph (such as cora)"
+            raise ScenarioError([Problem("data.dataset.of", message)])
         vertices = len(graph["y"])
         born = self._born(vertices, seeds.generator(seed, "data.arriving"))
         low, high = graph["edges"].numpy()
@@ -44,7 +43,7 @@ class Arriving(DynamicDataset):
         return Graph(**{**whole, "x": graph["x"]})
 
     def _born(self, vertices: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the second (N,) from which each vertex is there."""
+        """Return the second (N,) at which each vertex joins."""
         late = round(vertices * self.growth) if self.snapshots > 1 else 0
         first = np.zeros(vertices - late)
         then = 1.0 + np.arange(late) * (self.snapshots - 1) // max(1, late)

@@ -1,6 +1,6 @@
 """Co-authorship graphs, CS and Physics (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
 
-Keywords of papers, made binary by PyG.  There is no public split, so the masks are empty.
+Features are keywords of papers, made binary by PyG.  There is no public split, so the masks are empty.
 """
 
 from dataclasses import dataclass

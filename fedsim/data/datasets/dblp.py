@@ -2,7 +2,7 @@
 
 Only the adjacency of the published graphs DBLP3 and DBLP5 is read; neither their features nor their labels are in
 these files, and most authors never have an edge.  Year k is the seconds from 31,536,000 k on, so `steps: 10` gives the
-years; an edge lives over the years that list it.  Whoever has the whole graphs reads them with `star_arrays`.
+years; an edge lives over the years that list it.  `star_arrays` reads the complete graphs.
 """
 
 from dataclasses import dataclass

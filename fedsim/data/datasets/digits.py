@@ -1,8 +1,8 @@
 """Handwritten digits (scikit-learn's embedded UCI set): a small real graph that needs no download.
 
 1,797 vertices of 64 features scaled to 0..1 and 10 classes; each is joined with its nearest neighbours by Euclidean
-distance, and an edge in one direction counts in both.  Which of equally near ones it is hangs on how many threads
-search; `fedsim.learning` has one do it.
+distance, and an edge in one direction counts in both.  The choice among equally near ones depends on the number of
+threads; `fedsim.learning` uses one.
 """
 
 from dataclasses import dataclass

@@ -2,17 +2,17 @@
 
 Snapshot k is the seconds from k to k + 1 (`steps` of the stream is `snapshots`).  A share `growth` of the vertices
 joins after the first snapshot, evenly.  Labels are drawn when a vertex joins, from a mix of the classes whose logits
-walk at random, and features as a class's unit vector times `signal` plus standard normal noise, where the vectors walk
-at random too; in each later snapshot a share `renewal` of the vertices there draws its features anew.  Of the edges a
-share `removal` goes in each later snapshot, and as many come as keep their number in proportion to the vertices that
-are there; ends are uniform, of one class in a share `homophily` of them.  Drawing costs O(S (N F + E log E)).
+follow a random walk, and features as a class's unit vector times `signal` plus standard normal noise, where the vectors
+follow a random walk too; in each later snapshot a share `renewal` of its vertices get new features.  A share
+`removal` of the edges is removed in each later snapshot, and edges are added to keep their number in proportion to the
+vertices; ends are uniform, of one class in a share `homophily` of the edges.  Drawing costs O(S (N F + E log E)).
 
 With `communities` a share `insularity` of the edges lies within one community.  Each later snapshot draws a share
-`active` of them (one at least), and whatever comes, goes or is renewed does so there: new edges end, and vertices join,
-in active communities only.  So the active ones become larger than the others.  Without communities change is
-everywhere: where vertices have 10 neighbours, those touched by 1 % of new edges are a tenth of all, and 99 % are within
-two edges of them; with 400 communities, 1 % of them active and an insularity of 0.999, it is 2 % and 2 %.
-It does not model degrees of a power law, labels that change, vertices that leave, or triangles.
+`active` of them (one at least), and all changes happen there: new edges end, and vertices join, in active communities
+only. So the active ones grow larger than the others.  Without communities change is everywhere: if vertices have 10
+neighbours, those touched by 1 % of new edges are a tenth of all, and 99 % are within two edges of them; with 400
+communities, 1 % of them active and an insularity of 0.999, it is 2 % and 2 %. Not modelled: power-law degrees, labels
+that change, vertices that leave, and triangles.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Drifting(DynamicDataset):
     active: Fraction = 1.0  # share of the communities that change in each later snapshot
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if self.classes < 2 or self._there(0) < 2 * self.classes:
             raise ValueError("classes must be 2 or more, and the first snapshot's vertices at least twice as many")
         if not self.drift >= 0 or not self.signal >= 0:
@@ -77,7 +77,7 @@ class Drifting(DynamicDataset):
         return Graph(**{**graph, "x": frames[-1].clone(), "frames": frames, "framed": framed})
 
     def _there(self, t: int) -> int:
-        """Return how many vertices have joined by snapshot t: those of the lowest numbers."""
+        """Return how many vertices have joined by snapshot t; they have the lowest numbers."""
         late = round(self.vertices * self.growth)
         return self.vertices - late + (late * t // (self.snapshots - 1) if self.snapshots > 1 else late)
 
@@ -105,7 +105,7 @@ class Drifting(DynamicDataset):
         mix = np.exp(steps.cumsum(0))
         mix = mix.cumsum(1) / mix.sum(1, keepdims=True)
         y: Ints = (rng.random(self.vertices)[:, None] > mix[born, :-1]).sum(1)
-        y[: self.classes] = np.arange(self.classes)  # every class is there from the start
+        y[: self.classes] = np.arange(self.classes)  # every class is present from the start
         return y
 
     def _frames(self, y: Ints, born: Ints, active: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -124,8 +124,8 @@ class Drifting(DynamicDataset):
         return frames
 
     def _edges(self, y: Ints, town: Ints, active: np.ndarray, rng: np.random.Generator) -> tuple[Ints, Floats, Floats]:
-        """Return ends (2, E), since and until (E,) of all stretches of life."""
-        n, gone = self.vertices, []  # what has gone, and at last what has not
+        """Return ends (2, E), since and until (E,) of all lifetimes of edges."""
+        n, gone = self.vertices, []  # removed edges, and finally the remaining ones
         alive, since = np.empty(0, dtype=np.int64), np.empty(0)
         for t in range(self.snapshots):
             there = self._there(t)

@@ -17,12 +17,12 @@ from fedsim.data.raw import Absent, Raw
 
 SUFFIXES = (".npz", ".pt", ".pth", ".graphml", ".csv")
 ARRAYS = (".npz", ".pt", ".pth")
-READ = 2  # files kept between points of one process, most of which share theirs
+READ = 2  # files cached between points of one process, most of which share them
 
 
 @dataclass(frozen=True)
 class File(Dataset):
-    """The suffix of `file` says how it is read."""
+    """The suffix of `file` decides how it is read."""
 
     file: table.File  # the graph; CSV: its table of edges
     vertices: table.File | None = None  # CSV only: the table of vertices
@@ -34,10 +34,10 @@ class File(Dataset):
     ignore: list[str] | None = None  # columns, attributes or arrays to leave out
 
     def __post_init__(self) -> None:
-        """Refuse a suffix that is not known, and options that another kind of file takes."""
+        """Raise ValueError for an unknown suffix, and for options of another kind of file."""
         kind = Path(self.file).suffix.lower()
         if kind not in SUFFIXES:
-            raise ValueError(f"file: {self.file} ends in none of {', '.join(SUFFIXES)}, which say how it is read")
+            raise ValueError(f"file: {self.file} has none of the known suffixes: {', '.join(SUFFIXES)}")
         if kind == ".csv" and self.vertices is None:
             raise ValueError(
                 f"vertices: {self.file} is a table of edges; name that of the vertices too, as vertices.csv"
@@ -48,7 +48,7 @@ class File(Dataset):
             raise ValueError(f"features: those of {self.file} are the array x; leave it out")
 
     def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph of the file; neither argument matters.  Raises UserError where it cannot be read."""
+        """Return the graph of the file; neither argument matters.  Raises UserError if it cannot be read."""
         paths = tuple(path for path in (self.file, self.vertices) if path is not None)
         stamps = tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
         label = self.label if self.labelled else None
@@ -72,7 +72,7 @@ def _read(
     features: tuple[str, ...] | None,
     ignore: tuple[str, ...],
 ) -> Raw:
-    """Return what the files hold; `stamps` tell when they have changed."""
+    """Return the content of the files; `stamps` change when the files do."""
     kind = paths[0].suffix.lower()
     if kind == ".csv":
         return own_tables.from_tables(paths[0], paths[1], id, label, features, ignore)

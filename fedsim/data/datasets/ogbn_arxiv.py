@@ -33,7 +33,7 @@ def _read(above: Path) -> Graph:
     """Return the graph of the tables in the folder `RAW` under `above`.
 
     A row of each: the source and target of an edge; a vertex's features; a vertex's label.
-    Raises ValueError where they do not fit one another.
+    Raises ValueError if they do not fit one another.
     """
     folder = above / RAW
     edges = np.loadtxt(folder / EDGES, dtype=np.int64, delimiter=",", ndmin=2)

@@ -27,7 +27,7 @@ class Patent(Featureless):
 
 
 def _read(above: Path) -> Graph:
-    """Return the graph.  Raises ValueError where a patent has no label, or two."""
+    """Return the graph.  Raises ValueError if a patent has no label, or two."""
     table = np.loadtxt(above / RAW / EDGES, ndmin=2)
     labels = np.loadtxt(above / RAW / LABELS, dtype=np.int64, ndmin=2)
     order = np.argsort(labels[:, 0])

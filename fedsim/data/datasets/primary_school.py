@@ -28,7 +28,7 @@ class PrimarySchool(Featureless):
 
 
 def _read(above: Path) -> Graph:
-    """Return the graph.  Raises ValueError where a person is in two classes."""
+    """Return the graph.  Raises ValueError if a person is in two classes."""
     table = pd.read_csv(above / RAW / FILE, sep="\t", header=None, names=["time", "i", "j", "of_i", "of_j"])
     people, number = np.unique(table[["i", "j"]].to_numpy(dtype=np.int64), return_inverse=True)
     ends = number.reshape(-1, 2).T

@@ -1,9 +1,9 @@
 """Labelled graphs over about ten years, as arrays (Xu et al., "Spatio-Temporal Attentive RNN ...", IJCAI 2019).
 
-The form in which DBLP3, DBLP5, Brain and Reddit were published and passed on: one NumPy archive of the user's own.
+The form in which DBLP3, DBLP5, Brain and Reddit were published: one NumPy archive, supplied by the user.
 Snapshot k is the seconds from k to k + 1, so `steps` is the number of snapshots; all vertices are there from the start,
 an edge lives over the snapshots that have it, and features are those of the snapshot.  Adjacencies are read in both
-directions, their weights are not read.  Files that can only be read by running what is in them (pickles) are refused.
+directions, their weights are not read.  Files that can only be read by executing their content (pickles) are refused.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class StarArrays(DynamicDataset):
 
 
 def _read(path: Path) -> Graph:
-    """Return the graph.  Raises ValueError where the arrays do not fit one another, KeyError where one is missing."""
+    """Return the graph.  Raises ValueError if the arrays do not fit one another, KeyError where one is missing."""
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:  # NumPy leaves a torn file of a name open
         adjacency, features, labels = file["adjs"], file["attmats"], file["labels"]
     count, vertices = adjacency.shape[0], adjacency.shape[-1]

@@ -2,10 +2,10 @@
 
 Every class is a block.  Vertices have Pareto-distributed propensities θ; an edge is drawn by θ at its first end and,
 at its other end, by θ among the same class in a share `homophily` of the edges and among the other classes otherwise.
-Both numbers of edges are met exactly, by drawing again what was a self loop or a repeat.  Features are the class's
-random unit vector times `signal`, plus standard normal noise: without its edges, two classes are told apart at
-√2·signal noise standard deviations.  Drawing costs O(N·F + E log N).
-It does not model triangles, communities inside a class, or edges that depend on features.
+Both numbers of edges are met exactly, by redrawing self loops and repeats.  Features are the class's
+random unit vector times `signal`, plus standard normal noise: without its edges, two classes are √2·signal
+noise standard deviations apart.  Drawing costs O(N·F + E log N).
+Not modelled: triangles, communities inside a class, and edges that depend on features.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.graph import Graph, graph_of
 from fedsim.units import Count, Fraction
 
-TRIES = 60  # times that what is missing is drawn again
+TRIES = 60  # times that missing edges are redrawn
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Synthetic(Dataset):
     signal: float = 1.0  # length of a class's mean feature vector; the noise has standard deviation 1
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if self.classes < 2 or self.vertices < 2 * self.classes:
             raise ValueError("classes must be 2 or more, and vertices at least twice as many")
         if not self.exponent > 2:
@@ -86,7 +86,7 @@ def _distinct(count: int, mass: np.ndarray, ends: np.ndarray, inside: bool, rng:
         missing = count - len(found)
         if missing <= 0:
             return found
-        at = np.sort(rng.random(int(1.1 * missing) + 8)) * mass[-1]  # sorted, for the memory's sake only
+        at = np.sort(rng.random(int(1.1 * missing) + 8)) * mass[-1]  # sorted for memory locality only
         low, high = _block(at, ends)
         spin = rng.random(len(at))
         other = low + spin * (high - low) if inside else (high + spin * (mass[-1] - high + low)) % mass[-1]

@@ -33,7 +33,7 @@ class Tgb(Featureless):
 
 
 def _read(path: Path) -> Graph:
-    """Return the graph.  Raises ValueError where a column or a value is missing."""
+    """Return the graph.  Raises ValueError if a column or a value is missing."""
     header = [str(name).strip() for name in pd.read_csv(path, nrows=0).columns]
     if missing := [name for name in COLUMNS if name not in header]:
         raise ValueError(f"the header lacks {', '.join(missing)}; it has {', '.join(header)}")

@@ -1,7 +1,7 @@
 """Wikipedia pages chameleon and squirrel, five classes by traffic (Pei et al., "Geom-GCN", ICLR 2020).
 
 After Rozemberczki et al., 2021.  Links are read in both directions, self links are dropped; the masks are the first
-of ten public splits.  Both graphs hold duplicate vertices, which flatters models that remember neighbourhoods
+of ten public splits.  Both graphs hold duplicate vertices, which favours models that memorise neighbourhoods
 (Platonov et al., ICLR 2023); they are not removed here.
 """
 

@@ -1,12 +1,12 @@
 """Buckets of communities, one of which no client owns: the community split of FedDGL (Xie et al., ACML 2024).
 
 Louvain communities are dealt to K + 1 buckets of about s = N / (K + 1) vertices.  Those of more than s - slack vertices
-are cut into pieces of that size; the pieces go to the buckets in turn, the largest first, past a bucket that would have
-more than s + slack.  The first bucket is set aside for a global test (`measure.splits: [held_out]`), the others are the
-clients'.  The rule is silent on a piece that fits nowhere: here the emptiest bucket is filled up to s with it, and
-the rest goes on.  On a graph that changes this is done once, on the union of all snapshots, for a test set that was
-drawn anew would hold vertices that have been trained on.
-It does not model buckets that are equally hard: one community may make the whole test.
+are cut into pieces of that size; the pieces go to the buckets in turn, the largest first, skipping a bucket that would
+have more than s + slack.  The first bucket is set aside for a global test (`measure.splits: [held_out]`), the others
+are the clients'.  The rule does not cover a piece that fits nowhere: here the emptiest bucket is filled up to s with
+it, and the rest goes on.  On a changing graph this is done once, on the union of all snapshots, because a redrawn test
+set would hold vertices that have been trained on. Not modelled: buckets of equal difficulty; one community may make up
+the whole test set.
 """
 
 import math
@@ -25,18 +25,18 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Buckets(Partition):
-    """Clients get whole communities where these fit; the vertices of one bucket have no owner."""
+    """Clients get whole communities if these fit; the vertices of one bucket have no owner."""
 
     slack: int = 20  # vertices by which a bucket may differ from its share
     resolution: float = 1.0  # of Louvain; above 1: more and smaller communities
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if not self.resolution > 0 or self.slack < 0:
             raise ValueError("resolution must be more than 0 and slack 0 or more")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where a share is no more than the slack."""
+        """Return each client's vertices, ascending.  Raises UserError if a share does not exceed the slack."""
         vertices, count = len(graph["y"]), clients + 1
         require(vertices, count)
         share = vertices / count
@@ -54,7 +54,7 @@ class Buckets(Partition):
 def dealt(parts: list[Ints], count: int, share: int, most: int) -> list[list[Ints]]:
     """Return `count` buckets of these pieces, dealt in turn; none has more than `most` vertices.
 
-    `share` is how far a bucket is filled by what fits nowhere: the mean of all buckets, rounded up.
+    `share` is the size up to which a bucket takes pieces that fit nowhere: the mean of all buckets, rounded up.
     """
     found: list[list[Ints]] = [[] for _ in range(count)]
     load, turn = np.zeros(count, dtype=np.int64), 0

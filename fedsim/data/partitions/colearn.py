@@ -1,11 +1,11 @@
 """The partition of DG-CoLearn (Au et al., arXiv 2605.31427, section 4.1): parts grown from seeds far apart.
 
-A server that knows the whole graph keeps cross edges few and then evens out edges and labels (`stages`).  On a graph
-that changes, newcomers join the parts that are there, and all is made anew only when the number of parts changes.
-The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal where the
-seeds lie at the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
-It reads every label, also those that only score, so who owns a vertex may depend on them.
-The random stream is read only where a static graph leaves a client empty: all seeds of a run give the same partition.
+A server that knows the whole graph keeps cross edges few and then balances edges and labels (`stages`).  On a changing
+graph, newcomers join the existing parts, and a full partition is made only when the number of parts changes.
+The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal if the seeds lie at
+the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
+It reads every label, also of validation and test vertices, so ownership may depend on them.
+The random stream is used only if a static graph leaves a client empty: all seeds of a run give the same partition.
 """
 
 import logging
@@ -36,10 +36,10 @@ class CoLearn(Partition):
     per_client: Count = 510  # directed edges of a snapshot per part; unused on a static graph
     isolated: Way = "round_robin"  # what happens to vertices without an edge
     exact_seeds: bool = False  # the exact farthest pair: a search from every vertex
-    repartition: bool = False  # partition anew at every snapshot
+    repartition: bool = False  # partition again at every snapshot
 
     def __post_init__(self) -> None:
-        """Refuse thresholds that have no meaning."""
+        """Raise ValueError for thresholds that make no sense."""
         if np.isnan(self.tau) or not (self.most_cut is None or self.most_cut >= 0):
             raise ValueError("tau must be a number and most_cut 0 or more")
 
@@ -70,7 +70,7 @@ class CoLearn(Partition):
         return found, scanned
 
     def steps(self, snapshots: Sequence[Graph], clients: int) -> Iterator[Step]:
-        """Yield what came of each snapshot, its work too."""
+        """Yield the result of each snapshot, with its work."""
         shots = [_shot(snapshot, snapshot["arrived"].nonzero().squeeze(1).numpy()) for snapshot in snapshots]
         return follow(shots, clients, self._rule())
 

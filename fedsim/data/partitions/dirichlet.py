@@ -1,11 +1,11 @@
 """Label skew: each class is split among the clients by shares drawn from a symmetric Dirichlet distribution.
 
-After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  Two ways to come by clients
-that all hold something: what is missing is taken from the largest, or, with `tries`, everything is drawn anew until
-nobody lacks any, as in the published partition of federated graph learning with label skew (FedTAD, IJCAI 2024; GHOST,
-ICML 2025), where with `capped` whoever holds N / K vertices gets none of further classes.  Where a class's shares all
-go to clients that are full, the draw counts as one that failed.
-Edges play no part, so most of them are cut; the skew of structure that communities bring is not modelled.
+After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  There are two ways to give
+every client enough: missing vertices are taken from the largest client, or, with `tries`, everything is redrawn until
+every client has enough, as in the published partition of federated graph learning with label skew (FedTAD, IJCAI 2024;
+GHOST, ICML 2025), where with `capped` a client with N / K vertices gets none of further classes.  If all shares of a
+class go to full clients, the draw counts as failed. Edges are ignored, so most of them are cut; structural skew, as
+communities bring it, is not modelled.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ class Dirichlet(Partition):
     tries: Count | None = None  # most draws until all have `least`; null: one draw, topped up from the largest client
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning."""
+        """Raise ValueError for options that make no sense."""
         if not 0 < self.alpha < float("inf"):
             raise ValueError("alpha must be a finite number above 0")
         if self.capped and self.tries is None:
             raise ValueError("capped: a client may end up with nothing, so it needs tries (the published code: 10000)")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises ScenarioError where not all can have `least`."""
+        """Return each client's vertices, ascending.  Raises ScenarioError if not all can have `least`."""
         labels = graph["y"].numpy()
         require(len(labels), clients, self.least)
         if self.tries is not None:
@@ -49,26 +49,26 @@ class Dirichlet(Partition):
         return grouped(top_up(owner, clients, self.least, rng), clients)
 
     def _redrawn(self, labels: np.ndarray, clients: int, tries: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Draw how many of each class go to whom until all have enough; only then, which."""
+        """Redraw the counts of each class per client until all have enough, and only then the vertices."""
         classes, sizes = np.unique(labels, return_counts=True)
         for _ in range(tries):
             counts = self._counts(sizes, clients, rng)
             if counts is not None and counts.sum(0).min() >= self.least:
                 break
         else:
-            told = (
+            message = (
                 f"in {tries} tries no draw of alpha {self.alpha:g} gave each of {clients} clients {self.least} of "
                 f"{len(labels)} vertices in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
                 "tries and capped, and what is missing is taken from the largest"
             )
-            raise ScenarioError([Problem("data.partition.tries", told)])
+            raise ScenarioError([Problem("data.partition.tries", message)])
         owner = np.empty(len(labels), dtype=np.int64)
         for label, own in zip(classes, counts, strict=True):
             owner[rng.permutation(np.flatnonzero(labels == label))] = np.repeat(np.arange(clients), own)
         return grouped(owner, clients)
 
     def _counts(self, sizes: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray | None:
-        """Return how many (C, K) of each class go to each client, or None where nobody who may take any has a share."""
+        """Return how many (C, K) of each class go to each client, or None if no client with room has a share."""
         counts = np.zeros((len(sizes), clients), dtype=np.int64)
         for place, size in enumerate(sizes):
             shares = rng.dirichlet(np.full(clients, self.alpha))
@@ -77,6 +77,6 @@ class Dirichlet(Partition):
             if not shares.sum() > 0:
                 return None
             ends = np.cumsum(shares)
-            ends = np.floor(ends / ends[-1] * size).astype(np.int64)  # by its own end: who has no share gets no rest
+            ends = np.floor(ends / ends[-1] * size).astype(np.int64)  # clients without a share get no remainder
             counts[place] = np.diff(ends, prepend=0)
         return counts

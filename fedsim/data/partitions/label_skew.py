@@ -2,10 +2,10 @@
 
 The rule of FedDGL (Xie et al., ACML 2024): `majors` labels drawn for each client, a share of its vertices from these,
 the rest from the others.  A share `held` of the vertices, drawn first, is set aside for a global test
-(`measure.splits: [held_out]`); of the M that remain each client has M // K, so up to K - 1 more go to nobody.
-Where a label runs out, what is missing is taken from whatever is left, and the share reached is logged.
-Clients are disjoint: those of the published code share vertices, which one client may train on while another tests on
-them; that is not modelled, for a vertex has one owner everywhere here.
+(`measure.splits: [held_out]`); of the M that remain each client has M // K, so up to K - 1 more stay unowned.
+If a label runs out, the missing vertices are taken from the others, and the share reached is logged.
+Clients are disjoint: those of the published code share vertices, so that one client may train on a vertex that
+another tests on; that is not modelled.
 """
 
 import logging
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelSkew(Anew):
-    """Where there are no classes, `by: edge` distinguishes vertices with and without an edge.
+    """If there are no classes, `by: edge` distinguishes vertices with and without an edge.
 
-    It takes `majors: 1`, and there is no skew where every vertex has an edge.
+    It needs `majors: 1`, and there is no skew if every vertex has an edge.
     """
 
     majors: Count = 2  # major labels per client; the published code and DG-CoLearn use 3
@@ -37,7 +37,7 @@ class LabelSkew(Anew):
     held: Fraction = 0.0  # share of all vertices set aside for a global test; the published code uses 0.3
 
     def __post_init__(self) -> None:
-        """Refuse to set everything aside, or vertices that have been trained on before."""
+        """Raise ValueError if everything is set aside, or vertices that have been trained on."""
         if self.held == 1:
             raise ValueError("held is 1: no vertex would be left to the clients; take less, such as 0.3")
         if self.held and self.each_snapshot:
@@ -46,7 +46,7 @@ class LabelSkew(Anew):
             )
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where there are too few labels."""
+        """Return each client's vertices, ascending.  Raises UserError if there are too few labels."""
         label = self._labels(graph)
         pool = np.arange(len(label))
         if self.held:
@@ -90,7 +90,7 @@ class LabelSkew(Anew):
 
 
 def _take(left: list[np.ndarray], major: np.ndarray, quota: int, wanted: int, rng: np.random.Generator) -> np.ndarray:
-    """Remove a client's vertices from what is left of each label, and return them."""
+    """Remove a client's vertices from those left of each label, and return them."""
     other = np.setdiff1d(np.arange(len(left)), major)
     first = _draw(left, major, wanted, rng)
     second = _draw(left, other, quota - len(first), rng)
@@ -99,7 +99,7 @@ def _take(left: list[np.ndarray], major: np.ndarray, quota: int, wanted: int, rn
 
 
 def _draw(left: list[np.ndarray], labels: np.ndarray, wanted: int, rng: np.random.Generator) -> np.ndarray:
-    """Remove that many vertices of these labels, all of them alike; fewer where there are fewer."""
+    """Remove that many uniform vertices of these labels, or fewer if there are fewer."""
     sizes = np.array([len(left[label]) for label in labels])
     counts = rng.multivariate_hypergeometric(sizes, min(wanted, int(sizes.sum())))
     taken = []

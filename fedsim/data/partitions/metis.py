@@ -1,7 +1,7 @@
 """METIS: parts of nearly equal size with few edges between them (Karypis and Kumar, SIAM J. Sci. Comput. 1998).
 
-METIS is called by pymetis, of the extra `metis`, which cannot be installed everywhere: it has no wheels for Windows.
-Where METIS leaves a part empty, as it may on tiny graphs, one vertex of the largest part moves there.
+METIS is called through pymetis (extra `metis`), which has no wheels for Windows.
+If METIS leaves a part empty, as it may on tiny graphs, one vertex of the largest part moves there.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Metis(Anew):
     """Clients that hold compact regions of the graph."""
 
     def __post_init__(self) -> None:
-        """Refuse to be where there is no pymetis."""
+        """Raise ValueError if pymetis is not installed."""
         _pymetis()
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:

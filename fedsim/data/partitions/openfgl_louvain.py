@@ -1,8 +1,8 @@
 """The Louvain partition of OpenFGL (Li et al., 2024), which the federated continual graph benchmark uses.
 
 Communities by scikit-network (modularity "newman", deterministic), cut at N // K - delta vertices and dealt out by a
-pointer that moves on only when a client is full.  A client numbers its vertices in the order it was given them.
-What is left out on purpose: OpenFGL gives a client without any edge random ones; here it stays without.
+pointer that moves on only when a client is full.  A client numbers its vertices in the order of assignment.
+Left out on purpose: OpenFGL gives a client without any edge random ones; here it stays without.
 """
 
 import logging
@@ -16,7 +16,7 @@ from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, library, require
 from fedsim.errors import UserError
 
-PATIENCE = 1000  # moves of the pointer before the group is forced upon someone
+PATIENCE = 1000  # moves of the pointer before the group is forced onto a client
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class OpenfglLouvain(Partition):
     scan: Literal["argmin", "official"] = "argmin"  # for a community that fits no client: the smallest, or as published
 
     def __post_init__(self) -> None:
-        """Refuse options that have no meaning, and to be where there is no scikit-network."""
+        """Raise ValueError for options that make no sense, or if scikit-network is not installed."""
         if not self.resolution > 0 or self.delta < 0:
             raise ValueError("resolution must be more than 0 and delta 0 or more")
         _clustering()

@@ -33,7 +33,7 @@ class Table(Partition):
         return _Named(self.file, self.unlisted, names())
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError where the table does not fit the graph."""
+        """Return each client's vertices, ascending.  Raises UserError if the table does not match the graph."""
         return _lists(self._owner(len(graph["y"]), clients, None), clients)
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
@@ -57,14 +57,14 @@ class Table(Partition):
         if self.unlisted == "refuse" and (owner < 0).any():
             first = int(np.flatnonzero(owner < 0)[0])
             name = repr(names[first]) if names is not None else first
-            told = f"{int((owner < 0).sum())} of {vertices} vertices have no row, the first is {name}"
-            raise UserError(f"{self.file}: {told}; add them, or write unlisted: unowned")
+            message = f"{int((owner < 0).sum())} of {vertices} vertices have no row, the first is {name}"
+            raise UserError(f"{self.file}: {message}; add them, or write unlisted: unowned")
         return owner
 
 
 @dataclass(frozen=True)
 class _Named(Table):
-    """The same with the ids of the vertices, None where they have none."""
+    """The same with the ids of the vertices, None if they have none."""
 
     names: Sequence[str] | None = None
 
@@ -73,7 +73,7 @@ class _Named(Table):
 
 
 def _lists(owner: Ints, clients: int) -> list[np.ndarray]:
-    return grouped(owner + 1, clients + 1)[1:]  # those of nobody come first
+    return grouped(owner + 1, clients + 1)[1:]  # unowned vertices come first
 
 
 def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: Sequence[str] | None) -> Ints:
@@ -84,26 +84,28 @@ def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: S
         return np.array([numbers[cell] for cell in cells], dtype=np.int64)
     except KeyError:
         at = next(at for at, cell in enumerate(cells) if cell not in numbers)
-        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "its ids are others"
-        told = f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
-        raise fault(path, int(lines[at]), told) from None
+        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "it has no such id"
+        message = (
+            f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
+        )
+        raise fault(path, int(lines[at]), message) from None
 
 
 def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Ints:
     if not all(cell.removeprefix("-").isdecimal() for cell in cells):
         known = {name: number for number, name in enumerate(dict.fromkeys(cells))}
         if len(known) != clients:
-            told = f"{path} names {len(known)} clients, and clients.count is {clients}"
-            raise ScenarioError([Problem("clients.count", f"{told}; write clients.count: {len(known)}")])
+            message = f"{path} names {len(known)} clients, and clients.count is {clients}"
+            raise ScenarioError([Problem("clients.count", f"{message}; write clients.count: {len(known)}")])
         return np.array([known[cell] for cell in cells], dtype=np.int64)
     owners = np.array([int(cell) for cell in cells], dtype=object)
     wrong = np.flatnonzero((owners < 0) | (owners >= clients))
     if len(wrong):
         at = int(wrong[0])
-        told = f"column 'client': there is no client {owners[at]}, for clients.count is {clients}"
-        mend = "number clients from 0, change clients.count, or give them names"
-        raise fault(path, int(lines[at]), f"{told} (0 … {clients - 1}); {mend}")
+        message = f"column 'client': there is no client {owners[at]}, because clients.count is {clients}"
+        remedy = "number clients from 0, change clients.count, or give them names"
+        raise fault(path, int(lines[at]), f"{message} (0 … {clients - 1}); {remedy}")
     if lost := sorted({*range(clients)} - {*owners.tolist()}):
-        told = f"client {lost[0]} owns no vertex in {path}, and clients.count is {clients}"
-        raise ScenarioError([Problem("clients.count", f"{told}; give it one, or change clients.count")])
+        message = f"client {lost[0]} owns no vertex in {path}, and clients.count is {clients}"
+        raise ScenarioError([Problem("clients.count", f"{message}; give it one, or change clients.count")])
     return owners.astype(np.int64)

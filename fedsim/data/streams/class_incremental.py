@@ -1,10 +1,10 @@
 """Class-incremental periods: the classes arrive a few at a time, in each client's own order.
 
 The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its vertices
-belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be.
-The number of groups comes from the classes of all clients together, so every client has as many periods, if need be
-empty ones.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025.
-It does not model new vertices of old classes, nor vertices that go away.
+belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be. The
+number of groups comes from the classes of all clients together, so every client has the same number of periods, some
+possibly empty.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025. Not modelled: new vertices of old
+classes, and vertices that disappear.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ class ClassIncremental(Clocked):
     `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it needs
     `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
     `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its whole
-    graph in every period and restricts the masks alone, as the authors' code did.  When a period arrives, `every`,
-    `offset` and `table` say: see `fedsim.data.arrivals.Clocked`.
+    graph in every period and restricts the masks alone, as the authors' code did.  `every`, `offset` and
+    `table` say when a period arrives; see `fedsim.data.arrivals.Clocked`.
     """
 
     classes: Count = 2  # classes per period
@@ -57,19 +57,19 @@ class ClassIncremental(Clocked):
     def _periods(self, graphs: Sequence[Graph]) -> int:
         known = classes_of(graphs)
         if known < self.classes:
-            told = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
-            raise ScenarioError([Problem("data.stream.classes", told)])
+            message = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
+            raise ScenarioError([Problem("data.stream.classes", message)])
         return known // self.classes
 
     def _drawn(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> tuple[list[Graph], list[list[int]]]:
         count = self._periods(graphs)
         if self.order == "numpy":
             if split.numpy_seed is None or self.shuffle_classes:
-                told = (
+                message = (
                     "'numpy' is the benchmark's recipe; it needs data.split.numpy_seed (the benchmark's is 2025) "
                     "and no shuffle_classes"
                 )
-                raise ScenarioError([Problem("data.stream.order", told)])
+                raise ScenarioError([Problem("data.stream.order", message)])
             whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
             return fewer_labels(whole, split.labels, rng), orders
         whole = split_all(graphs, split, rng, self.classes)  # the same split whatever the order is
@@ -81,11 +81,11 @@ class ClassIncremental(Clocked):
         if isinstance(self.order, str):
             return list(range(count))
         if len(self.order) != clients or sorted(self.order[client]) != list(range(count)):
-            told = (
+            message = (
                 f"it must hold {clients} lists, one a client, each with the numbers 0 to {count - 1} once; "
                 f"it is {[list(own) for own in self.order]}"
             )
-            raise ScenarioError([Problem("data.stream.order", told)])
+            raise ScenarioError([Problem("data.stream.order", message)])
         return list(self.order[client])
 
     def _groups(self, known: int, client: int, rng: Rng) -> list[list[int]]:

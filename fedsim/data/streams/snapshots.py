@@ -1,10 +1,10 @@
-"""A graph that changes, cut into snapshots: one period each, in the order of time.
+"""A graph that changes, cut into snapshots: one period each, in order of time.
 
 In period t a client holds all vertices of its own that have been there by then, in the order of their numbers in the
 whole graph, and the edges among them that snapshot t has.  By default a model that was trained on snapshot t is
 validated on the next one and tested on the one after that, so that the last two snapshots are no periods.  Live update
 (You, Du and Leskovec, "ROLAND", KDD 2022) scores the next one instead.
-It does not model edges between clients, which are lost, nor periods of different length for different clients.
+Not modelled: edges between clients, which are lost, and periods whose length differs between clients.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ class Snapshots(Clocked):
     beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
     shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them
     too, and scores those that never train on the later snapshots; "links" is for link
-    prediction: the pairs asked of a period are edges of the next snapshot (validation) and the one after (test) among
-    the client's vertices of the period, whoever owns them by then, and as many that are none.
+    prediction: the pairs of a period are edges of the next snapshot (validation) and the one after (test) among
+    the client's vertices of the period, whoever owns them by then, and as many non-edges.
     """
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
@@ -51,7 +51,7 @@ class Snapshots(Clocked):
     )  # which snapshots are scored
 
     def __post_init__(self) -> None:
-        """Hold that exactly one option says how long a window is."""
+        """Check that exactly one option says how long a window is."""
         super().__post_init__()
         if (self.steps is None) == (self.step is None):
             raise ValueError("give either 'steps' (how many windows, such as 10) or 'step' (such as '5 d'), not both")
@@ -59,17 +59,17 @@ class Snapshots(Clocked):
             raise ValueError("step: a window must be longer than zero")
 
     def snapshots(self, graph: Graph) -> Sequence[Graph]:
-        """Return the snapshots of the whole graph.  Raises ScenarioError where there is nothing to cut."""
+        """Return the snapshots of the whole graph.  Raises ScenarioError if there is nothing to cut."""
         if "since" not in graph:
-            told = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
-            raise ScenarioError([Problem("data.stream", told)])
+            message = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
+            raise ScenarioError([Problem("data.stream", message)])
         start, end = graph["span"].tolist()
         if not end > start:
             raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
         found = snapshots_of(graph, bounds_of(graph, self.steps, self.step), self.window)
         if self.scored != "split" and len(found) <= AHEAD:
-            told = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
-            raise ScenarioError([Problem("data.stream", told)])
+            message = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
+            raise ScenarioError([Problem("data.stream", message)])
         return found
 
     def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:
@@ -90,13 +90,13 @@ class Snapshots(Clocked):
         return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
-        """Return what nobody ever owns in the snapshots that the periods are tested on; None where links are asked."""
+        """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for links."""
         if self.scored == "links":
             return None
         return held_out(snapshots, owners)[0 if self.scored == "split" else AHEAD :]
 
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
-        """Return who (N,) trains, validates and tests wherever it is there."""
+        """Return the masks (N,) of vertices that train, validate and test in every snapshot."""
         if self.scored in ("split", "ahead_split"):
             (done,) = split_all([whole], split, rng)
             return [done["train"], done["val"], done["test"]]
@@ -139,10 +139,10 @@ def _training(t: int, own: Sequence[Graph]) -> Period:
 
 
 def _asking(t: int, graphs: Sequence[Graph], later: Sequence[Graph], rng: Rng) -> list[Period]:
-    """Return every client's period t, with the pairs that its model is asked about.
+    """Return every client's period t, with the pairs that its model is scored on.
 
-    They are of the whole graph's `later` snapshots and of the vertices that the client owns now, because its model is
-    asked now, whoever owns them by then.
+    They come from the whole graph's `later` snapshots, among the vertices that the client owns now, because its model
+    is scored now, whoever owns them by then.
     """
     owned = [graph["vertex"].numpy() for graph in graphs]
     cuts = [cut(_bare(snapshot), owned, empty=True) for snapshot in later]
@@ -153,5 +153,5 @@ def _asking(t: int, graphs: Sequence[Graph], later: Sequence[Graph], rng: Rng) -
 
 
 def _bare(snapshot: Graph) -> Graph:
-    """Return the snapshot without features, which nobody asks for there: so that none are copied."""
+    """Return the snapshot without features, which are not needed, so that none are copied."""
     return Graph(**{**snapshot, "x": torch.zeros(len(snapshot["y"]), 0)})

@@ -2,7 +2,7 @@
 
     s = h p / ‖p‖;  I = (h[top] ⊙ tanh(s[top]))ᵀ,  top: the H vertices of the largest s, as many as W has columns
 
-A graph of fewer vertices repeats the last of them; one of none has a summary of zeros.
+A graph with fewer vertices repeats the last of them; an empty one has a summary of zeros.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from fedsim.learn.products import product
 
 @dataclass(frozen=True)
 class EvolveGCNH(Evolving):
-    """Equal scores count in the order of the vertices."""
+    """Ties are broken by the order of the vertices."""
 
     def layer_init(self, inputs, outputs, generator):
-        """Return one vector p (F,) more, `scorer`."""
+        """Return the layer's parameters with the vector p (F,), `scorer`."""
         return super().layer_init(inputs, outputs, generator) | {"scorer": fan_in(inputs, generator, (inputs,))}
 
     def pools(self):
-        """The summary is one of a graph."""
+        """The summary is computed from a whole graph."""
         return True
 
     def summary(self, params, h, graph):

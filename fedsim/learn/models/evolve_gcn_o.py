@@ -10,8 +10,8 @@ from fedsim.units import Count
 class EvolveGCNO(Evolving):
     """The gates' input is the weight itself; the original's recurrence is an LSTM's, its published code's this one.
 
-    With `unroll` the recurrence is taken so many times in every pass, and gradients flow through all of them: as in the
-    original with a window of so many snapshots, since the weights of these do not hang on the graph.
+    With `unroll` the recurrence is applied that many times in every pass, with gradients through all steps, as in the
+    original with a window of that many snapshots, since the weights do not depend on the graph.
     """
 
     unroll: Count = 1  # steps of the recurrence per pass
@@ -27,6 +27,6 @@ class EvolveGCNO(Evolving):
         return params["weight"]
 
     def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
-        """Every further step as the first one."""
+        """Each further step costs as much as the first."""
         once = super().layer_flops(vertices, edges, nonzeros, inputs, outputs)
         return once + (self.unroll - 1) * super().layer_flops(0, 0, 0, inputs, outputs)

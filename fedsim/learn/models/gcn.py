@@ -17,7 +17,7 @@ class GCN(Model):
         return {"weight": glorot(inputs, outputs, generator), "bias": torch.zeros(outputs)}
 
     def layer(self, params, h, graph):
-        """Transform, then propagate: the narrower side of the layer is what moves along the edges mostly."""
+        """Transform, then propagate, since the output is usually the narrower side."""
         moved = ops.propagate(ops.linear(h, params["weight"], graph), graph, "sym")
         return moved + ops.by_row(params["bias"], graph)
 

@@ -2,9 +2,9 @@
 
     h = dropout(relu(Â h (W ⊙ M) + b))  for all layers but the last;  logits = h (W ⊙ M) + b
 
-Â is the GCN's D^-1/2 (A + I) D^-1/2, and M has the shape of W, begins as ones and is trained along with it.  While
-training all of M counts; in evaluation what is smaller than a threshold is cut off.  Products stay dense: a mask
-saves neither bytes nor operations.
+Â is the GCN's D^-1/2 (A + I) D^-1/2, and M has the shape of W, starts as ones and is trained with it.  Training
+uses all of M; evaluation zeroes entries below a threshold.  Products stay dense: a mask saves neither bytes nor
+operations.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class MaskedGCN(Model):
     threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         if self.layers < 2:
             raise ValueError("layers: must be 2 or more, a convolution and the classifier")
 
@@ -49,7 +49,7 @@ class MaskedGCN(Model):
         return moved + ops.by_row(params["bias"], graph)
 
     def weight(self, params: dict[str, Tensor], graph: Graph) -> Tensor:
-        """Return W ⊙ M (K, F, H), without the small entries of M unless the graph is one to train on."""
+        """Return W ⊙ M (K, F, H), without the small entries of M except in training."""
         mask = params["mask"]
         if "seed" not in graph:
             mask = torch.where(mask.abs() < self.threshold, 0.0, mask)
@@ -92,5 +92,5 @@ class MaskedGCN(Model):
 
 
 def masked(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    """Return a layer's first parameters: its mask lets everything through."""
+    """Return a layer's first parameters, with a mask of ones."""
     return {"weight": weight, "bias": bias, "mask": torch.ones_like(weight)}

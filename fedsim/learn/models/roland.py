@@ -8,7 +8,7 @@
 - mlp: s ← relu([m, s] A + a) B + b.
 
 norm is over each client's vertices of the graph at hand, in evaluation too (`convolution.batch_norm`), or + b.
-It models no features of edges, no residual links and no layers before or behind the message passing but one linear
+Not modelled: edge features, residual links, and layers before or after the message passing other than one linear
 classifier.
 """
 
@@ -43,7 +43,7 @@ class Roland(Recurrent):
             params |= {end: glorot(1, outputs, generator, (outputs,)) for end in ("source", "target")}
         if self.normalise == "batch":
             params |= {"scale": torch.ones(outputs), "shift": torch.zeros(outputs)}
-        else:  # where the mean is taken off, a bias would have no gradient but rounding, which Adam makes steps of
+        else:  # after mean subtraction a bias has only rounding errors as its gradient, which Adam would amplify
             params["bias"] = torch.zeros(outputs)
         both = {"gru": (("gates", 2), ("candidate", 1)), "mlp": (("mix", 1),), "moving_average": ()}
         for name, times in both[self.update]:
@@ -55,19 +55,19 @@ class Roland(Recurrent):
         return params
 
     def layer_state(self, features):
-        """One more number where a vertex's degrees are summed up."""
+        """One more number if a vertex's degrees are summed up."""
         return self.hidden + self.counts()
 
     def counts(self) -> bool:
-        """Whether degrees decide what is kept."""
+        """Whether the weight of the past depends on degrees."""
         return self.update == "moving_average" and self.keep is None
 
     def pools(self):
-        """A batch is one graph."""
+        """Batch normalisation needs a whole graph."""
         return self.normalise == "batch"
 
     def delta_widths(self, features, classes):
-        """Every layer's inputs, where sums can be corrected."""
+        """Return every layer's input width, if sums can be corrected."""
         return [] if self.convolution == "gat" else self.widths(features, classes)[:-1]
 
     def layer(self, params, h, graph):
@@ -86,7 +86,7 @@ class Roland(Recurrent):
         return torch.cat([share * state[:, :-1] + (1 - share) * message, total], 1)
 
     def message(self, params, h, graph):
-        """Return what reaches each vertex: (N, H)."""
+        """Return each vertex's message: (N, H)."""
         if self.convolution == "gcn":
             moved = convolve(h, params["weight"], graph, self.norm)
         else:
@@ -98,9 +98,9 @@ class Roland(Recurrent):
         return activate(moved, self.activation)
 
     def attended(self, params, h, graph):
-        """Return the mean of h W that attention weighs.  Raises ValueError where it is to be corrected."""
+        """Return the mean of h W that attention weighs.  Raises ValueError if the graph has corrections."""
         if "delta" in graph:
-            raise ValueError("delta: attention is no sum that could be corrected; choose convolution: gcn")
+            raise ValueError("delta: attention cannot be corrected, only sums can; choose convolution: gcn")
         moved = ops.linear(h, params["weight"], graph)
         ends = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
         return ops.attend(moved, ends[:, 0], ends[:, 1], graph)
@@ -117,7 +117,7 @@ class Roland(Recurrent):
 
 
 def gru(params, message, state, graph):
-    """Return the states (N, H) after a gated recurrent unit has taken the messages (N, H) in."""
+    """Return the states (N, H) of a gated recurrent unit after the messages (N, H)."""
     gates = ops.linear(torch.cat([message, state], 1), params["gates"], graph, params["gates_bias"])
     kept, reset = torch.sigmoid(gates).chunk(2, dim=1)
     fresh = ops.linear(torch.cat([message, reset * state], 1), params["candidate"], graph, params["candidate_bias"])

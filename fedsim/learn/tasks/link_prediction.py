@@ -1,6 +1,6 @@
 """Link prediction: whether two vertices are joined, by the inner product of their embeddings.
 
-The model's output is the embedding.  Training is on the edges of the client's current graph and as many non-edges;
+The model's output is the embedding.  Training uses the edges of the client's current graph and as many non-edges;
 scores are over the pairs that the period's graph carries (`fedsim.data.pairs`), which are edges of later snapshots and
 as many non-edges.  Not modelled: directions, weights and multiplicities of edges, and a learned decoder.
 """
@@ -24,17 +24,17 @@ from fedsim.learn.task import Task
 from fedsim.seeds import integer
 from fedsim.units import Count
 
-ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair is asked of the training split: it has no scores
+ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair belongs to the training split, which has no scores
 
 
 @dataclass(frozen=True)
 class LinkPrediction(Task):
-    """Inner products under a logistic loss, negatives drawn anew in every training step.
+    """Inner products under a logistic loss, negatives redrawn in every training step.
 
     `mrr` ranks as `fedsim.learn.ranking` says.  Its negatives are drawn from all vertices of the same period that are
     scored together, whichever client's they are, each with the embedding that its owner's model gives it: the server
-    computes it from all embeddings.  An edge to another client's vertex is in no client's pairs, so that it may be
-    drawn as a negative.
+    computes it from all embeddings.  An edge to another client's vertex is in no client's pairs, so it may be drawn
+    as a negative.
     """
 
     metrics: ClassVar[Sequence[str]] = ("accuracy", "auc", "average_precision", "mrr")
@@ -57,7 +57,7 @@ class LinkPrediction(Task):
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean of -log sigma(±score) over each client's links and as many negatives: (K,).
 
-        Zero where there is no link; the links alone where every pair is one.  Without `seed` in the graph, outside
+        Zero without links; the links alone if every pair is one.  Without `seed` in the graph, outside
         training, the negatives are the same every time.
         """
         h, known = self.forward(params, graph), links.of(graph)
@@ -69,14 +69,14 @@ class LinkPrediction(Task):
         return product(each.unsqueeze(1), known.pool).squeeze(1) / (known.counts * (1 + opposed)).clamp(min=1)
 
     def examples(self, graph: Graph, *splits: str) -> int:
-        """Return how many links there are to train on; pairs that are asked for are no examples."""
+        """Return the number of links to train on; pairs to score are not examples."""
         return len(links.of(graph).client) if "train" in splits else 0
 
     def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the numbers of the pairs of that split.  Raises ScenarioError where the graph carries no pairs."""
+        """Return the numbers of the pairs of that split.  Raises ScenarioError if the graph carries no pairs."""
         if "asked" not in graph:
-            told = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
-            raise ScenarioError([Problem("task", f"{told}data set with the stream 'snapshots'")])
+            message = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
+            raise ScenarioError([Problem("task", f"{message}data set with the stream 'snapshots'")])
         return (graph["asked"] == ASKED[split]).nonzero().squeeze(1)
 
     def rows(self, graph: Graph) -> int:
@@ -86,7 +86,7 @@ class LinkPrediction(Task):
     def scores(
         self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Return each metric over each owner's pairs, and their number as `weight`, for MRR too."""
+        """Return each metric over each owner's pairs, and their number as `weight`, also for MRR."""
         pairs, there = graph["pairs"][:, rows], graph["links"][rows]
         logits = _scored(output, pairs)
         values = {name: measures.LINKS[name](logits, there, owner, owners) for name in metrics if name != "mrr"}

@@ -16,10 +16,10 @@ from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 
 
-def classes_only(task: Task, told: str, key: str = "algorithm") -> None:
-    """Raise a ScenarioError for a task other than this one, from an algorithm that needs classes of vertices."""
+def classes_only(task: Task, message: str, key: str = "algorithm") -> None:
+    """Raise ScenarioError for any other task, on behalf of an algorithm that needs classes of vertices."""
     if not isinstance(task, NodeClassification):
-        raise ScenarioError([Problem(key, told)])
+        raise ScenarioError([Problem(key, message)])
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class NodeClassification(Task):
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean cross-entropy over each client's training vertices, zero where it has none: (K,)."""
-        # vertices of classes without an output may lie in the graph, to carry messages, but never train
+        # vertices of classes without an output may pass messages, but never train
         labels = torch.where(graph["train"], graph["y"], 0)
         each = F.cross_entropy(self.forward(params, graph), labels, reduction="none")
         return ops.mean_by_client(each, graph, graph["train"])
