@@ -190,7 +190,7 @@ def test_what_was_recorded_comes_back_from_a_checkpoint_which_keeps_what_all_sha
     first.record(sent(0, "more"))
     packed = preserve.pack(first.notes(), preserve.Given([]))
     assert len(packed) < 2 * 4 * 6_000
-    again.wake(preserve.unpack(packed, preserve.Given([]), {}.__getitem__))
+    again.wake(preserve.unpack(packed, preserve.Given([])))
     for name, views in (("first", first), ("again", again)):
         views.record(sent(0, "own"))
         (tmp_path / name).mkdir()
