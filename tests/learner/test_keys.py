@@ -218,7 +218,8 @@ for client in range(3):
     keys.arrived(client, 0)
     upload = Ticket(keys.job(client, "train", Ticket(keys.download(state, client, "train")), 1, True))
     keys.done(client, upload)
-print(keys.scored((state.key,), None).hex(), keys.folded("fold", state, [Reply(0, 0, None, upload, 0.1)], "train").hex())
+replies = [Reply(0, 0, None, upload, 0.1)]
+print(keys.scored((state.key,), None).hex(), keys.folded("fold", state, replies, "train").hex())
 """
 
 
