@@ -310,7 +310,9 @@ class ServerHost:
     def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
         client, step, version = ask.client, ask.step, self.version
         (download,), (nbytes,) = self.downloads([client], step, None if beside is None else {client: beside})
-        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, (download, beside)))
+        masks = self.clients.masks
+        aside = masks.sent(beside) if masks is not None and masks.owns(step) else beside
+        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, (download, aside)))
         worked = yield from self.clients.work(client, step, download)
         if not worked:
             return None

@@ -30,10 +30,14 @@ class Masks:
         """Return whether an exchange is masking's own."""
         return step in masking.STEPS
 
+    def sent(self, beside: Tree) -> Tree:
+        """Return what a client is sent in an exchange of masking's own, as it travels."""
+        tree = {masking.BESIDE: beside}
+        return tree if self.codec is None else self.codec.like(tree)
+
     def own(self, beside: Tree) -> int:
         """Return the bytes of what a client is sent in an exchange of masking's own."""
-        tree = {masking.BESIDE: beside}
-        return wire.size(tree if self.codec is None else self.codec.like(tree))
+        return wire.size(self.sent(beside))
 
     def down(self, nbytes: int, beside: Tree) -> int:
         """Return the bytes of a download of so many with what masking sends beside it."""

@@ -75,7 +75,9 @@ class Views:
     def _received(self, message: Message) -> Tree:
         """Return what a message carries: the learner's part, what masking sends beside it, or that alone."""
         ticket, beside = message.label
-        own = {} if ticket is None else self.contents(ticket)
+        if ticket is None:
+            return beside
+        own = self.contents(ticket)
         if beside is None:
             return own
         if isinstance(own, list):  # what a codec has encoded begins with the tree that it kept

@@ -190,7 +190,7 @@ def test_what_was_recorded_comes_back_from_a_checkpoint_which_keeps_what_all_sha
     first.record(sent(0, "more"))
     packed = preserve.pack(first.notes(), preserve.Given([]))
     assert len(packed) < 2 * 4 * 6_000
-    again.wake(preserve.unpack(packed, preserve.Given([]), {}.__getitem__))
+    again.wake(preserve.unpack(packed, preserve.Given([])))
     for name, views in (("first", first), ("again", again)):
         views.record(sent(0, "own"))
         (tmp_path / name).mkdir()
@@ -206,10 +206,22 @@ def test_what_masking_sends_beside_a_download_is_recorded_too():
     beside, masks = {"keys": [b"ab", b"c"], "of": 2}, Views(simpy.Environment(), {"plain": {"n": 1}}.__getitem__)
     coded = Views(simpy.Environment(), {"coded": [{"n": 1}, [2.0]]}.__getitem__)
     masks.record(Message.carrying(-1, 0, "train", 0, 0, ("plain", beside)))
-    masks.record(Message.carrying(-1, 0, "masks:keys", 0, 0, (None, beside)))
+    masks.record(Message.carrying(-1, 0, "masks:keys", 0, 0, (None, {masking.BESIDE: beside})))
     coded.record(Message.carrying(-1, 0, "train", 0, 0, ("coded", beside)))
     own = [f"{masking.BESIDE}/{path}" for path in ("keys/0", "keys/1", "of")]
     assert [row[4] for row in masks.notes()[0]] == ["n", *own, *own]
     assert [row[4] for row in coded.notes()[0]] == ["0/n", *(f"0/{path}" for path in own), "1/0"]
     masks.record(Message.carrying(0, -1, "train", 0))  # what a client sends is not what it receives
     assert len(masks.notes()[0]) == 4 + len(own)
+
+
+@pytest.mark.parametrize("codec", [None, "half"])
+def test_masking_in_a_run_is_recorded_as_it_travels_with_the_bytes_of_its_messages(tmp_path, codec):
+    changes = {"privacy": {"secure_aggregation": True}, "network__codec": {"down": codec}, "measure__views": True}
+    run_in(tmp_path / "run", **changes)
+    with (tmp_path / "run" / "views" / "views.csv").open(newline="") as file:
+        paths = {(row["kind"], row["path"]) for row in csv.DictReader(file)}
+    inside = "0/" if codec else ""  # what a codec has encoded begins with the tree that it kept
+    assert {("shares", f"{inside}masking/keys"), ("train", f"{inside}masking/sealed")} <= paths
+    assert {("unmask", f"{inside}masking/{name}") for name in ("alive", "of")} <= paths
+    assert (("unmask", "1") in paths) == bool(codec)

@@ -1,0 +1,237 @@
+"""Keys: equal where all that a value depends on is equal, whatever the order of things; different where any differs."""
+
+import os
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.learner.keys import SIZE, Keys, digest
+from fedsim.learner.ticket import Reply, Share, Ticket
+from fedsim.net.forged import Forgers
+
+ROOT = digest("root")
+FORGER = 1
+STATE, OTHER = Ticket(digest("state")), Ticket(digest("other"))
+
+# What can happen to a client: a period arrives (its number), or it is asked and comes to the end of its job.
+events = st.lists(st.one_of(st.integers(0, 2), st.just("job")), max_size=4)
+histories = st.dictionaries(st.integers(0, 3), events, max_size=4)
+parts = st.recursive(
+    st.one_of(st.integers(), st.text(max_size=4), st.binary(max_size=4), st.none(), st.booleans()),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=5,
+)
+
+
+def made(**options):
+    return Keys(ROOT, Forgers([{FORGER: lambda array, rng: array}]), **options)
+
+
+def happen(keys, client, event, number):
+    """Let one thing happen to a client; return the number of its last job."""
+    if event != "job":
+        keys.arrived(client, event)
+        return number
+    download = Ticket(keys.download(STATE, client, "train"))
+    keys.done(client, Ticket(keys.job(client, "train", download, number + 1, True)))
+    return number + 1
+
+
+def played(history, order):
+    """Return keys after a history: of each client its events in their order, the clients mingled by `order`."""
+    keys, left, numbers = made(), {client: list(each) for client, each in history.items()}, dict.fromkeys(history, 0)
+    for client in order:
+        numbers[client] = happen(keys, client, left[client].pop(0), numbers[client])
+    return keys, numbers
+
+
+@st.composite
+def mingled(draw):
+    history = draw(histories)
+    steps = [client for client, each in history.items() for _ in each]
+    return history, draw(st.permutations(steps)), draw(st.permutations(steps))
+
+
+@given(mingled())
+def test_equal_histories_in_another_order_of_clients_give_equal_keys(given_):
+    history, one, other = given_
+    (first, numbers), (second, _) = played(history, one), played(history, other)
+    for arrived in (None, ((0, 1),)):
+        assert first.scored((STATE.key,), arrived) == second.scored((STATE.key,), arrived)
+    for client, number in numbers.items():
+        asked = [keys.job(client, "train", STATE, number + 1, True) for keys in (first, second)]
+        assert asked[0] == asked[1]
+
+
+@given(histories, histories)
+def test_other_histories_give_other_keys_of_scores(one, other):
+    both = [played(history, [c for c, each in history.items() for _ in each])[0] for history in (one, other)]
+    same = {c: each for c, each in one.items() if each} == {c: each for c, each in other.items() if each}
+    assert (both[0].scored((STATE.key,), None) == both[1].scored((STATE.key,), None)) == same
+
+
+@given(parts, parts)
+def test_a_digest_tells_parts_apart(one, other):
+    assert (digest(one) == digest(other)) == (repr(one) == repr(other))
+    assert len(digest(one)) == SIZE
+
+
+def test_a_job_is_another_wherever_anything_that_it_brings_is():
+    def after(*happened):
+        keys = made()
+        for name, *what in happened:
+            getattr(keys, name)(*what)
+        return keys
+
+    first, last = Ticket(digest("first")), Ticket(digest("last"))
+    found = [
+        made().job(0, "train", STATE, 1, True),
+        made().job(2, "train", STATE, 1, True),  # of another client
+        made().job(0, "more", STATE, 1, True),  # in another step
+        made().job(0, "train", OTHER, 1, True),  # on another download
+        made().job(0, "train", None, 1, True),  # on none
+        made().job(0, "train", STATE, 2, True),  # of another number, and with it of another seed
+        made().job(0, "train", STATE, 1, False),  # that does not travel
+        after(("arrived", 0, 0)).job(0, "train", STATE, 1, True),  # on data
+        after(("arrived", 0, 1)).job(0, "train", STATE, 1, True),  # of another period
+        after(("arrived", 0, 0), ("arrived", 0, 1)).job(0, "train", STATE, 1, True),
+        after(("arrived", 0, 1), ("arrived", 0, 0)).job(0, "train", STATE, 1, True),
+        after(("done", 0, first)).job(0, "train", STATE, 1, True),  # with a memory
+        after(("done", 0, last)).job(0, "train", STATE, 1, True),  # with another
+    ]
+    assert all(one != other for one, other in combinations(found, 2))
+    nearby = after(("arrived", 2, 0), ("done", 2, first)).job(0, "train", STATE, 1, True)
+    assert nearby == found[0]  # what happens to another client changes nothing
+
+
+def test_a_download_is_another_by_state_client_step_and_by_turn_only_where_codecs_draw():
+    for draws in (False, True):
+        keys = made(draws=draws)
+        first = keys.download(STATE, 0, "train")
+        others = [
+            keys.download(OTHER, 0, "train"), keys.download(STATE, 2, "train"), keys.download(STATE, 0, "more"),
+        ]  # fmt: skip
+        assert len({first, *others}) == 4
+        assert (keys.download(STATE, 0, "train") == first) == (not draws)
+
+
+def folded(keys, question="fold", state=STATE, step="train", **changes):
+    reply = {"client": 0, "version": 3, "download": None, "upload": OTHER, "weight": 1.0, **changes}
+    return keys.folded(question, state, [Reply(**reply)], step)
+
+
+def test_a_fold_is_another_wherever_anything_that_it_takes_is():
+    keys, spent, again = made(), made(), made()
+    spent.spend("drawn", 2, 5)
+    again.spend("drawn", 3, 5)
+    reply = Reply(0, 3, None, OTHER)
+    found = [
+        folded(keys),
+        folded(keys, "operations"),
+        folded(keys, state=OTHER),
+        folded(keys, step="more"),
+        folded(keys, client=2),
+        folded(keys, version=2),
+        folded(keys, upload=STATE),
+        folded(keys, weight=0.5),
+        folded(spent),
+        folded(again),
+        keys.folded("fold", STATE, [reply, reply], "train"),
+    ]
+    assert all(one != other for one, other in combinations(found, 2))
+    assert folded(keys) == folded(keys, ask=7) == found[0]  # the number of an ask is the clock's alone
+
+
+def test_order_of_replies_and_of_what_privacy_counts_is_part_of_a_fold():
+    replies = [Reply(0, 0, None, STATE), Reply(2, 0, None, OTHER)]
+    assert made().folded("fold", STATE, replies, "train") != made().folded("fold", STATE, replies[::-1], "train")
+    one, other = made(), made()
+    for keys, order in ((one, (1, 2)), (other, (2, 1))):
+        for count in order:
+            keys.spend("drawn", count, 5)
+    assert folded(one) != folded(other)
+
+
+def test_what_a_forger_sends_is_another_by_what_it_has_sent_before_and_the_same_each_time_it_is_opened():
+    sent, honest = [Ticket(digest("upload")) for _ in range(2)], Ticket(digest("upload"))
+    keys = made()
+    assert keys.opened(0, honest) == honest.key
+    first, second = (keys.opened(FORGER, ticket) for ticket in sent)
+    assert len({honest.key, first, second}) == 3
+    assert keys.opened(FORGER, sent[0]) == first
+    later = made()
+    later.share(STATE, FORGER)  # a share is drawn from the same stream
+    assert later.opened(FORGER, sent[0]) == second
+    assert folded(keys, client=FORGER, upload=sent[0]) != folded(keys, client=FORGER, upload=sent[1])
+
+
+def test_shares_and_their_merging():
+    keys, drawing = made(), made(draws=True)
+    plain = [keys.share(STATE, sender) for sender in (None, 0, 2, FORGER)] + [keys.share(OTHER, 0)]
+    assert len(set(plain)) == 5
+    assert keys.share(STATE, 0) == plain[1]
+    assert keys.share(STATE, FORGER) != plain[3]  # it has forged once more
+    assert drawing.share(STATE, 0) != drawing.share(STATE, 0)
+    assert drawing.share(STATE, None) == drawing.share(STATE, None)  # nothing is done to what an edge sends
+    one, other = Share(STATE, True, 1.0), Share(OTHER, True, 1.0)
+    found = [
+        keys.mixed(STATE, [one, other], [1, 2]),
+        keys.mixed(STATE, [one, other], [2, 1]),
+        keys.mixed(STATE, [other, one], [1, 2]),
+        keys.mixed(OTHER, [one, other], [1, 2]),
+        keys.mixed(STATE, [one], [1]),
+    ]
+    assert len(set(found)) == 5
+    assert keys.mixed(STATE, [one, other], [1.0, 2.0]) == found[0]
+
+
+def test_scores_are_others_by_states_and_by_what_has_arrived():
+    keys = made()
+    found = [
+        keys.scored((STATE.key,), None),
+        keys.scored((OTHER.key,), None),
+        keys.scored(((0, STATE.key),), None),
+        keys.scored(((1, STATE.key),), None),
+        keys.scored((STATE.key,), ((0, 1),)),
+        keys.scored((STATE.key,), ((0, 2),)),
+    ]
+    assert len(set(found)) == 6
+
+
+def test_the_first_key_is_part_of_no_key_but_by_the_state():
+    assert Keys(b"one").root != Keys(b"other").root
+    states = [Ticket(Keys(root).root) for root in (b"one", b"other")]
+    assert made().download(states[0], 0, "train") != made().download(states[1], 0, "train")
+
+
+SCRIPT = """
+from fedsim.learner.keys import Keys
+from fedsim.learner.ticket import Reply, Ticket
+keys = Keys(b"root")
+state, clients = Ticket(keys.root), {"b", "a", "c"}
+for client in range(3):
+    keys.arrived(client, 0)
+    upload = Ticket(keys.job(client, "train", Ticket(keys.download(state, client, "train")), 1, True))
+    keys.done(client, upload)
+replies = [Reply(0, 0, None, upload, 0.1)]
+print(keys.scored((state.key,), None).hex(), keys.folded("fold", state, replies, "train").hex())
+"""
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_keys_do_not_hang_on_how_python_hashes_texts(seed):
+    here = str(Path(__file__).parents[2])
+    known = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": each, "PYTHONPATH": here},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for each in ("0", seed)
+    ]  # fmt: skip
+    assert known[0] == known[1]
+    assert len(known[0].split()) == 2

@@ -1,0 +1,249 @@
+"""Recorded: a replay answers every question from the record alone; values live as long as their tickets."""
+
+import gc
+import weakref
+
+import pytest
+from contexts import within
+from fake_upload import Work, Works
+from fake_world import Number, Period
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.learner.contract import Scores
+from fedsim.learner.keys import Keys, digest
+from fedsim.learner.recorded import Astray, Recorded
+from fedsim.learner.ticket import UNKNOWN, Reply, Share
+from fedsim.learner.trained import Trained
+from fedsim.net import wire
+from fedsim.net.codecs.half import Half
+from fedsim.net.forged import Forgers
+from fedsim.seeds import Streams
+
+CLIENTS = 3
+
+
+class Whole(Number):
+    """Answers whatever can be asked."""
+
+    def more(self, state, step):
+        return ["again"] if step == "train" else []
+
+    def mass(self, reply):
+        return 2.0 + reply.client
+
+    def share(self, state):
+        return {"model": state["model"]}
+
+    def mix(self, state, shares, weights):
+        return {**state, "model": state["model"] + sum(one["model"] for one in shares)}
+
+
+class Deaf:
+    """A stand-in for values that must not be asked for."""
+
+    def __getattr__(self, name):
+        pytest.fail(f"a replay asks for {name}")
+
+
+class Marks:
+    """A scoring whose headline is how often it was asked."""
+
+    asked = 0
+
+    def met(self, state_of):
+        self.asked += 1
+        return Scores([{"client": [0], "value": [state_of(0)["model"]]}], float(self.asked))
+
+    def unmet(self, state_of, arrived):
+        self.asked += 1
+        return Scores([{"client": [client for client, _ in arrived], "value": [state_of(0)["model"]]}], None)
+
+
+def works(count, declared):
+    trees = [{"jobs": number, "n": list(range(number))} for number in range(count)]
+    return [Work(tree, tree if declared else None) for tree in trees]
+
+
+def learner_of(record=None, *, declared=True, keyed=True):
+    """A learner of a few clients, one of which forges; it replays where it is given a record."""
+    algorithm, forgers = within(Whole(), None), Forgers([{1: lambda array, rng: array}])
+    trained = Trained(algorithm, Works(works(40, declared)), Streams(0), down=Half(), forgers=forgers)
+    trained.scoring = Marks()
+    keys = Keys(digest("root"), forgers, draws=True) if keyed else None
+    learner = Recorded(trained, lambda client, job: 100 * client + job, keys, record)
+    if learner.replaying:
+        trained.algorithm = trained.backend = trained.scoring = trained.rng = Deaf()
+    return learner
+
+
+def story(learner, rounds=2, order=range(CLIENTS)):
+    """Ask everything; return all answers, without tickets, and the last state."""
+    told, state = [], learner.start()
+    for client in range(CLIENTS):
+        learner.arrive(client, Period())
+    for number in range(rounds):
+        told += [learner.steps(state), learner.more(state, "train"), learner.more(state, "again")]
+        downloads = learner.downloads(state, [*order], "train")
+        work = learner.work([*order], "train", downloads)
+        told += [[one.nbytes for one in downloads], [one.nbytes for one in work.uploads], work.operations.tolist()]
+        told += [[(learner.size(upload), learner.numbers(upload)) for upload in work.uploads]]
+        pairs = zip(order, downloads, work.uploads, strict=True)
+        replies = [Reply(client, number, *both) for client, *both in pairs]
+        for reply in replies[:-1]:
+            learner.done(reply.client, reply.upload)
+        learner.dropped(replies[-1].upload)
+        told += [learner.finite(replies), learner.masses(replies), learner.operations(state, replies, "train")]
+        before = state
+        state, epsilon = learner.fold(state, replies[:-1], "train")
+        told += [epsilon, state is before]
+        shares = [learner.share(state), learner.share(state, 0), learner.share(state, 1)]
+        told += [[(one.ticket.nbytes, one.finite, one.operations) for one in shares]]
+        state = learner.mix(state, shares, [1.0, 0.5, 0.5])
+        told += [tuple(learner.score(state)), tuple(learner.score(dict.fromkeys(range(CLIENTS), state)))]
+        told += [tuple(learner.score_unmet(state, [(0, Period(number))]))]
+        learner.drawn(2, CLIENTS)
+        learner.withdrawn(0, learner.work([0], "train", [downloads[0]]).uploads[0])
+    return told, state
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_replay_answers_every_question_from_the_record_and_asks_no_value(declared):
+    first = learner_of(declared=declared)
+    told, last = story(first)
+    again = learner_of(first.record, declared=declared)
+    assert again.replaying
+    assert not first.replaying
+    retold, state = story(again)
+    assert retold == told
+    assert state.key == last.key
+    assert again.asked == first.asked > 20
+    assert (again.talks, again.prepares) == (first.talks, first.prepares)
+
+
+def test_a_learner_without_keys_gives_the_same_answers_and_keeps_no_record():
+    bare, keyed = learner_of(keyed=False), learner_of()
+    assert story(bare)[0] == story(keyed)[0]
+    assert bare.record == {}
+    assert bare.asked == 0
+    assert keyed.record
+
+
+@given(st.data())
+def test_a_question_that_the_first_run_did_not_ask_leads_astray(data):
+    first = learner_of()
+    story(first)
+    missing = data.draw(st.sampled_from([*first.record]))
+    with pytest.raises(Astray, match="asks what its first run did not"):
+        story(learner_of({key: answer for key, answer in first.record.items() if key != missing}))
+
+
+def test_other_questions_lead_astray():
+    first = learner_of()
+    story(first, rounds=1)
+    with pytest.raises(Astray):
+        story(learner_of(first.record), rounds=2)
+    with pytest.raises(Astray):
+        story(learner_of(first.record), rounds=1, order=[1, 0, 2])
+
+
+def test_a_replay_goes_on_with_the_values_that_were_saved():
+    first = learner_of()
+    _, last = story(first)
+    values, shares = first.values(), [first.share(last)]
+    again = learner_of(first.record)
+    _, state = story(again)
+    trained = first.trained
+    again.trained.algorithm, again.trained.scoring = trained.algorithm, trained.scoring
+    again.resume(values)
+    assert not again.replaying
+    assert again._values[state] is values[last.key]
+    assert again.share(state).ticket.nbytes == shares[0].ticket.nbytes
+    one = again.mix(state, [again.share(state)], [1.0])
+    other = first.mix(last, shares, [1.0])
+    assert one.key == other.key
+    assert again._values[one] == first._values[other]
+
+
+def test_a_value_goes_when_nobody_holds_its_ticket_and_not_before():
+    class Kept(dict):
+        """A dict that can be watched."""
+
+    learner = learner_of(keyed=False)
+    learner.trained.algorithm = within(Whole(), None)
+    state = learner.start()
+    learner._values[state] = tree = Kept(learner._values[state])
+    seen, held = weakref.ref(tree), [state]
+    del tree, state
+    gc.collect()
+    assert seen() is not None
+    assert len(learner._values) == 1
+    held.clear()
+    gc.collect()
+    assert seen() is None
+    assert len(learner._values) == 0
+
+
+def test_what_was_sent_in_a_round_is_gone_with_its_round_and_states_with_those_that_hold_them():
+    learner = learner_of()
+    _, state = story(learner, rounds=3)
+    gc.collect()
+    assert [*learner.values()] == [state.key]
+
+
+def test_a_job_gets_the_seed_of_its_number_which_a_withdrawn_one_gives_back():
+    learner = learner_of()
+    state = learner.start()
+    learner.arrive(2, Period())
+    for expected, end in ((201, "done"), (202, "withdrawn"), (202, "dropped"), (203, "done")):
+        (download,) = learner.downloads(state, [2], "train")
+        (upload,) = learner.work([2], "train", [download]).uploads
+        work = learner._values[upload].promise
+        assert work.job.seed == expected
+        if end == "dropped":
+            learner.dropped(upload)
+        else:
+            getattr(learner, end)(2, upload)
+        assert work.cancelled == (end != "done")
+
+
+def test_a_job_sees_the_download_data_and_memory_of_its_moment_and_its_client_remembers_it_once_done():
+    learner = learner_of()
+    state, first, second = learner.start(), Period(0, "data"), Period(1, "later")
+    learner.arrive(0, first)
+    (download,) = learner.downloads(state, [0], "train")
+    (upload,) = learner.work([0], "train", [download]).uploads
+    learner.arrive(0, second)
+    job = learner._values[upload].promise.job
+    assert (job.client, job.step, job.period, job.data, job.memory) == (0, "train", 0, "data", {})
+    assert job.download is learner._values[download].tree
+    client = learner.trained.clients[0]
+    assert (client.period, client.data, client.seen) == (1, "later", [first, second])
+    assert client.memory == {}
+    learner.done(0, upload)
+    assert client.memory == {"own": 0}  # its promise's, which nobody has opened
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_sizes_are_those_of_the_finished_work_and_are_known_before_where_they_are_declared(declared):
+    learner = learner_of(declared=declared)
+    uploads = learner.work([0, 2], "train", [None, None]).uploads
+    done = [learner._values[upload].promise for upload in uploads]
+    assert [upload.nbytes == UNKNOWN for upload in uploads] == [not declared] * 2
+    assert [work.asked for work in done] == [0, 0]
+    assert [learner.size(upload) for upload in uploads] == [wire.size(work.upload) for work in done]
+
+
+def test_a_reply_of_the_clocks_own_brings_nothing_to_fold():
+    learner = learner_of()
+    with pytest.raises(ValueError, match="client 4 brings nothing to fold"):
+        learner.finite([Reply(4, 0, None, None)])
+
+
+def test_what_travels_can_be_looked_at():
+    learner = learner_of()
+    state = learner.start()
+    (download,) = learner.downloads(state, [0], "train")
+    share: Share = learner.share(state, 0)
+    for ticket in (download, share.ticket):
+        assert wire.size(learner.contents(ticket)) == ticket.nbytes
