@@ -74,5 +74,5 @@ def _has_all_periods(algorithm: Algorithm, periods: Sequence[Sequence[Period]], 
         message = "the summary reports the first split, over the periods met; put 'test' or 'val' before it"
     if message:
         raise ScenarioError(
-            [Problem("measure.splits", f"'all_periods' asks the test vertices of all periods: {message}")]
+            [Problem("measure.splits", f"'all_periods' scores the test vertices of all periods: {message}")]
         )

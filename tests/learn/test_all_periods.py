@@ -150,5 +150,5 @@ def test_on_snapshots_it_needs_a_test_of_their_own(tmp_path, scored):
     ],
 )  # fmt: skip
 def test_where_it_says_nothing_it_is_refused(tmp_path, changes, told):
-    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' asks the test vertices .*{told}"):
+    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' scores the test vertices .*{told}"):
         small_points.run_in(tmp_path / "run", **changes)
