@@ -94,6 +94,10 @@ class Context:
     momentum: float  # of the clients' optimiser, 0 unless it is SGD
     clients: int  # number of clients, those that are offline included
     overview: Overview | None = None  # the whole graph at all times and who owns which vertex, where it changes
+    optimiser: str = "sgd"  # the clients' optimiser, as training.optimiser names it
+    schedule: str = "constant"  # the course of its rate over a job's steps
+    clip: float | None = None  # largest norm of a client's gradient
+    alone: bool = False  # whether each client continues from a state of its own, which folds nobody else's replies
 
 
 if TYPE_CHECKING:
