@@ -19,10 +19,10 @@ A gradient is one more training step's work, with dropout switched off.  Option 
 gradients, which it is under SGD at a constant rate, unclipped.  With momentum, which then begins at zero in every job,
 K is replaced by the length of FedNova (Wang et al., NeurIPS 2020).  Corrected gradients under Adam are ours too.
 
-The first job of a new period is not corrected, since its client's variate is of data that it trains on no longer; `keep`
-corrects it all the same.  Where every client goes on from a state of its own N is 1: under `gossip` c is then tracked
-as gradients are in decentralised optimisation, under `isolated` the correction is zero.  A server that falls back to a
-checkpoint from before the client's last `history` variates leaves c wrong by what it has forgotten.
+The first job of a new period is not corrected, since its client's variate is of data that it no longer trains on;
+`keep` corrects it all the same.  Where every client continues from a state of its own N is 1: under `gossip` c is
+tracked as gradients are in decentralised optimisation, under `isolated` the correction is zero.  A server that falls
+back to a checkpoint from before a client's last `history` variates leaves c wrong by what the client has dropped.
 """
 
 import math

@@ -50,12 +50,25 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A wish to be trained: the cohort may train many at once.
+    """A request for training: the cohort may train many at once.
 
-    The loss takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
+    `loss` takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
     constants that it reads: a tree of arrays and graphs.  The optimiser's state is kept in the client's memory under
     `slot`; None starts afresh.  `steps` are the first and the end of the local steps that it takes, of a job that is
     trained in parts.  `each` trains client by client, for a loss that cannot keep the client axis.
+
+    `correct` changes gradients on their way to the optimiser.  It is called in every local step, after the backward
+    pass and before clipping, weight decay and momentum, with (gradients, given), and returns the gradients to use:
+
+    - Both carry the client axis.  A weight (F, H) in `start` has the gradient (K, F, H), which is zero where the loss
+      does not depend on it; a tensor of `given` is stacked the same way, and a number of `given` is a tensor (K,).
+    - What it returns is subtracted, times the learning rate.  A term that is added here moves the parameters against
+      itself: to pull them towards w, add (parameters - w), not the reverse.
+    - It returns a tree of the form of `start`, of new tensors, and reads nothing but its arguments and the algorithm's
+      options: one call serves many clients.
+
+    It sees no parameter; a correction that depends on them belongs in `loss`.  SCAFFOLD is the example
+    (algorithms/scaffold.py).
     """
 
     start: Tree

@@ -32,7 +32,9 @@ class Quadratic(NodeClassification):
 
 def quadratics(a: Sequence[float], b: Sequence[float]) -> dict[int, Graph]:
     one, none = torch.ones(1, dtype=torch.bool), torch.zeros(2, 0)
-    return {k: graph_of(torch.tensor([pair]), none, torch.zeros(1), one) for k, pair in enumerate(zip(a, b, strict=True))}
+    return {
+        k: graph_of(torch.tensor([pair]), none, torch.zeros(1), one) for k, pair in enumerate(zip(a, b, strict=True))
+    }
 
 
 def quadratic() -> Task:
@@ -91,4 +93,3 @@ def federation(of: type[Algorithm], task: Task, graphs: dict[int, Graph], **how:
 
 def gap(one: Any, other: Any) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
-
