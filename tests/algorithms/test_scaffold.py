@@ -12,6 +12,7 @@ from camps import community
 from federations import federation, gap, quadratic, quadratics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_contract import changes, check_same, check_sizes, check_training, check_unchanged, each_protocol, watched
 from test_fedavg_bytes import CLIENTS, DOWN, MODEL, NUMBER, ROUNDS, UP, text
 
 from algorithms.fedavg import FedAvg
@@ -360,6 +361,19 @@ def test_option_one_takes_a_step_longer(tmp_path):
         spans = [row for row in small_points.table(tmp_path / variate, "spans") if row["what"] == "train"]
         seconds[variate] = sum(row["end"] - row["start"] for row in spans)
     assert seconds["gradient"] == pytest.approx(seconds["difference"] * 4 / 3)
+
+
+@pytest.mark.long
+@each_protocol
+@both_options
+def test_it_keeps_the_contract_under_sgd_whatever_the_protocol(variate, protocol, tmp_path, monkeypatch):
+    options = changes("scaffold", protocol, "stormy") | {"training": SGD}
+    options["algorithm"] = {"name": "scaffold", "variate": variate}
+    watch = watched(monkeypatch, tmp_path, **options)
+    check_sizes(watch)
+    check_unchanged(watch)
+    check_training(watch)
+    check_same(watch, watched(monkeypatch, tmp_path, **options, cohort="loop"))
 
 
 def drifted(of, lr, steps, seed):
