@@ -69,7 +69,7 @@ class Scaffold(Algorithm):
 
     def unfit(self) -> Problem | None:
         """Return why (x − y) / η is no sum of gradients here, or None."""
-        here, end = self.context, "is no sum of gradients; write algorithm.variate: gradient, or {}"
+        here, end = self._given, "is no sum of gradients; write algorithm.variate: gradient, or {}"
         if here.optimiser != "sgd":
             return Problem("training.optimiser", f"{here.optimiser}: its step {end.format('optimiser: sgd')}")
         if here.schedule != "constant":
@@ -167,12 +167,12 @@ class Scaffold(Algorithm):
     @property
     def among(self) -> int:
         """N, the clients whose variates a state's c is the mean of."""
-        return 1 if self.context.alone else self.clients
+        return 1 if self._given.alone else self.clients
 
     def share(self, state: State) -> Tree:
         """Send model and c; from and to edges also which variates are in it."""
         sent = {"model": state["model"], "control": state["control"]}
-        if self.context.alone or not self.counters:
+        if self._given.alone or not self.counters:
             return sent
         clients = sorted(state["folded"])
         numbers = torch.tensor([[client, state["folded"][client]] for client in clients], dtype=torch.int64)
@@ -182,7 +182,7 @@ class Scaffold(Algorithm):
         """Average models; average c of peers, and add up what edges have added to it, each for its own clients."""
         model = tree.mean([share["model"] for share in shares], weights)
         controls = [share["control"] for share in shares]
-        if self.context.alone:
+        if self._given.alone:
             return {**state, "model": model, "control": tree.mean(controls, weights)}
         control = controls[0]
         for other in controls[1:]:
