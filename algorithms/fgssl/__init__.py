@@ -1,6 +1,6 @@
 """FGSSL: each client's model is aligned with the global one in semantics and structure (Huang et al., IJCAI 2023).
 
-    L = CE + λ_c L_semantic + λ_d L_structural   (fedsim/learn/views.py)
+    L = CE + λ_c L_semantic + λ_d L_structural   (views.py)
 
 The model that is trained sees a strong view of the client's graph, which lacks most edges and half of the features; the
 global model, as it was received and without dropout, sees a weak one.  L_semantic draws the embeddings (of the last
@@ -29,9 +29,9 @@ from typing import ClassVar
 import torch
 
 from algorithms.fedavg import FedAvg
+from algorithms.fgssl import views
 from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import views
 from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.seeds import integer
 from fedsim.span import Span

@@ -1,7 +1,7 @@
 """FedSage+: generated neighbours in place of those that other clients hold (Zhang et al., NeurIPS 2021).
 
 The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  At each new period a client hides
-⌊`hide` · n_val⌋ of its validation vertices and trains its generator (fedsim.learn.neighbours) for `generator_epochs` on
+⌊`hide` · n_val⌋ of its validation vertices and trains its generator (neighbours.py) for `generator_epochs` on
 
     (smooth-L1 of the counts + greedy loss + cross-entropy on the mended graph + Σ_{j≠i} greedy loss at client j) / K
 
@@ -43,10 +43,11 @@ from typing import ClassVar, Literal
 import torch
 
 from algorithms.fedavg import FedAvg
+from algorithms.fedsage_plus import mending
+from algorithms.fedsage_plus.neighbours import NeighGen, stepped
 from fedsim.algorithm import Fit
-from fedsim.learn import layout, mending, ops, tree
+from fedsim.learn import layout, ops, tree
 from fedsim.learn.models.sage import SAGE
-from fedsim.learn.neighbours import NeighGen, stepped
 from fedsim.net.wire import Spec
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction

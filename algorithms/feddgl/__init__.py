@@ -3,12 +3,12 @@
 
 A client trains on  CE + w_kd L_KD + w_p L_P:
 
-- L_KD = mean over sensitive vertices (`learn/sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
+- L_KD = mean over sensitive vertices (`sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
   the global model at the end of the snapshot before, in that snapshot; from the second snapshot on (Eqs. 4-11);
 - L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), P_kc the mean embedding of its training vertices that have
   an edge, P̄ the global prototypes; once there are some (Eqs. 12, 15).
 
-The server trains P̄ on the pairs (P_kc, c) (`learn/global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
+The server trains P̄ on the pairs (P_kc, c) (`global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
 its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
 ones of the same classes (Eqs. 18, 19).  w̄, λ_k and P̄ travel down, w_k and the P_kc with their classes up; the client
 mixes.  Where a mean is of several servers' clients or of peers, Σ_j is over all of them.
@@ -30,9 +30,10 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 
+from algorithms.feddgl import global_prototypes, sensitive
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import with_masks
-from fedsim.learn import class_means, global_prototypes, ops, sensitive, tree
+from fedsim.learn import class_means, ops, tree
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 

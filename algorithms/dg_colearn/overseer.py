@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algorithms.dg_colearn.exchange import Cut
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
 from fedsim.data.windows import changed_locally, inside
 from fedsim.learn.affected import within
 from fedsim.learn.convolution import Norm
-from fedsim.learn.exchange import Cut
 
 
 @dataclass(frozen=True, eq=False)

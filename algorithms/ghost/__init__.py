@@ -2,13 +2,13 @@
 
 A client trains a generator of features, its proxy model, on its labelled training vertices and on nothing else:
 
-    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (fedsim/learn/proxy.py; Eq. 4-6)
+    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (proxy.py; Eq. 4-6)
 
 in as many steps of the scenario's optimiser as `training` says, with fresh noise in each (the published code: Adam,
 5e-3, weight decay 4e-4, 100 steps).  It trains no classifier, and needs no model from the server.  It sends the
 generator, the number of its vertices and the centre of its noise.  The server draws M graphs of each generator, with
 labels uniform over the classes, and trains the global model on one after the other, T_G steps each, under a pull
-towards the parameters of the graphs before (fedsim/learn/consistency.py and retention.py; Eq. 9).
+towards the parameters of the graphs before (consistency.py and retention.py; Eq. 9).
 
 With P numbers in the generator a message holds nothing down, and 4 P + 8 bytes up: the number of vertices and the
 centre take 4 each.  Uniform labels ask a generator for classes that its client has never trained on, and what comes is
@@ -49,13 +49,14 @@ from typing import ClassVar, Literal
 
 import torch
 
+from algorithms.ghost import consistency, retention
+from algorithms.ghost.knowledge import Teaching
+from algorithms.ghost.proxy import Proxy
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import alignment, consistency, retention, tree
+from fedsim.learn import alignment, tree
 from fedsim.learn.generators import FeatureGenerator
-from fedsim.learn.knowledge import Teaching
 from fedsim.learn.optimiser import Adam
-from fedsim.learn.proxy import Proxy
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
 from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from algorithms.ghost import consistency, retention
+from algorithms.ghost.retention import Retained
 from fedsim.data.graph import Graph
-from fedsim.learn import consistency, layout, retention, tree
+from fedsim.learn import layout, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Optimiser
-from fedsim.learn.retention import Retained
 from fedsim.learn.server_training import Loss, descend, in_training
 from fedsim.learn.task import Task
 from fedsim.seeds import integer

@@ -2,7 +2,7 @@
 
     A X  at every vertex:  (A X)_i = Σ_k Σ_{j ∈ N(i) ∪ {i}, owner j = k} A_ij x_j,  the sums over k made by the server
 
-A GCN (fedsim/learn/summed.py) then reads A X in place of its first layer's sums, and is trained by FedAvg.
+A GCN (summed.py) then reads A X in place of its first layer's sums, and is trained by FedAvg.
 
     hops 0  nothing is exchanged: FedAvg on the scenario's own model;
     hops 1  a client gets A X at its vertices; later layers sum over its own edges, with their degrees;
@@ -33,12 +33,12 @@ from typing import ClassVar, Literal
 
 import torch
 
+from algorithms.fed_gcn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import Graph, as_dense
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import bare, places, spread
-from fedsim.learn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
 

@@ -1,6 +1,6 @@
 """FedCVAE: each client uploads a decoder once, and the server trains a model from them (Heinbaugh et al., ICLR 2023).
 
-A client trains a conditional variational autoencoder on its training vertices (fedsim/learn/cvae.py), in as many steps
+A client trains a conditional variational autoencoder on its training vertices (cvae.py), in as many steps
 of the scenario's optimiser as `training` says, and sends its decoder, how many training vertices of each class it has,
 and the number of its vertices.  It trains no classifier and needs no model from the server.  The server draws for each
 client as many samples as it has vertices (times `size`): z from N(0, 1) cut to [−1, 1], labels by the client's shares
@@ -26,10 +26,10 @@ from typing import Literal
 
 import torch
 
+from algorithms.fed_cvae.cvae import CVAE, truncated_normal
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import alignment, tree
-from fedsim.learn.cvae import CVAE, truncated_normal
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training

@@ -1,6 +1,6 @@
 """FedTAD: averaging, then distillation weighted by each client's knowledge of each class (Zhu et al., IJCAI 2024).
 
-A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (fedsim/learn/reliability.py): 4 C bytes.
+A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (reliability.py): 4 C bytes.
 After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels
 uniform over the classes and edges to the k most alike; φ is divided by its sum over the clients that replied:
 
@@ -30,9 +30,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from algorithms.fed_tad import reliability
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import with_keys
-from fedsim.learn import layout, reliability, tree
+from fedsim.learn import layout, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.personal import model_of

@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 
 from algorithms.fedavg import FedAvg
+from algorithms.power import prototypes
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, ops, prototypes, replay, server_training, tree
+from fedsim.learn import layout, ops, replay, server_training, tree
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.replay import BETA
 from fedsim.seeds import integer

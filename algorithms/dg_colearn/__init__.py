@@ -2,7 +2,7 @@
 
 Each client trains on what the last change reaches (`learn/affected.py`), on top of the states that a recurrent model
 keeps of every vertex; the server averages by edges.  When the schedule says so the clients send rows of vertices at
-the cut, and the server, which knows the whole graph, sends back what they lack (`learn/exchange.py`):
+the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
 
 - `exact`: δ and r of A X and A² X, two vectors a vertex as in the paper, but without the term that its Eq. 6 forgets;
 - `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
@@ -29,14 +29,15 @@ from typing import ClassVar, Literal
 
 import torch
 
+from algorithms.dg_colearn import incremental
+from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
+from algorithms.dg_colearn.exchange import TWO_LAYERS
+from algorithms.dg_colearn.incremental import Terms
+from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import incremental, tree
-from fedsim.learn.answers import rows_asked_for, take_corrections
-from fedsim.learn.exchange import TWO_LAYERS
-from fedsim.learn.incremental import Terms
-from fedsim.learn.overseer import Overseer
+from fedsim.learn import tree
 from fedsim.learn.snapshots import forwarded
 from fedsim.units import Count
 

@@ -7,7 +7,7 @@ A round has 1 + R exchanges with one cohort:
     train        server averages; the R-th time, which is a round's one update of the model
 
 The models are frozen meanwhile, so that a client passes its graph through all of them once.  The ensemble is the
-model: it is what is scored as the global one (fedsim/learn/ensemble.py), and a client's own model is the local one.
+model: it is what is scored as the global one (ensemble.py), and a client's own model is the local one.
 
 Bytes, with P numbers in T tensors of a model, M models, and A = M C h + h + h C + C numbers in the aggregator:
 
@@ -35,10 +35,11 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
+from algorithms.fens import quantised
+from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import graph_of
-from fedsim.learn import ops, quantised, tree
-from fedsim.learn.ensemble import Ensemble, aggregator_flops, combined
+from fedsim.learn import ops, tree
 from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.seeds import integer
 from fedsim.span import Span

@@ -22,9 +22,10 @@ import torch
 from torch import Generator, Tensor
 from torch.optim.adam import adam
 
+from algorithms.fedsage_plus import mending
+from algorithms.fedsage_plus.mending import Impaired
 from fedsim.data.graph import Graph
-from fedsim.learn import mending, tree
-from fedsim.learn.mending import Impaired
+from fedsim.learn import tree
 from fedsim.learn.model import fan_in
 from fedsim.learn.models.sage import SAGE
 from fedsim.learn.task import Task

@@ -2,7 +2,7 @@
 
 A client trains a model of its own, chooses of each class the `each` training vertices of least loss, and codes them by
 an autoencoder that it has trained on its training vertices.  100 steps of Adam move the codes until the model says of
-the decoded vertices what it says of the real ones (fedsim/learn/distillates.py).
+the decoded vertices what it says of the real ones (distillates.py).
 
 What travels, up only: the codes (M, L), the decoder, and the client's model, all as float32:
 
@@ -39,10 +39,11 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
+from algorithms.fed_sd2c import distillates
+from algorithms.fed_sd2c.distillates import Autoencoder
 from fedsim.algorithm import Algorithm, Fit
 from fedsim.data.graph import as_dense, take_rows
-from fedsim.learn import alignment, dense, distillates, layout, tree
-from fedsim.learn.distillates import Autoencoder
+from fedsim.learn import alignment, dense, layout, tree
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training

@@ -3,9 +3,9 @@
 Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
 Ego-graphs", ACM Transactions on Sensor Networks 2024.
 
-The model (fedsim/learn/ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
+The model (ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
 personal layers.  After its training a client divides its training vertices into batches of `batch`, and mashes each
-batch's ego-graphs (fedsim/learn/egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
+batch's ego-graphs (egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
 the features.  The server trains the personal layers on what has come, `server_epochs` steps of Adam, each on a random
 share of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
 
@@ -36,11 +36,12 @@ from math import ceil
 import torch
 import torch.nn.functional as F
 
+from algorithms.fed_ego import egos
+from algorithms.fed_ego.ego_sage import EgoSAGE
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph
-from fedsim.learn import egos, ops, tree
-from fedsim.learn.ego_sage import EgoSAGE
+from fedsim.learn import ops, tree
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.tasks.node_classification import classes_only
 from fedsim.net.wire import Spec
