@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
-State = dict[str, Any]
+State = dict[str, Any]  # the server's, by names of the algorithm's own
+Memory = Mapping[str, Any]  # a client's, as others may read it
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,9 @@ class Fit:
     slot: str | None = "model"
     each: bool = False
     steps: tuple[int, int | None] = (0, None)
+
+
+Work = Generator[Fit, Tree, Tree]  # a client's work that trains: yields wishes, is sent parameters, returns the upload
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +173,7 @@ class Algorithm(ABC):
         """Return what the server sends this client."""
 
     @abstractmethod
-    def work(self, job: Job) -> Tree | Generator[Fit, Tree, Tree]:
+    def work(self, job: Job) -> Tree | Work:
         """Return what the client sends back; a generator may yield `Fit`s on the way."""
 
     @abstractmethod
@@ -193,7 +197,7 @@ class Algorithm(ABC):
         """
         return False
 
-    def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the server would have this client predict with."""
         return state["model"]
 
@@ -201,12 +205,12 @@ class Algorithm(ABC):
         """Return the one model that stands for all clients, which pooled tests ask, or None where there is none."""
         return state["model"]
 
-    def personal(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def personal(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the client's last job left it with, or the predictor where there was none."""
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
-    def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
 
         Vertices that it knows of elsewhere come behind the graph's own.

@@ -93,7 +93,7 @@ class Overseer:
 
     @cached_property
     def _inside(self) -> Graph:
-        return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item, no-any-return]
+        return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item]
 
     def vertices(self, client: int, among: Tensor) -> Tensor:
         """Return those vertices of a client that are among these (N,), ascending."""

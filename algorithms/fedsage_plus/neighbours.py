@@ -58,7 +58,7 @@ class NeighGen:
             },
             "classifier": self.task.model.init(self.task.features, self.task.outputs, generator),
         }
-        return tree.to(drawn, self.task.device)  # type: ignore[no-any-return]
+        return tree.to(drawn, self.task.device)
 
     @property
     def encoder(self) -> SAGE:
@@ -220,9 +220,9 @@ def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, deca
 
 
 def _leaves(params: Parameters) -> Parameters:
-    return tree.transform(lambda leaf: leaf.detach().requires_grad_(True), params)  # type: ignore[no-any-return]
+    return tree.transform(lambda leaf: leaf.detach().requires_grad_(True), params)
 
 
 def _rebuilt(like: Parameters, grads: Any) -> Parameters:
     each = iter(grads)
-    return tree.transform(lambda _: next(each), like)  # type: ignore[no-any-return]
+    return tree.transform(lambda _: next(each), like)

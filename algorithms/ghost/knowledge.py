@@ -67,7 +67,7 @@ class Teaching:
             each = tree.transform(lambda leaf: leaf.expand(len(graphs), *leaf.shape[1:]), params)
             return self.task.loss(each, in_training(joined, seeds, step)).mean()
 
-        return descend(model, loss, self.optimiser, self.steps * len(graphs))[0]  # type: ignore[no-any-return]
+        return descend(model, loss, self.optimiser, self.steps * len(graphs))[0]
 
     def flops(self, graph: Graph, numbers: int, passes: int = 1) -> float:
         """Return the operations of one graph of a series, for a model of so many numbers.
