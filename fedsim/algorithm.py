@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
-State = dict[str, Any]
+State = dict[str, Any]  # the server's, by names of the algorithm's own
+Memory = Mapping[str, Any]  # a client's, as others may read it
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,9 @@ class Fit:
     steps: tuple[int, int | None] = (0, None)
 
 
+Work = Generator[Fit, Tree, Tree]  # a client's work that trains: yields wishes, is sent parameters, returns the upload
+
+
 @dataclass(frozen=True, eq=False)
 class Reply:
     """What an ask has brought: the client, the version it had started from, what it was sent and what came back.
@@ -127,17 +131,13 @@ class Algorithm(ABC):
     """
 
     context: Handed = field(default=None, kw_only=True, repr=False, compare=False, metadata={"option": False})
-    title: ClassVar[str] = ""  # the published name, by which reports call it; without one, the class's name
+    title: ClassVar[str] = ""  # the published name, where the class's own name is another; not inherited
     talks: ClassVar[bool] = True  # False where nothing travels: an ask only starts the client's own work
     learns: ClassVar[bool] = True  # False where nothing is trained: no data, no model, no scores
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Give a class without a title of its own that of its name: it is not the algorithm that it descends from."""
-        super().__init_subclass__(**options)
-        if "title" not in vars(cls):
-            cls.title = cls.__name__
+    own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
+    sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
 
     @property
     def task(self) -> Task:
@@ -190,7 +190,7 @@ class Algorithm(ABC):
         """Return what the server sends this client."""
 
     @abstractmethod
-    def work(self, job: Job) -> Tree | Generator[Fit, Tree, Tree]:
+    def work(self, job: Job) -> Tree | Work:
         """Return what the client sends back; a generator may yield `Fit`s on the way."""
 
     @abstractmethod
@@ -205,14 +205,16 @@ class Algorithm(ABC):
         """Return the exchanges that what this step has brought calls for before the round goes on."""
         return ()
 
+    @property
     def averages(self) -> bool:
-        """Return whether all that it learns from uploads is the weighted mean of their "update".
+        """Whether all that it learns from uploads is the weighted mean of their "update" (see `declared`).
 
-        So that it can be had of a masked sum, and with noise; "samples" may be the weight beside it, nothing else.
+        Only then can privacy be promised: the mean may come from a masked sum, or with noise.  "samples" may be the
+        weight beside it, nothing else.  A class declares it with `averages = True`.
         """
         return False
 
-    def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the server would have this client predict with."""
         return state["model"]
 
@@ -220,12 +222,12 @@ class Algorithm(ABC):
         """Return the one model that stands for all clients, which pooled tests ask, or None where there is none."""
         return state["model"]
 
-    def personal(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def personal(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the client's last job left it with, or the predictor where there was none."""
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
-    def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
 
         Vertices that it knows of elsewhere come behind the graph's own.
@@ -269,6 +271,36 @@ class Algorithm(ABC):
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
+
+
+# Which methods a declaration is about, and what is assumed where one of them has changed since it was made.
+DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {
+    "averages": (frozenset({"update", "upload_like", "steps"}), False),
+    "aggregates": (frozenset({"update"}), False),
+    "own_steps": (frozenset({"steps"}), True),
+    "sees_more": (frozenset({"sees"}), True),
+}
+
+
+def declared(algorithm: Algorithm, name: str) -> bool:
+    """Return what an algorithm's class declares of its methods, or the safe answer where it does not.
+
+    A declaration speaks for the class that makes it and for those above.  A subclass that overrides one of the methods
+    that it is about, without declaring it anew, gets the safe answer: no privacy is promised for an `update` by what a
+    base class declared of its own.
+    """
+    methods, safe = DECLARED[name]
+    for owner in type(algorithm).__mro__:
+        if name in vars(owner):
+            return bool(getattr(algorithm, name))
+        if methods & vars(owner).keys():
+            break
+    return safe
+
+
+def title_of(cls: type[Algorithm]) -> str:
+    """Return the name by which reports call an algorithm: the title of the very class, or else the class's name."""
+    return str(vars(cls).get("title") or cls.__name__)
 
 
 def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:

@@ -55,8 +55,10 @@ KINDS = {
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind that come with the project: its files."""
-    files = [path.stem for folder in source.folders_of(KINDS[kind].package) for path in folder.glob("*.py")]
+    """Return the names of a kind that come with the project: its files, and its folders with an `__init__.py`."""
+    folders = source.folders_of(KINDS[kind].package)
+    files = [path.stem for folder in folders for path in folder.glob("*.py")]
+    files += [path.parent.name for folder in folders for path in folder.glob("*/__init__.py")]
     return sorted(name for name in files if not name.startswith("_"))
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from fedsim import fleet
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, declared
 from fedsim.errors import Problem
 from fedsim.scenario import Scenario
 
@@ -44,7 +44,7 @@ def uncovered(scenario: Scenario, algorithm: Algorithm) -> list[Problem]:
     privacy = scenario.privacy
     asked = {"clip": privacy.clip is not None, "secure_aggregation": privacy.secure_aggregation.on}
     key = next((key for key, wanted in asked.items() if wanted), None)
-    if key is None or algorithm.averages():
+    if key is None or declared(algorithm, "averages"):
         return []
     assert scenario.algorithm is not None
     told = f"{scenario.algorithm.name!r}, as it is set, learns more from uploads than the mean of their differences, "

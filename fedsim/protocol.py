@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply, State
+from fedsim.algorithm import Algorithm, Reply, State, declared
 from fedsim.hosts import Ask
 from fedsim.net.topology import Topology
 from fedsim.net.wire import Tree
@@ -98,7 +98,7 @@ class Rounds(Cohorts):
 
 def own_steps(algorithm: Algorithm) -> bool:
     """Return whether the algorithm has exchanges of its own, which need rounds with one cohort throughout."""
-    return type(algorithm).steps is not Algorithm.steps
+    return declared(algorithm, "own_steps")
 
 
 def exchanges(world: World) -> Iterator[str]:

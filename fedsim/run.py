@@ -20,7 +20,7 @@ import simpy
 
 from analysis.summarise import summarise
 from fedsim import __version__, budget, check, find, fleet, logbook, private, rehearsal, seeds, stamp
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, title_of
 from fedsim.checkpoint import EVERY, Keeper
 from fedsim.clients import Backend, Clients
 from fedsim.errors import Problem, ScenarioError
@@ -255,8 +255,7 @@ def _title(scenario: Scenario) -> str | None:
     """Return the published name of the scenario's algorithm, or None where the protocol asks nobody to run one."""
     if scenario.algorithm is None or not find.build("protocol", scenario.protocol).asks:
         return None
-    title: str = find.find("algorithm", scenario.algorithm, "algorithm").title
-    return title
+    return title_of(find.find("algorithm", scenario.algorithm, "algorithm"))
 
 
 def _close(world: World) -> None:

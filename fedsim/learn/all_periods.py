@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, declared
 from fedsim.clients import ClientHost
 from fedsim.data.graph import Period
 from fedsim.learn.plans import Column, Pair, Plan, Plans
@@ -28,7 +28,7 @@ def refusal(periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> str | 
     """Return why there is no score over all of these periods, with a fix, or None if there is one."""
     if any(period.ahead or "pairs" in period.graph for own in periods for period in own):
         return "under this stream a model is tested on later snapshots; take data.stream.scored: split, or leave it out"
-    if type(algorithm).sees is not Algorithm.sees:
+    if declared(algorithm, "sees_more"):
         return "this algorithm predicts with what clients know of their latest graph only; leave it out"
     if not any(bool(period.graph["test"].any()) for own in periods for period in own):
         return "no client has any; give data.split.test a share"

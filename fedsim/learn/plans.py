@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, declared
 from fedsim.clients import ClientHost
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import layout
@@ -48,7 +48,7 @@ class Plans:
         self._hosts, self._task, self._algorithm, self._splits = hosts, task, algorithm, splits
         self._kept: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
-        self._views = type(algorithm).sees is not Algorithm.sees
+        self._views = declared(algorithm, "sees_more")
 
     def of_seen(self, shared: bool, seen: Mapping[int, int]) -> Plan:
         """Return the plan of what clients have met: of each the number of its periods.

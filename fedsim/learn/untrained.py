@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fedsim.algorithm import Algorithm, Job, Reply, State
+from fedsim.algorithm import Algorithm, Job, Reply, State, declared
 from fedsim.clients import Backend
 from fedsim.errors import UserError
 from fedsim.net.wire import Spec, Tree
@@ -93,7 +93,7 @@ class Estimates:
 
 def untrained(algorithm: Algorithm) -> Untrained:
     """Return the stand-in for an algorithm that has its context."""
-    several = type(algorithm).steps is not Algorithm.steps
+    several = declared(algorithm, "own_steps")
     return FirstStep(algorithm) if several else Untrained(algorithm)
 
 

@@ -19,7 +19,7 @@ from fedsim.units import Updates
 class Guess:
     """An algorithm whose global and local models are given."""
 
-    sees = Algorithm.sees
+    sees_more, sees = False, Algorithm.sees
 
     def __init__(self, shared, own):
         self.shared, self.own = shared, own

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedsim import check, find
-from fedsim.algorithm import Reply
+from fedsim.algorithm import Reply, declared
 from fedsim.errors import ScenarioError
 from fedsim.learn import accountant, tree
 from fedsim.learn.accountant import Accountant
@@ -21,6 +21,7 @@ from fedsim.learn.release import Release
 from fedsim.scenario import Part, Privacy
 
 DELTA = 1e-5
+SIZES = {"traffic": {"down": 1, "up": 1}}  # options that an algorithm needs
 
 
 def replies(*updates, weights=None):
@@ -206,9 +207,7 @@ def test_algorithms_that_are_covered_are_those_that_send_a_difference_alone():
     covered = {
         name
         for name in find.names("algorithm")
-        if find.find("algorithm", Part(name=name), name)(
-            **({"down": 1, "up": 1} if name == "traffic" else {})
-        ).averages()
+        if declared(find.find("algorithm", Part(name=name), name)(**SIZES.get(name, {})), "averages")
     }
     assert covered == {"fedavg", "fedprox", "fed_ergnn", "fed_dslr", "fed_twp", "fgssl"}
-    assert find.build("algorithm", Part(name="power", options={"transfer": False})).averages()
+    assert declared(find.build("algorithm", Part(name="power", options={"transfer": False})), "averages")
