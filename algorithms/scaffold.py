@@ -26,13 +26,13 @@ back to a checkpoint from before a client's last `history` variates leaves c wro
 """
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State
+from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import tree
 from fedsim.net.wire import Tree
@@ -88,7 +88,7 @@ class Scaffold(Algorithm):
         sent = {"model": state["model"], "control": state["control"]}
         return {**sent, "folded": state["folded"].get(client, 0)} if self.counters else sent
 
-    def work(self, job: Job) -> Generator[Fit, Tree, Tree]:
+    def work(self, job: Job) -> Work:
         """Train with corrected gradients; send the difference of the model and that of the variate."""
         x, kept = job.download["model"], job.memory.get("variates", {})
         named = job.download["folded"] if self.counters else 0
