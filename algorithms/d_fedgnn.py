@@ -18,13 +18,17 @@ neighbour to neighbour, the computing of masks, and what is to be done where a m
 later, which masks that cancel do not survive.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.net.wire import Spec
+from fedsim.algorithm import Job, Reply, State, Work
+from fedsim.data.graph import Graph
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 
 KEY = 32  # bytes of a public key
@@ -37,35 +41,35 @@ class DFedGNN(FedAvg):
     title: ClassVar[str] = "D-FedGNN"
     masking: bool = False  # count the bytes of secure aggregation's keys
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model; nobody's key is known."""
         return {**super().start(), **({"keys": no_keys(), "heard": no_keys()} if self.masking else {})}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model, and with it the keys of those who sent last."""
         sent = super().download(state, client, step)
         return {**sent, "keys": state["keys"]} if self.masking else sent
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train the model; send the difference, and a new key."""
         upload = yield from super().work(job)
         return {**upload, "key": new_key(job.seed)} if self.masking else upload
 
-    def samples(self, data):
+    def samples(self, data: Graph) -> int:
         """Return 1, every client's weight."""
         return 1
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Add the mean of the differences; keep the keys."""
         new = super().update(state, replies, step)
         return {**new, "keys": torch.stack([reply.upload["key"] for reply in replies])} if self.masking else new
 
-    def share(self, state):
+    def share(self, state: State) -> Tree:
         """Return the model, and under masking the own keys and those heard at the last mixing."""
         keys = {"keys": state["keys"], "heard": state["heard"]} if self.masking else {}
         return {**super().share(state), **keys}
 
-    def mix(self, state, shares, weights):
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Return the state after merging the models; the others' keys are passed on with the next share."""
         new = super().mix(state, shares, weights)
         if not self.masking:
@@ -73,18 +77,18 @@ class DFedGNN(FedAvg):
         others = [share["keys"] for share in shares if share["keys"] is not state["keys"]]
         return {**new, "heard": torch.cat([no_keys(), *others])}
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         like = super().upload_like(job)
         return {**like, "key": Spec((KEY,), "uint8")} if self.masking else like
 
 
-def no_keys():
+def no_keys() -> Tensor:
     """Return keys (0, 32)."""
     return torch.zeros(0, KEY, dtype=torch.uint8)
 
 
-def new_key(seed):
+def new_key(seed: int) -> Tensor:
     """Return as many bytes (32,) as a public key has; nothing is encrypted with it."""
     generator = torch.Generator().manual_seed(integer(seed, "d_fedgnn", "key"))
     return torch.randint(256, (KEY,), generator=generator, dtype=torch.uint8)

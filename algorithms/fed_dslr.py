@@ -25,12 +25,17 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.data.graph import as_dense, csr
-from fedsim.learn import ops, replay, tree
+from fedsim.algorithm import Job, Work
+from fedsim.data.graph import Graph, as_dense, csr
+from fedsim.learn import replay, tree
 from fedsim.learn.layout import Matrix
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
+from fedsim.learn.products import product
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -51,7 +56,7 @@ class FedDslr(FedAvg):
     structure_lr: float = 1e-2  # their learning rate
     tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Close the period that has ended, connect what is kept to the new one, and train with replay."""
         buffer = replay.closed(job, lambda last: self.select(last["data"], last["model"]))
         given = {"buffer": self.connected(job, buffer), "beta": self.balance(job.data, buffer)}
@@ -59,20 +64,20 @@ class FedDslr(FedAvg):
         job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return β L_new + (1 − β) L_replay, or L_new alone where nothing is kept yet."""
         return replay.mixed(self.task, params, data, given["buffer"], given["beta"])
 
-    def balance(self, data, buffer):
+    def balance(self, data: Graph, buffer: Graph) -> float | Tensor:
         """Return β, a client's own where it follows from the sizes."""
         kept = len(buffer["y"])
         return self.beta or kept / max(1, kept + int(data["train"].sum()))
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count replay's pass over the client's whole graph, or over the buffer where it has no edges."""
         return 2.0 if self.structure and self.replays(job) else 1 + replay.replayed(job, self.keep)
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count structure learning, each step of which is two passes, in a period's first job with a buffer.
 
         And the forward pass, a third of a step, on which the buffer is chosen when a period has ended.
@@ -80,33 +85,33 @@ class FedDslr(FedAvg):
         learns = self.structure and self.replays(job) and self.unconnected(job)
         return (2.0 * self.structure_steps if learns else 0.0) + replay.closes(job) / 3
 
-    def replays(self, job):
+    def replays(self, job: Job) -> bool:
         """Return whether this job will have something to replay, the period that has just ended counted."""
         buffer, last = job.memory.get("buffer"), job.memory.get("last")
         ended = last is not None and last["period"] != job.period and bool(last["data"]["train"].any())
         return bool(job.data["train"].any()) and (ended or (buffer is not None and len(buffer["y"]) > 0))
 
-    def unconnected(self, job):
+    def unconnected(self, job: Job) -> bool:
         """Return whether no structure has been learned in this period yet."""
         held = job.memory.get("attached")
         return held is None or held["period"] != job.period
 
     @torch.no_grad()
-    def select(self, data, model):
+    def select(self, data: Graph, model: Parameters) -> Graph:
         """Return the vertices of a period that cover most of their class, as a buffer."""
         z = self.embedding(tree.stack([model]), data)
         return replay.of_each_class(
             data, lambda rows: replay.greedy_cover(replay.coverage(z[rows], self.epsilon, scale="class"), self.keep)
         )
 
-    def embedding(self, params, data):
+    def embedding(self, params: Parameters, data: Graph) -> Tensor:
         """Return the embedding (N, H), dense where it is the features themselves."""
         z = self.task.embed(params, data)
         return as_dense(z)
 
     # ---- structure learning
 
-    def connected(self, job, buffer):
+    def connected(self, job: Job, buffer: Graph) -> Graph:
         """Return what is replayed: the graph with the buffer attached, learned in the period's first job."""
         if not self.structure or not self.replays(job):
             return buffer
@@ -114,16 +119,16 @@ class FedDslr(FedAvg):
             job.memory["attached"] = {"period": job.period, "graph": self.attach(job, buffer)}
         return job.memory["attached"]["graph"]
 
-    def attach(self, job, buffer):
+    def attach(self, job: Job, buffer: Graph) -> Graph:
         """Return the client's graph with the buffer's vertices after its own, joined to it by learned edges."""
         apart = replay.attached(job.data, buffer)
         start = tree.stack([job.download["model"]])
-        after = self.learn(job, buffer, apart, start)
+        learned = self.learn(job, buffer, apart, start)
         with torch.no_grad():
-            before, after = self.embedding(start, apart), self.embedding(after, apart)
+            before, after = self.embedding(start, apart), self.embedding(learned, apart)
         return replay.attached(job.data, buffer, self.edges(before, after, len(job.data["y"])))
 
-    def learn(self, job, buffer, apart, start):
+    def learn(self, job: Job, buffer: Graph, apart: Graph, start: Parameters) -> Parameters:
         """Return a copy of the model after learning which vertices are linked, without dropout as published."""
         model = tree.transform(torch.clone, start)
         leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(model)]
@@ -137,7 +142,7 @@ class FedDslr(FedAvg):
             optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
         return tree.transform(torch.detach, model)
 
-    def link_loss(self, z, edges, generator):
+    def link_loss(self, z: Tensor, edges: Tensor, generator: torch.Generator) -> Tensor:
         """Return the cross-entropy of telling the edges from random pairs, zero where there is no edge."""
         if not edges.shape[1]:
             return z.new_zeros(())
@@ -147,7 +152,7 @@ class FedDslr(FedAvg):
         target = (torch.arange(len(cosine), device=z.device) < edges.shape[1]).to(z.dtype)
         return F.binary_cross_entropy_with_logits((cosine + 1) / 2, target)
 
-    def edges(self, before, after, first):
+    def edges(self, before: Tensor, after: Tensor, first: int) -> Tensor:
         """Return the edges (2, L), both ways, of the buffer's vertices, which begin at row `first`."""
         distance = torch.cdist(before[first:], before, compute_mode="donot_use_mm_for_euclid_dist")
         unit = F.normalize(after, dim=1)
@@ -161,18 +166,18 @@ class FedDslr(FedAvg):
         return torch.tensor(sorted(linked), dtype=torch.long, device=after.device).view(-1, 2).T
 
 
-def strangers(edges, vertices, count, generator):
+def strangers(edges: Tensor, vertices: int, count: int, generator: torch.Generator) -> Tensor:
     """Draw pairs of vertices (2, at most `count`); those that are edges or one vertex twice are left out."""
     pairs = torch.randint(vertices, (2, count), generator=generator).to(edges.device)
     known = torch.isin(pairs[0] * vertices + pairs[1], edges[0] * vertices + edges[1])
     return pairs[:, ~known & (pairs[0] != pairs[1])]
 
 
-def taken(z, rows):
+def taken(z: Tensor, rows: Tensor) -> Tensor:
     """Return z[rows] (E, H) by a sparse product, whose gradient sums in a fixed order on a GPU too."""
     counts, ones = torch.bincount(rows, minlength=len(z)), torch.ones(len(rows), device=z.device)
     each = torch.arange(len(rows) + 1, device=z.device)
     starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     forth = csr(each.int(), rows.int(), ones, (len(rows), len(z)))
     back = csr(starts.int(), torch.argsort(rows, stable=True).int(), ones, (len(z), len(rows)))
-    return ops.product(z, Matrix(forth, back))
+    return product(z, Matrix(forth, back))

@@ -18,17 +18,24 @@ in the first step of the new period.  Distinct binary features are never nearer 
 d = 0.5 the first vertex of the class that has no twin in another one is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Job, Memory, Work
+from fedsim.data.graph import Graph
 from fedsim.learn import ops, replay, tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
+
+Vectors = Callable[[Tensor], Tensor]  # rows → what tells where they lie (n, H)
 
 
 @dataclass(frozen=True)
@@ -46,44 +53,44 @@ class FedERGNN(FedAvg):
     official_mean: bool = False  # the mean rule as in the published code, which keeps the least similar
     tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Close the period that has ended, then train with replay."""
         buffer = replay.closed(job, self.experience)
         trained = yield from self.fit(job, {"buffer": buffer})
         job.memory["last"] = {"period": job.period, "data": job.data, "model": trained, "seed": job.seed}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return β L_new + (1 − β) L_replay, or L_new alone where nothing is kept yet."""
         buffer = given["buffer"]
         return replay.mixed(self.task, params, data, buffer, self.share_of_new(data, buffer))
 
-    def share_of_new(self, data, buffer):
+    def share_of_new(self, data: Graph, buffer: Graph) -> float | Tensor:
         """Return β: one for all, or each client's own (K,)."""
         if self.beta is not None:
             return self.beta
         new = ops.sum_by_client(data["train"].float(), data)
         return buffer["sizes"] / (new + buffer["sizes"]).clamp(min=1)
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the vertices replayed beside the graph's own."""
         return 1 + replay.replayed(job, self.keep)
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the forward pass, a third of a step, whose embedding the rule measures when a period has ended."""
         return 1 / 3 if self.measures() == "embedding" and replay.closes(job) else 0.0
 
-    def measures(self):
+    def measures(self) -> str:
         """Return what tells where a vertex lies."""
         return self.on or ("embedding" if self.select == "coverage" else "features")
 
     @torch.no_grad()
-    def experience(self, last):
+    def experience(self, last: Memory) -> Graph:
         """Return the best vertices of each class of a period, as a buffer."""
         data, vectors = last["data"], self.vectors(last)
         return replay.of_each_class(data, lambda rows: self.choose(data, vectors, rows, last["seed"]))
 
-    def vectors(self, last):
+    def vectors(self, last: Memory) -> Vectors:
         """Return what tells for some rows where they lie: (n, H)."""
         data = last["data"]
         if self.measures() == "features":
@@ -91,7 +98,7 @@ class FedERGNN(FedAvg):
         z = self.task.embed(tree.stack([last["model"]]), data)
         return lambda rows: z[rows]
 
-    def choose(self, data, vectors, rows, seed):
+    def choose(self, data: Graph, vectors: Vectors, rows: Tensor, seed: int) -> Tensor:
         """Return places in `rows`, the training vertices of one class."""
         if self.select == "other_class":
             return self.loneliest(data, vectors, rows, seed)
@@ -102,7 +109,7 @@ class FedERGNN(FedAvg):
         rank = z @ centre if self.official_mean else (z - centre).norm(dim=1)
         return torch.argsort(rank, stable=True)[: self.keep]
 
-    def loneliest(self, data, vectors, rows, seed):
+    def loneliest(self, data: Graph, vectors: Vectors, rows: Tensor, seed: int) -> Tensor:
         """Return the places with fewest vertices of other classes near; in a period of one class all are alike."""
         label = data["y"][rows[0]]
         generator = torch.Generator().manual_seed(integer(seed, "ergnn", int(label)))
@@ -113,7 +120,7 @@ class FedERGNN(FedAvg):
         far = torch.cdist(vectors(rows[places]), vectors(away), compute_mode="donot_use_mm_for_euclid_dist")
         return places[torch.argsort((far < self.distance).sum(1), stable=True)[: self.keep]]
 
-    def some(self, rows, generator):
+    def some(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Return `sample` of the rows in their order, drawn without replacement, or all where there are no more."""
         if len(rows) <= self.sample:
             return rows

@@ -18,11 +18,15 @@ The server's own momentum is not modelled.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Job, Reply, State, Work
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import tree
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.units import Count
 
@@ -35,42 +39,42 @@ class FedNova(FedAvg):
 
     least: Count | None = None  # fewest local steps of a job, drawn up to the scenario's; null: always the scenario's
 
-    def start(self):
+    def start(self) -> State:
         """Return the model with its first parameters.  Raises ScenarioError where `least` is above the local steps."""
         if self.least is not None and self.least > self.local_steps:
             told = f"{self.least} is above training.local_steps, {self.local_steps}; lower it, or raise the latter"
             raise ScenarioError([Problem("algorithm.least", told)])
         return super().start()
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train as FedAvg does; send also the length of the training."""
         sent = yield from super().work(job)
         return {**sent, "length": self.length(self.taken(job))}
 
-    def fit(self, job, given):
+    def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train for the job's steps."""
-        return super().fit(job, given, steps=(0, self.taken(job)))
+        return super().fit(job, given, steps=(0, self.taken(job)), **how)
 
-    def taken(self, job):
+    def taken(self, job: Job) -> int:
         """Return τ, how many steps this job takes."""
         if self.least is None:
             return self.local_steps
         return self.least + integer(job.seed, "fed_nova") % (self.local_steps - self.least + 1)
 
-    def length(self, steps):
+    def length(self, steps: int) -> float:
         """Return a = ‖normalising vector‖₁ of so many steps."""
         m = self.momentum
         return math.fsum((1 - m**s) / (1 - m) for s in range(1, steps + 1))
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         return {**super().upload_like(job), "length": 0.0}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Return the share of the scenario's steps that the job takes."""
         return self.taken(job) / self.local_steps
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Add the average of the differences, each first times τ / aₖ and the protocol's discount."""
         masses = [float(reply.upload["samples"]) for reply in replies]
         lengths = [float(reply.upload["length"]) for reply in replies]
@@ -78,7 +82,7 @@ class FedNova(FedAvg):
         return {**state, "model": tree.add(state["model"], self.average_of(replies, factors))}
 
 
-def effective(masses, lengths, own):
+def effective(masses: Sequence[float], lengths: Sequence[float], own: float) -> float:
     """Return τ / a of one client; of quotients first, so that equal lengths give 1 exactly.  All masses may be zero."""
     weights = masses if any(masses) else [1.0] * len(masses)
     return math.fsum(mass * (length / own) for mass, length in zip(weights, lengths, strict=True)) / math.fsum(weights)

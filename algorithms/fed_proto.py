@@ -10,13 +10,18 @@ With `average` weights are averaged as well (FedAvg), which a comparison by glob
 begins with the first model, which it is sent once, and stays with its own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph
 from fedsim.learn import class_means, ops, tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 
 
 @dataclass(frozen=True)
@@ -26,23 +31,23 @@ class FedProto(FedAvg):
     weight: float = 1.0  # λ, weight of the distance to the global prototypes
     average: bool = False  # average the weights too
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model and no prototype."""
         table = torch.zeros(self.task.classes, class_means.width(self.task), device=self.task.device)
         known = torch.zeros(self.task.classes, device=self.task.device)
         return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset()}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the prototypes that there are, and the model where it is needed."""
         own = state["known"].nonzero().squeeze(1)
         sent = {"classes": own.int(), "prototypes": state["prototypes"][own]}
         return {**sent, "model": state["model"]} if self.average or client not in state["met"] else sent
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model, unless weights are averaged."""
         return state["model"] if self.average or memory.get("local") is None else memory["local"]
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train the model towards the prototypes; send one's own."""
         model = job.download["model"] if self.average else job.memory.get("local", job.download.get("model"))
         trained, start = model, model
@@ -53,14 +58,14 @@ class FedProto(FedAvg):
         sent = class_means.of(self.task, trained, job.data, job.data["train"], counted=True)
         return {**sent, "update": tree.sub(trained, model), "samples": self.samples(job.data)} if self.average else sent
 
-    def table(self, download):
+    def table(self, download: Tree) -> dict[str, Tensor]:
         """Return the global prototypes (C, H), and which there are (C,)."""
         rows, own = download["prototypes"], download["classes"].long()
         table, known = rows.new_zeros(self.task.classes, self.task.model.hidden), rows.new_zeros(self.task.classes)
         table[own], known[own] = rows, 1.0
         return {"prototypes": table, "known": known}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy, and how far prototypes are apart."""
         h = self.task.embed(params, data)
         means, counts = ops.by_class(h, data, self.task.classes, data["train"])
@@ -68,16 +73,16 @@ class FedProto(FedAvg):
         apart = (means - given["prototypes"]).square().mean(2)
         return self.task.loss(params, data) + self.weight * (apart * both).sum(1)
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         like = class_means.like(job.data, job.data["train"], self.task.model.hidden, counted=True)
         return {**like, "update": job.download["model"], "samples": 0} if self.average else like
 
-    def mass(self, reply):
+    def mass(self, reply: Reply) -> float:
         """Return the vertices that the prototypes are means of."""
         return float(reply.upload["counts"].sum())
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average prototypes by their numbers of vertices; a class that nobody has told of stays."""
         tables = [class_means.spread(reply.upload, self.task.classes) for reply in replies]
         counts = torch.stack([counts for _, counts in tables])
@@ -92,12 +97,12 @@ class FedProto(FedAvg):
             "met": state["met"] | {reply.client for reply in replies},
         }
 
-    def share(self, state):
+    def share(self, state: State) -> Tree:
         """Send prototypes to a peer; the model only where weights are averaged."""
         own = {"prototypes": state["prototypes"], "known": state["known"]}
         return {**own, "model": state["model"]} if self.average else own
 
-    def mix(self, state, shares, weights):
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Average prototypes of those that have them, and models where weights are averaged."""
         new = super().mix(state, shares, weights) if self.average else state
         parts = torch.tensor(weights, device=state["known"].device).unsqueeze(1)
@@ -109,10 +114,10 @@ class FedProto(FedAvg):
         kept = torch.where(there.unsqueeze(1), mean, state["prototypes"])
         return {**new, "prototypes": kept, "known": torch.where(there, 1.0, state["known"])}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the prototypes of a step, a pass there and back as the step itself, once there are some."""
         return 2.0 if len(job.download["classes"]) else 1.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the closing prototypes: a forward pass is about a third of a step."""
         return 1 / 3

@@ -40,23 +40,27 @@ What the formulas leave open, or what differs:
 The clock charges the embedding to the client, the similarities and the means to the server; the regularisers nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
-from fedsim.data.graph import graph_of
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import tree
+from fedsim.learn.model import Model, Parameters
 from fedsim.learn.models.masked_gcn import MaskedGCN
 from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
+
+Masks = dict[str, Tensor]  # of each layer's weight
 
 
 @dataclass(frozen=True)
@@ -76,23 +80,28 @@ class FedPUB(FedAvg):
 
     tunes: ClassVar[Mapping[str, Span]] = {"lambda1": Span(1e-5, 1e-2, log=True), "tau": Span(1.0, 30.0, log=True)}
 
-    def backbone(self, model):
+    def backbone(self, model: Model) -> Model:
         """Return the masked GCN of the scenario's width and dropout."""
         return MaskedGCN(hidden=model.hidden, dropout=model.dropout, threshold=self.threshold)
 
     @property
-    def sends_masks(self):
+    def net(self) -> MaskedGCN:
+        """The model that `backbone` has made."""
+        return cast(MaskedGCN, self.task.model)
+
+    @property
+    def sends_masks(self) -> bool:
         """Whether uploads hold masks."""
         return self.preset == "official" if self.send_masks is None else self.send_masks
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first weights, the proxy graph, and nothing known of any client."""
         weights, _ = apart(self.task.init())
         return {"model": weights, "proxy": self.proxy(), "reached": frozenset(), "last": {}, "personal": {}}
 
-    def proxy(self):
+    def proxy(self) -> Tree:
         """Return random blocks of vertices with features from N(0, 1) (V, F), each edge once (2, E)."""
         generator = torch.Generator().manual_seed(integer(self.task.seed, "fed_pub", "proxy"))
         vertices = 100 * self.proxy_blocks
@@ -104,21 +113,21 @@ class FedPUB(FedAvg):
         x = torch.randn(vertices, self.task.features, generator=generator)
         return {"x": x.to(self.task.device), "edges": torch.cat(drawn, 1).int().to(self.task.device)}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the client's weights, whether they were learned, and the proxy until a reply shows that it is there."""
         model = state["personal"].get(client, state["model"])
         first = {} if client in state["reached"] else {"proxy": state["proxy"]}
         return {"model": model, "learned": bool(state["last"]), **first}
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the weights made for this client under its own masks."""
         return joined(state["personal"].get(client, state["model"]), memory.get("local"))
 
-    def common(self, state):
+    def common(self, state: State) -> Tree:
         """Return the mean of all weights, by samples, under masks of ones."""
         return joined(state["model"], None)
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Note what came, and make anew the models of all clients that are grouped."""
         last = heard(state, replies, self.note, self.absent)
         models, samples = [one["model"] for one in last.values()], [one["samples"] for one in last.values()]
@@ -130,20 +139,20 @@ class FedPUB(FedAvg):
             **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
         }  # fmt: skip
 
-    def note(self, reply):
+    def note(self, reply: Reply) -> dict[str, Any]:
         """Return what is kept of a reply."""
         return {"model": model_of(reply), "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
 
-    def shares(self, embeddings):
+    def shares(self, embeddings: Tensor) -> Tensor:
         """Return α (n, n) of embeddings (n, hidden); one of zeros is like nobody, and takes from all alike."""
         e = F.normalize(embeddings.double(), dim=1)
         return torch.softmax(self.tau * (e @ e.T), dim=1)
 
-    def mix(self, state, shares, weights):
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Merge the means, and move by the same difference all that is personal."""
         return moved(state, super().mix(state, shares, weights))
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and for each pair grouped a cosine and a multiply-add a number averaged."""
         numbers = tree.count(state["model"]) + (tree.count(like_masks(state["model"])) if self.sends_masks else 0)
         pair = 2.0 * (self.task.model.hidden + numbers)
@@ -151,7 +160,7 @@ class FedPUB(FedAvg):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train under the client's own masks; send the difference of the weights and the functional embedding."""
         received = job.download["model"]
         if "proxy" in job.download:
@@ -166,7 +175,7 @@ class FedPUB(FedAvg):
         more = {"masks": masks} if self.sends_masks else {}
         return {**sent, "embedding": self.embedding(model, job.memory["proxy"]), **more}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy, and both regularisers where they have a gradient."""
         plain = self.task.loss(params, data)
         if self.preset == "official":
@@ -176,28 +185,28 @@ class FedPUB(FedAvg):
         return plain + self.lambda1 * sparsity + self.lambda2 * given["learned"] * distance(weights, given["received"])
 
     @torch.no_grad()
-    def embedding(self, model, proxy):
+    def embedding(self, model: Parameters, proxy: Graph) -> Tensor:
         """Return e (hidden,) of one client's model."""
-        return self.task.model.convolved(tree.stack([model]), proxy).mean(0)
+        return self.net.convolved(tree.stack([model]), proxy).mean(0)
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         more = {"masks": like_masks(job.download["model"])} if self.sends_masks else {}
         return {**super().upload_like(job), "embedding": Spec((self.task.model.hidden,), "float32"), **more}
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the embedding: a forward pass up to the last convolution on the proxy graph."""
         proxy = both_ways(job.download["proxy"]) if "proxy" in job.download else job.memory["proxy"]
-        return self.task.model.convolutions_flops(proxy) / self.task.flops(job.data)
+        return self.net.convolutions_flops(proxy) / self.task.flops(job.data)
 
 
-def apart(params):
+def apart(params: Parameters) -> tuple[Parameters, Masks]:
     """Return a model's weights and biases, and its masks; with or without a client axis."""
     weights = {name: {key: leaf for key, leaf in layer.items() if key != "mask"} for name, layer in params.items()}
     return weights, {name: layer["mask"] for name, layer in params.items()}
 
 
-def joined(weights, local):
+def joined(weights: Parameters, local: Parameters | None) -> Parameters:
     """Return these weights under the masks of the client's own last model, or of ones where it has none."""
     return {
         name: {**layer, "mask": torch.ones_like(layer["weight"]) if local is None else local[name]["mask"]}
@@ -205,18 +214,18 @@ def joined(weights, local):
     }
 
 
-def like_masks(weights):
+def like_masks(weights: Parameters) -> Masks:
     """Return tensors of the shapes of the masks."""
     return {name: layer["weight"] for name, layer in weights.items()}
 
 
-def distance(weights, received):
+def distance(weights: Parameters, received: Parameters) -> Tensor:
     """Return Σ ‖θ − θ_received‖₂ over the tensors of each client (K,); its slope is zero where they are equal."""
     pairs = zip(tree.leaves(weights), tree.leaves(received), strict=True)
     return sum(torch.linalg.vector_norm((a - b).flatten(1), dim=1) for a, b in pairs)
 
 
-def both_ways(proxy):
+def both_ways(proxy: Tree) -> Graph:
     """Return the proxy as a graph, whose edges lead in both directions."""
     edges = torch.cat([proxy["edges"], proxy["edges"].flip(0)], 1)
     return graph_of(proxy["x"], edges, torch.zeros(len(proxy["x"]), dtype=torch.long, device=edges.device))

@@ -21,14 +21,19 @@ period's vertices where both have the same graph (edges kept), else with its own
 Every job begins at the global model, so that what the penalty has held is averaged away as far as clients differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Job, Work
+from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 from fedsim.span import Span
 
 
@@ -46,7 +51,7 @@ class FedTWP(FedAvg):
         "lambda_topology": Span(1.0, 1e4, log=True),
     }
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Close the period that has ended, then train near what mattered in it and before."""
         past = self.closed(job)
         trained = yield from self.fit(job, past)
@@ -54,18 +59,18 @@ class FedTWP(FedAvg):
             job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Return the share of a plain step: differentiating a gradient takes two steps more, a second pass 2/3."""
         if self.preset == "official":
             return 5 / 3
         return 3.0 if self.beta else 1.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the two gradients of a period that has ended."""
         last = job.memory.get("last")
         return 2.0 if last is not None and last["period"] != job.period else 0.0
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy, the penalty of past periods and the norm of the gradient."""
         plain = self.task.loss(params, data)
         if self.preset == "official":
@@ -73,14 +78,14 @@ class FedTWP(FedAvg):
         total = plain + penalty(params, given)
         return total + self.beta * self.steepness(plain, params) if self.beta else total
 
-    def steepness(self, loss, params):
+    def steepness(self, loss: Tensor, params: Parameters) -> Tensor:
         """Return ‖∂loss/∂θ‖₁ of each client, differentiable: (K,)."""
         slopes = torch.autograd.grad(loss.sum(), list(tree.leaves(params)), create_graph=True, allow_unused=True)
         return torch.stack([slope.abs().flatten(1).sum(1) for slope in slopes if slope is not None]).sum(0)
 
     # ---- at the end of a period
 
-    def closed(self, job):
+    def closed(self, job: Job) -> Tree:
         """Return the client's A and c, after adding those of a period that has ended since its last job."""
         past, last = job.memory.get("past"), job.memory.get("last")
         if past is None:
@@ -92,7 +97,7 @@ class FedTWP(FedAvg):
         job.memory["past"] = past
         return past
 
-    def graph(self, job, ended):
+    def graph(self, job: Job, ended: Graph) -> Graph:
         """Return the graph that the importances are of; the published code takes that of the next period's call."""
         if self.preset == "paper":
             return ended
@@ -100,7 +105,7 @@ class FedTWP(FedAvg):
         seed = torch.tensor([job.seed], device=ended["y"].device)
         return {**(ended if same else job.data), "seed": ops.seed_steps(seed, 0, 63)}
 
-    def importance(self, model, data):
+    def importance(self, model: Parameters, data: Graph) -> Parameters:
         """Return A = λ_l I^loss + λ_t I^topo of one client's model on a graph."""
         of_loss = self.slopes(model, data, lambda params: self.task.loss(params, data).sum())
         of_topology = self.slopes(model, data, lambda params: self.topology(params, data))
@@ -110,27 +115,27 @@ class FedTWP(FedAvg):
             lambda a, b: self.lambda_loss * a.square() + self.lambda_topology * b.square(), of_loss, of_topology
         )
 
-    def topology(self, params, data):
+    def topology(self, params: Parameters, data: Graph) -> Tensor:
         """Return ‖a‖₂, with slope zero where all of a is; of a single layer the output is the embedding."""
         a = self.task.model.attention(params, data)
         if a is None:
             a = self.task.embed(params, data) if self.task.model.layers > 1 else self.task.forward(params, data)
         return torch.linalg.vector_norm(a)
 
-    def slopes(self, model, data, function):
+    def slopes(self, model: Parameters, data: Graph, function: Callable[[Parameters], Tensor]) -> Parameters:
         """Return the gradient of a function of one client's stacked parameters, zero where it does not depend."""
         params = tree.transform(lambda leaf: leaf.detach().clone().unsqueeze(0).requires_grad_(True), model)
         order = iter(torch.autograd.grad(function(params), list(tree.leaves(params)), materialize_grads=True))
         return tree.transform(lambda _: next(order).squeeze(0), model)
 
 
-def penalty(params, past):
+def penalty(params: Parameters, past: Tree) -> Tensor:
     """Return Σ A (θ − c)² of each client: (K,)."""
     parts = zip(tree.leaves(past["weight"]), tree.leaves(params), tree.leaves(past["centre"]), strict=True)
     return torch.stack([(a * (theta - c).square()).flatten(1).sum(1) for a, theta, c in parts]).sum(0)
 
 
-def joined(past, weight, model):
+def joined(past: Tree, weight: Parameters, model: Parameters) -> Tree:
     """Return A and c with a period's A_t and Θ*_t added; c stays where neither weighs anything."""
     total = tree.add(past["weight"], weight)
     tiny = torch.finfo(torch.float32).tiny

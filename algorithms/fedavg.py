@@ -7,11 +7,17 @@ edges aggregate so, and the cloud averages the edges, which nobody forges.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from fedsim.algorithm import Algorithm, Fit, declared
+from torch import Tensor
+
+from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
+from fedsim.data.graph import Graph
 from fedsim.learn import robust, tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 from fedsim.units import Fraction
 
 TRIM = 0.1
@@ -29,7 +35,7 @@ class FedAvg(Algorithm):
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Raise ValueError for an aggregation that the algorithm would ignore, and for a trim without meaning."""
         if self.ranks_replies and not declared(self, "aggregates"):
             told = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
@@ -40,24 +46,24 @@ class FedAvg(Algorithm):
             raise ValueError("trim: must be below 0.5, or nothing would be left (0.1 leaves out a tenth at either end)")
 
     @property
-    def ranks_replies(self):
+    def ranks_replies(self) -> bool:
         """Whether the server compares the replies of a cohort."""
         return self.aggregation != "mean"
 
-    def start(self):
+    def start(self) -> State:
         """Return the model with its first parameters."""
         return {"model": self.task.init()}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model."""
         return {"model": state["model"]}
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train the model on what the client holds; send the difference and the number of examples."""
         trained = yield from self.fit(job, {"received": job.download["model"]})
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
-    def fit(self, job, given, **how):
+    def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train the downloaded model and keep the result as the client's own; `how` is for the `Fit`."""
         model = job.download["model"]
         if self.task.examples(job.data, "train"):
@@ -65,32 +71,32 @@ class FedAvg(Algorithm):
         job.memory["local"] = model
         return model
 
-    def samples(self, data):
+    def samples(self, data: Graph) -> int:
         """Return the client's weight in the average."""
         return self.task.examples(data, *(("train",) if self.weight_by == "train" else ("train", "val", "test")))
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss."""
         return self.task.loss(params, data)
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         return {"update": job.download["model"], "samples": 0}
 
     @property
-    def averages(self):
+    def averages(self) -> bool:
         """Whether it sends anything: all that it sends is averaged."""
         return self.talks
 
-    def mass(self, reply):
+    def mass(self, reply: Reply) -> float:
         """Return the client's weight in the average."""
         return reply.upload["samples"]
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Add the average of the differences, each first times the protocol's discount (FedBuff, line 11)."""
         return {**state, "model": tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))}
 
-    def average_of(self, replies, factors):
+    def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
         """Return the weighted mean of the differences, each times its factor, or their median or trimmed mean."""
         updates = [reply.upload["update"] for reply in replies]
         if self.aggregation == "median":
@@ -99,7 +105,7 @@ class FedAvg(Algorithm):
             return robust.trimmed_mean(updates, factors, TRIM if self.trim is None else self.trim)
         return tree.mean(updates, [reply.upload["samples"] for reply in replies], factors)
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return a multiply-add a received number; where they are put in order, one for each of log₂ K comparisons."""
         ordered = self.ranks_replies and step not in self.prepares
         return super().server_flops(state, replies, step) * (max(1.0, math.log2(len(replies))) if ordered else 1)

@@ -36,17 +36,21 @@ The clock charges the client a third of a training step for the closing predicti
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
+from fedsim.learn.model import Parameters
 from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
@@ -67,19 +71,19 @@ class FedGTA(FedAvg):
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model, and nothing known of any client."""
         return {**super().start(), "last": {}, "personal": {}}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the client's own model."""
         return {"model": self.predictor(state, client, {})}
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the model made for this client, or the mean where there is none yet."""
         return state["personal"].get(client, state["model"])
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Note what came, and make anew the models of all clients that are grouped."""
         last = heard(state, replies, self.note, self.absent)
         made, personal = {}, dict(state["personal"])
@@ -90,13 +94,13 @@ class FedGTA(FedAvg):
         mean = tree.mean([one["model"] for one in last.values()], [one["samples"] for one in last.values()])
         return {**state, "model": mean, "last": last, "personal": personal}
 
-    def note(self, reply):
+    def note(self, reply: Reply) -> dict[str, Any]:
         """Return what is kept of a reply."""
         upload = reply.upload
         kept = {"moments": upload["moments"], "confidence": float(upload["confidence"]), "samples": upload["samples"]}
         return {"model": model_of(reply), **kept}
 
-    def groups(self, last):
+    def groups(self, last: Mapping[int, Memory]) -> dict[int, tuple[int, ...]]:
         """Return Sᵢ of each client, itself always among them."""
         clients = list(last)
         m = F.normalize(torch.stack([last[client]["moments"] for client in clients]).double(), dim=1)
@@ -106,38 +110,38 @@ class FedGTA(FedAvg):
             for client, row in zip(clients, alike.tolist(), strict=True)
         }
 
-    def mix(self, state, shares, weights):
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Merge the means, and move by the same difference all that is personal."""
         return moved(state, super().mix(state, shares, weights))
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and for each pair grouped a cosine and a multiply-add a parameter, however many agree."""
         pair = 2.0 * (self.width() + tree.count(state["model"]))
         return super().server_flops(state, replies, step) + grouped(state, replies, self.absent) ** 2 * pair
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train as FedAvg does; send the moments and the confidence of what the trained model predicts too."""
         upload = yield from super().work(job)
         moments, confidence = self.describe(job.memory["local"], job.data)
         return {**upload, "moments": moments, "confidence": confidence}
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the closing prediction: a forward pass is about a third of a step."""
         return 1 / 3
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         more = {"moments": Spec((self.width(),), "float32"), "confidence": Spec((1,), "float32")}
         return {**super().upload_like(job), **more}
 
-    def width(self):
+    def width(self) -> int:
         """Return how many numbers m holds."""
         return (2 if self.kind == "hybrid" else 1) * self.moments * self.task.classes
 
     @torch.no_grad()
-    def describe(self, model, data):
+    def describe(self, model: Parameters, data: Graph) -> tuple[Tensor, Tensor]:
         """Return m and H (1,) of a model on one client's graph."""
         y = self.propagated(F.softmax(self.task.forward(tree.stack([model]), data), dim=1), data)
         rows = data["train"].nonzero().squeeze(1)
@@ -146,7 +150,7 @@ class FedGTA(FedAvg):
         smooth = F.softmax(y / self.temperature, dim=1).index_copy(0, rows, known)
         return self.moments_of(p), self.confidence_of(smooth, data)
 
-    def propagated(self, soft, data):
+    def propagated(self, soft: Tensor, data: Graph) -> Tensor:
         """Return Y after the label propagation from the soft labels (N, C) of the training vertices."""
         first = soft * data["train"].unsqueeze(1)
         y = first
@@ -154,21 +158,21 @@ class FedGTA(FedAvg):
             y = (self.spread * self.from_neighbours(y, data) + (1 - self.spread) * first).clamp(0, 1)
         return y
 
-    def from_neighbours(self, y, data):
+    def from_neighbours(self, y: Tensor, data: Graph) -> Tensor:
         """Return Â y, normalised by the in-degrees on both sides."""
         if self.loops:
             return ops.propagate(y, data, "sym")
         root = ops.propagate(torch.ones_like(y[:, :1]), data, "sum").clamp(min=1).rsqrt()
         return root * ops.propagate(root * y, data, "sum")
 
-    def moments_of(self, p):
+    def moments_of(self, p: Tensor) -> Tensor:
         """Return the column moments of p (N, C), raw ones first; zeros of a graph without vertices."""
         count = max(1, len(p))
         parts = {"raw": p, "central": p - p.sum(0) / count}
         wanted = parts.values() if self.kind == "hybrid" else [parts[self.kind]]
         return torch.cat([(part**order).sum(0) / count for part in wanted for order in range(1, self.moments + 1)])
 
-    def confidence_of(self, p, data):
+    def confidence_of(self, p: Tensor, data: Graph) -> Tensor:
         """Return H (1,): the degrees, each times by how much its vertex's entropy stays below its bound C / e."""
         degree = torch.bincount(data["edges"].flatten(), minlength=len(p)).to(p.dtype)
         return (degree * (p.shape[1] / math.e + (p * (p + 1e-8).log()).sum(1))).sum().reshape(1)

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from algorithms.fedavg import FedAvg
+from fedsim.data.graph import Graph
 from fedsim.learn import tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 from fedsim.span import Span
 
 
@@ -16,6 +21,6 @@ class FedProx(FedAvg):
     mu: float = 0.01  # μ, strength of the proximal term
     tunes: ClassVar[Mapping[str, Span]] = {"mu": Span(1e-4, 1.0, log=True)}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss and the proximal term."""
         return self.task.loss(params, data) + self.mu / 2 * tree.sq_distance(params, given["received"])

@@ -4,11 +4,13 @@ A baseline that shows what communication contributes.  All clients begin with th
 generates from the shared seed; an ask only starts the client's work and moves no byte.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.net.wire import Tree
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,10 @@ class Local(FedAvg):
     title: ClassVar[str] = "Local training"
     talks: ClassVar[bool] = False
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> None:
         """Send nothing."""
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train on from the client's own model."""
         model = job.memory.get("local")
         model = self.task.init() if model is None else model
@@ -29,21 +31,21 @@ class Local(FedAvg):
             model = yield Fit(start=model, loss=self.loss)
         job.memory["local"] = model
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> None:
         """Return nothing, which is what is sent."""
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Note that a round has passed; the server holds the first parameters only."""
         return state
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model."""
         own = memory.get("local")
         return state["model"] if own is None else own
 
-    def common(self, state):
+    def common(self, state: State) -> None:
         """There is no model for all."""
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """The server does nothing."""
         return 0.0

@@ -3,11 +3,12 @@
 For studies of time and bytes with very many clients, where no model is needed.  It needs no data and no torch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from fedsim.algorithm import Algorithm
+from fedsim.algorithm import Algorithm, Job, Reply, State, Work
 from fedsim.net.wire import Spec, Tree
 from fedsim.units import Bytes
 
@@ -22,36 +23,36 @@ class Traffic(Algorithm):
     up: Bytes  # size of an upload, without its envelope
     operations: float = 0.0  # floating-point operations per job
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Raise ValueError for a negative number of operations."""
         if not 0 <= self.operations < float("inf"):
             raise ValueError(f"operations: {self.operations} is not a number of operations: it must be zero or more")
 
-    def start(self):
+    def start(self) -> State:
         """Return the number of rounds so far."""
         return {"model": 0.0}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send as many bytes as wanted."""
         return ballast(self.down)
 
-    def work(self, job):
+    def work(self, job: Job) -> Tree | Work:
         """Send as many bytes as wanted."""
         return ballast(self.up)
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Count the round."""
         return {"model": state["model"] + 1.0}
 
-    def share(self, state):
+    def share(self, state: State) -> Tree:
         """Send as much to a peer as a client uploads."""
         return {**ballast(self.up), **super().share(state)}
 
-    def flops(self, job):
+    def flops(self, job: Job) -> float:
         """Return what a job takes."""
         return self.operations
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return a multiply-add for every other byte, as everywhere, without a look at each reply."""
         return len(replies) * self.up / 2
 

@@ -33,7 +33,7 @@ from fedsim.scenario import Point
 
 SPARSE_CLIENTS = Path(__file__).parents[1] / "scenarios" / "sparse_clients.yaml"
 PLACES = {
-    "training": ["fedsim.learn.cohort:Cohort.settle", "fedsim.learn.lbfgs:minimise"],
+    "training": ["fedsim.learn.cohort:Cohort.settle", "algorithms.power.lbfgs:minimise"],
     "evaluation": ["fedsim.learn.evaluate:Evaluator.score", "fedsim.learn.evaluate:Evaluator._score_unmet"],
     "server": [],  # the algorithm's own functions: they are found with the point
     "clock": ["simpy:Environment.step", "fedsim.net.wire:size", "fedsim.world:World.end"],

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
-State = dict[str, Any]
+State = dict[str, Any]  # the server's, by names of the algorithm's own
+Memory = Mapping[str, Any]  # a client's, as others may read it
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,25 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A wish to be trained: the cohort may train many at once.
+    """A request for training: the cohort may train many at once.
 
-    The loss takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
+    `loss` takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
     constants that it reads: a tree of arrays and graphs.  The optimiser's state is kept in the client's memory under
     `slot`; None starts afresh.  `steps` are the first and the end of the local steps that it takes, of a job that is
     trained in parts.  `each` trains client by client, for a loss that cannot keep the client axis.
+
+    `correct` changes gradients on their way to the optimiser.  It is called in every local step, after the backward
+    pass and before clipping, weight decay and momentum, with (gradients, given), and returns the gradients to use:
+
+    - Both carry the client axis.  A weight (F, H) in `start` has the gradient (K, F, H), which is zero where the loss
+      does not depend on it; a tensor of `given` is stacked the same way, and a number of `given` is a tensor (K,).
+    - What it returns is subtracted, times the learning rate.  A term that is added here moves the parameters against
+      itself: to pull them towards w, add (parameters - w), not the reverse.
+    - It returns a tree of the form of `start`, of new tensors, and reads nothing but its arguments and the algorithm's
+      options: one call serves many clients.
+
+    It sees no parameter; a correction that depends on them belongs in `loss`.  SCAFFOLD is the example
+    (algorithms/scaffold.py).
     """
 
     start: Tree
@@ -66,6 +80,9 @@ class Fit:
     slot: str | None = "model"
     each: bool = False
     steps: tuple[int, int | None] = (0, None)
+
+
+Work = Generator[Fit, Tree, Tree]  # a client's work that trains: yields wishes, is sent parameters, returns the upload
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +111,10 @@ class Context:
     momentum: float  # of the clients' optimiser, 0 unless it is SGD
     clients: int  # number of clients, those that are offline included
     overview: Overview | None = None  # the whole graph at all times and who owns which vertex, where it changes
+    optimiser: str = "sgd"  # the clients' optimiser, as training.optimiser names it
+    schedule: str = "constant"  # the course of its rate over a job's steps
+    clip: float | None = None  # largest norm of a client's gradient
+    alone: bool = False  # whether each client continues from a state of its own, which folds nobody else's replies
 
 
 if TYPE_CHECKING:
@@ -169,7 +190,7 @@ class Algorithm(ABC):
         """Return what the server sends this client."""
 
     @abstractmethod
-    def work(self, job: Job) -> Tree | Generator[Fit, Tree, Tree]:
+    def work(self, job: Job) -> Tree | Work:
         """Return what the client sends back; a generator may yield `Fit`s on the way."""
 
     @abstractmethod
@@ -193,7 +214,7 @@ class Algorithm(ABC):
         """
         return False
 
-    def predictor(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the server would have this client predict with."""
         return state["model"]
 
@@ -201,12 +222,12 @@ class Algorithm(ABC):
         """Return the one model that stands for all clients, which pooled tests ask, or None where there is none."""
         return state["model"]
 
-    def personal(self, state: State, client: int, memory: Mapping[str, Any]) -> Tree:
+    def personal(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the parameters that the client's last job left it with, or the predictor where there was none."""
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
-    def sees(self, memory: Mapping[str, Any], graph: Graph) -> Graph:
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
 
         Vertices that it knows of elsewhere come behind the graph's own.

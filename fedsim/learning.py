@@ -122,9 +122,11 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
     training = scenario.training
     momentum = training.momentum if training.optimiser == "sgd" else 0.0
+    protocol = find.build("protocol", scenario.protocol)
     context = Context(
         task, learning_rate=training.lr, local_steps=training.local_steps, momentum=momentum, clients=clients,
-        overview=made.overview,
+        overview=made.overview, optimiser=training.optimiser, schedule=training.schedule, clip=training.clip,
+        alone=protocol.shares_only or protocol.silent,
     )  # fmt: skip
     try:
         algorithm = replace(algorithm, context=context)

@@ -6,13 +6,26 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fedsim import __main__ as command_line
+from fedsim.run import run as run_point
+from fedsim.scenario import Scenario
 
 pytestmark = pytest.mark.long
 
 TEXT = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text("utf-8")
-BLOCK = re.compile(r"(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?:^`(?P<file>[\w./]+)`(?P<more>, continued)?\n\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+MESSAGES = [block["body"].strip() for block in BLOCK.finditer(TEXT) if block["kind"] == "text"]
+MISTAKES = {  # a class by that name, and what is wrong in it
+    "Hasty": "def __post_init__(self): self.local_steps",
+    "Keyed": "def download(self, state, client, step): return {**super().download(state, client, step), 'all': {0: 1}}",
+    "Partial": "def corrected(self, grads, given): return given['correction']['layer1']",
+    "Undeclared": "def upload_like(self, job): return {'update': job.download['model']}",
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +38,14 @@ def found(tmp_path_factory):
         for number, block in enumerate(BLOCK.finditer(TEXT)):
             if block["file"]:
                 Path(block["file"]).parent.mkdir(exist_ok=True)
-                Path(block["file"]).write_text(block["body"], "utf-8")
+                with Path(block["file"]).open("a" if block["more"] else "w", encoding="utf-8") as file:
+                    file.write("\n" * bool(block["more"]) + block["body"])
             elif block["kind"] == "python":
                 exec(compile(block["body"], f"tutorial.md, block {number}", "exec"), names)
-            else:
+            elif block["kind"] == "sh":
                 run(block["body"])
+            else:
+                assert block["kind"] == "text"
         yield names
     for name in [name for name in sys.modules if name.partition(".")[0] == "mylab"]:
         del sys.modules[name]
@@ -55,12 +71,43 @@ def test_what_the_tutorial_says_of_its_runs_holds(found):
     assert hurried["folded"] < first["folded"]
 
 
-def test_an_own_algorithm_costs_what_it_sends(found):
-    points = found["both"].points
-    own, fedavg = (points[points["algorithm"] == name] for name in ("mylab.momentum", "fedavg"))
-    assert own["bytes_up"].tolist() == fedavg["bytes_up"].tolist()
-    assert points.groupby("algorithm")["score"].mean().nunique() == 2
-    assert Path(found["both"].folder / "report" / "report.html").is_file()
+def test_an_own_algorithm_learns_what_ours_does_and_in_as_many_rounds_more_than_fedavg(found):
+    points = found["drifting"].points
+    fedavg, own, ours = (
+        points[points["algorithm"] == name].reset_index() for name in ("fedavg", "mylab.scaffold", "scaffold")
+    )
+    assert own["score"].to_numpy() == pytest.approx(ours["score"].to_numpy(), abs=0.01)
+    assert (own["score"] > fedavg["score"] + 0.05).all()
+    assert (1.9 * fedavg["bytes_up"] < own["bytes_up"]).all()
+    assert (own["bytes_up"] < ours["bytes_up"]).all()
+    assert Path(found["drifting"].folder / "report" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(("name", "message"), [*zip(MISTAKES, MESSAGES, strict=True)])
+def test_fedsim_says_of_a_mistake_what_the_tutorial_says(found, tmp_path, name, message):
+    assert found
+    with pytest.raises((ValueError, RuntimeError), match=re.escape(message)):
+        drifting(tmp_path, name, MISTAKES[name], rounds=1)
+
+
+def test_with_the_wrong_sign_it_falls_behind_fedavg(found, tmp_path):
+    points = found["drifting"].points
+    wrong = "def corrected(self, grads, given): return tree.sub(grads, given['correction'])"
+    row = drifting(tmp_path, "Reversed", wrong, rounds=20)
+    assert row["score"] < points[points["algorithm"] == "fedavg"]["score"].iloc[0] - 0.05
+
+
+def drifting(folder, name, wrong, rounds):
+    """Run the tutorial's scenario with its algorithm, but for one method."""
+    own = Path(f"mylab/{name.lower()}.py")
+    own.write_text(
+        "from dataclasses import dataclass\nfrom fedsim.learn import tree\nfrom mylab.scaffold import Scaffold\n"
+        f"@dataclass(frozen=True)\nclass {name}(Scaffold):\n    {wrong}\n"
+    )
+    plain = yaml.safe_load(Path("drift.yaml").read_text("utf-8"))
+    plain["protocol"]["rounds"] = rounds
+    (point,) = Scenario.model_validate({**plain, "algorithm": f"mylab.{name.lower()}"}).points()
+    return run_point(point, folder, folder, lambda progress: None)
 
 
 def test_an_own_trace_slows_the_client_that_it_names(found):

@@ -6,7 +6,7 @@ Training is full-batch: every step sees the whole graph.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -109,9 +109,7 @@ class Trainer:
             grads: Sequence[Tensor] = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
             grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
             if fits[0].correct is not None:
-                order = iter(grads)
-                corrected = fits[0].correct(tree.transform(lambda _: next(order), params), given)  # noqa: B023
-                grads = list(tree.leaves(corrected))
+                grads = _corrected(fits[0].correct, params, grads, given)
             grads = grads if self._clip is None else clipped(grads, self._clip)
             self._of_step[step].apply(leaves, grads, state)
         self._remember(jobs, fits[0].slot, state)
@@ -160,6 +158,38 @@ class Trainer:
         if isinstance(first, Tensor):
             return tree.stack(given)
         return None if first is None else torch.tensor(given, device=device)
+
+
+def _corrected(
+    correct: Callable[[tree.Tree, tree.Tree], tree.Tree], params: tree.Tree, grads: Sequence[Tensor], given: Any
+) -> list[Tensor]:
+    """Return what the hook makes of the gradients, in the order of the parameters.
+
+    Raises ValueError where it is no gradient for every parameter.
+    """
+    order = iter(grads)
+    found = correct(tree.transform(lambda _: next(order), params), given)
+    try:
+        matched = list(tree.leaves(tree.transform(lambda _, grad: grad, params, found)))
+        fits = [one.shape for one in matched] == [grad.shape for grad in grads]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        name = getattr(correct, "__qualname__", repr(correct))
+        raise ValueError(
+            f"Fit.correct ({name}) must return a tree like the gradients that it is given, of the same names and "
+            f"shapes, with the client axis first; the gradients are {_form(params)}, it has returned {_form(found)}"
+        )
+    return matched
+
+
+def _form(node: tree.Tree) -> str:
+    """Return the names and shapes of a tree, in a line."""
+    if isinstance(node, dict):
+        return "{" + ", ".join(f"{key}: {_form(value)}" for key, value in node.items()) + "}"
+    if isinstance(node, (list, tuple)):
+        return "[" + ", ".join(map(_form, node)) + "]"
+    return str(tuple(node.shape)) if isinstance(node, Tensor) else type(node).__name__
 
 
 def _stack(fits: Sequence[Fit]) -> tree.Tree:

@@ -7,11 +7,11 @@ import torch
 from camps import community, gap, moved, rounds
 from contexts import within
 
-from algorithms.fed_tad import FedTAD, sameness, shared
+from algorithms.fed_tad import FedTAD, reliability, sameness, shared
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
 from fedsim.errors import ScenarioError
-from fedsim.learn import layout, reliability, tree
+from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.task import bind as bind_task

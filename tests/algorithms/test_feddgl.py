@@ -7,10 +7,10 @@ import torch
 from vanishing import CLASSES, HIDDEN, bound, stream, through
 
 from algorithms.fedavg import FedAvg
-from algorithms.feddgl import FedDGL
+from algorithms.feddgl import FedDGL, sensitive
 from fedsim.algorithm import Reply
 from fedsim.errors import ScenarioError
-from fedsim.learn import layout, sensitive, tree
+from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.net import wire
 

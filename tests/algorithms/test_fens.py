@@ -19,10 +19,10 @@ from one_shots import (
 )
 
 from algorithms.fedavg import FedAvg
-from algorithms.fens import FENS
+from algorithms.fens import FENS, quantised
 from fedsim.algorithm import Job, Reply
 from fedsim.errors import ScenarioError
-from fedsim.learn import quantised, tree
+from fedsim.learn import tree
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.net import wire
 

@@ -8,11 +8,11 @@ from camps import gap
 from one_shots import NUMBERS, accuracy, exchanged, made, of_classes, one_round, relabelled, skewed
 
 from algorithms.fedavg import FedAvg
-from algorithms.fgssl import FGSSL
+from algorithms.fgssl import FGSSL, views
 from fedsim.algorithm import Job
 from fedsim.data.graph import graph_of
 from fedsim.errors import ScenarioError
-from fedsim.learn import tree, views
+from fedsim.learn import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.server_training import in_training
 from fedsim.learn.tasks.link_prediction import LinkPrediction

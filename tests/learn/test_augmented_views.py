@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from algorithms.fgssl import views
 from fedsim.data.graph import as_dense, graph_of, sparse_if_worth
-from fedsim.learn import views
 
 
 def ring(n=60, features=40, seed=0, sparse=False):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task
 
-from fedsim.learn import consistency, tree
+from algorithms.ghost import consistency
+from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN

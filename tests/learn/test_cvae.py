@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from algorithms.fed_cvae.cvae import CVAE, truncated_normal
 from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import tree
-from fedsim.learn.cvae import CVAE, truncated_normal
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.server_training import descend, in_training
 

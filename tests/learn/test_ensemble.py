@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from algorithms.fens import quantised
+from algorithms.fens.ensemble import Ensemble, aggregator_flops
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, quantised, tree
-from fedsim.learn.ensemble import Ensemble, aggregator_flops
+from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.net import wire
 

@@ -6,12 +6,12 @@ from changing import undirected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.dg_colearn.exchange import Cut, finish
+from algorithms.dg_colearn.overseer import Overseer
 from fedsim.data.graph import graph_of, induced, with_keys
 from fedsim.data.temporal import Overview
 from fedsim.learn import affected
 from fedsim.learn.convolution import aggregate
-from fedsim.learn.exchange import Cut, finish
-from fedsim.learn.overseer import Overseer
 
 cuts = st.tuples(st.integers(2, 24), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from(["sum", "mean", "sym"]))
 

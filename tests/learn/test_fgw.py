@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learn import fgw
+from algorithms.ghost import fgw
 
 
 def drawn(n, seed, features=4):

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fedsim.learn import global_prototypes as server
+from algorithms.feddgl import global_prototypes as server
 
 CLIENTS, CLASSES, WIDTH = 10, 4, 16
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from learnlab import drawn_task, largest_gap
 
-from fedsim.learn import consistency, retention, tree
-from fedsim.learn.knowledge import Teaching
+from algorithms.ghost import consistency, retention
+from algorithms.ghost.knowledge import Teaching
+from fedsim.learn import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import SGD, Adam
 from fedsim.learn.pseudo_graphs import pseudo_graph

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedsim.learn import lbfgs, prototypes
+from algorithms.power import lbfgs, prototypes
 
 CLASSES, FEATURES = 6, 60
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task
 
+from algorithms.fedsage_plus import mending
+from algorithms.fedsage_plus.neighbours import NeighGen, greedy, stepped
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import mending, tree
+from fedsim.learn import tree
 from fedsim.learn.models.sage import SAGE
-from fedsim.learn.neighbours import NeighGen, greedy, stepped
 
 
 def seeded(seed=0):

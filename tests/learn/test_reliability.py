@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from algorithms.fed_tad import reliability
 from fedsim.data.graph import graph_of
-from fedsim.learn import reliability
 
 
 def graph(x, pairs, y, train):

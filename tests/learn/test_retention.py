@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learn import retention, tree
+from algorithms.ghost import retention
+from fedsim.learn import tree
 
 
 def drawn(seed, size=1.0):

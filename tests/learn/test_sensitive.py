@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn_task
 
+from algorithms.feddgl import sensitive
 from fedsim.data.graph import graph_of, with_keys
-from fedsim.learn import sensitive, tree
+from fedsim.learn import tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.gcn import GCN
 

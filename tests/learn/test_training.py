@@ -191,3 +191,28 @@ def test_dropout_follows_the_jobs_seed_and_the_step():
     results = [trial.fit([0], task.init(), seed)[0] for trial, seed in ((one, 1), (same, 1), (other, 2))]
     assert largest_gap(results[0], results[1]) == 0
     assert largest_gap(results[0], results[2]) > 1e-4
+
+
+WRONG_HOOKS = {
+    "nothing": lambda grads, given: None,
+    "one layer": lambda grads, given: {"layer1": grads["layer1"]},
+    "the sum over clients": lambda grads, given: tree.transform(lambda leaf: leaf.sum(0), grads),
+    "a list": lambda grads, given: list(tree.leaves(grads)),
+    "a number": lambda grads, given: tree.transform(lambda leaf: 0.0, grads),
+}
+
+
+@pytest.mark.parametrize("hook", WRONG_HOOKS.values(), ids=WRONG_HOOKS)
+def test_a_hook_that_returns_no_gradients_is_named(hook):
+    task = drawn_task(GCN(hidden=5))
+    fit = Fit(task.init(), lambda params, graph, given: task.loss(params, graph), correct=hook)
+    with pytest.raises(ValueError, match=r"Fit\.correct \(<lambda>\) must return .*layer1: \{weight: \(1, "):
+        Trainer(SGD(0.1), 1).train([(job_of(0, drawn(7, 0), {}), fit)])
+
+
+def test_a_hook_may_name_layers_in_another_order():
+    task, ends = drawn_task(GCN(hidden=5)), []
+    for hook in (lambda grads, given: grads, lambda grads, given: dict(reversed(grads.items()))):
+        fit = Fit(task.init(), lambda params, graph, given: task.loss(params, graph), correct=hook)
+        ends += Trainer(SGD(0.1), 2).train([(job_of(0, drawn(7, 0), {}), fit)])
+    assert largest_gap(*ends) == 0

@@ -1,6 +1,6 @@
 """FedTAD: averaging, then distillation weighted by each client's knowledge of each class (Zhu et al., IJCAI 2024).
 
-A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (fedsim/learn/reliability.py): 4 C bytes.
+A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (reliability.py): 4 C bytes.
 After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels
 uniform over the classes and edges to the k most alike; φ is divided by its sum over the clients that replied:
 
@@ -25,21 +25,26 @@ twenty turns at a `model_lr` of 1e-2 0.51.
 The clock charges φ to the client once in a period, and the distillation to the server, from sizes alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from algorithms.fed_tad import reliability
 from algorithms.fedavg import FedAvg
-from fedsim.data.graph import with_keys
-from fedsim.learn import layout, reliability, tree
+from fedsim.algorithm import Job, Reply, State, Work
+from fedsim.data.graph import Graph, with_keys
+from fedsim.learn import layout, tree
 from fedsim.learn.generators import FeatureGenerator
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.personal import model_of
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
-from fedsim.learn.server_training import descend, in_training
+from fedsim.learn.server_training import Loss, descend, in_training
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.units import Count
 
@@ -64,23 +69,23 @@ class FedTAD(FedAvg):
     lambda2: float = 1.0  # weight of the diversity
 
     @property
-    def generator(self):
+    def generator(self) -> FeatureGenerator:
         """The generator's sizes."""
         return FeatureGenerator(self.task.features, self.task.classes, noise=self.noise, dropout=0.0)
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model and generator.  Raises ScenarioError for a task without classes."""
         classes_only(self.task, "'fed_tad' generates vertices of classes: take task: node_classification")
         first = tree.to(self.generator.init(self.random("first")), self.task.device)
         return {**super().start(), "generator": first, "adam": {"generator": None, "model": None}, "updates": 0}
 
-    def random(self, *name):
+    def random(self, *name: object) -> torch.Generator:
         """Return the server's random stream of that name."""
         return torch.Generator().manual_seed(integer(self.task.seed, "fed_tad", *name))
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average, then teach the average what the clients know."""
         new = {**super().update(state, replies, step), "updates": state["updates"] + 1}
         replies = sorted(replies, key=lambda reply: reply.client)
@@ -89,7 +94,7 @@ class FedTAD(FedAvg):
             return new
         return self.distil(new, tree.stack([model_of(reply) for reply in replies]), shares)
 
-    def distil(self, state, locals_, shares):
+    def distil(self, state: State, locals_: Parameters, shares: Tensor) -> State:
         """Return the state after all turns; `locals_` are the clients' models, stacked, and shares their φ (K, C)."""
         drawn, device = self.random("noise", state["updates"]), self.task.device
         y = uniform_labels(self.vertices, self.task.classes, drawn).to(device)
@@ -109,11 +114,11 @@ class FedTAD(FedAvg):
             model, moments["model"] = descend(model, loss, adams[1], self.model_steps, moments["model"])
         return {**state, "model": model, "generator": generator, "adam": moments}
 
-    def generation(self, model, locals_, weight, z, y):
+    def generation(self, model: Parameters, locals_: Parameters, weight: Tensor, z: Tensor, y: Tensor) -> Loss:
         """Return the generator's loss L_gen, given the global model and the clients'."""
         own = tree.stack([model])
 
-        def loss(params, step):
+        def loss(params: Parameters, step: int) -> Tensor:
             x = self.generator.forward(tree.at(params, 0), z, y)
             graph = with_keys(pseudo_graph(x, y, self.neighbours), {"x": x})
             theirs = self.opinions(locals_, graph, len(weight))
@@ -123,23 +128,23 @@ class FedTAD(FedAvg):
 
         return loss
 
-    def distillation(self, locals_, weight, graph, seed):
+    def distillation(self, locals_: Parameters, weight: Tensor, graph: Graph, seed: int) -> Loss:
         """Return the global model's loss on one pseudo graph."""
         with torch.no_grad():
             theirs = self.opinions(locals_, graph, len(weight))
 
-        def loss(params, step):
+        def loss(params: Parameters, step: int) -> Tensor:
             own = self.task.forward(params, in_training(graph, seed, step))
             return (weight * (own - theirs).abs().mean(2)).sum()
 
         return loss
 
-    def opinions(self, locals_, graph, clients):
+    def opinions(self, locals_: Parameters, graph: Graph, clients: int) -> Tensor:
         """Return the logits of all clients' models on the same graph (K, N, C)."""
         output = self.task.forward(locals_, layout.union([graph] * clients))
         return output.view(clients, -1, output.shape[1])
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the averaging, and in each turn the generator's and the model's steps and the clients' opinions."""
         n, features, clients = self.vertices, self.task.features, len(replies)
         once, edges = self.task.flops(stand_in(n, features, self.neighbours)), knn_flops(n, features)
@@ -151,7 +156,7 @@ class FedTAD(FedAvg):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train as FedAvg does; send also how reliable the client is on each class."""
         sent = yield from super().work(job)
         if self.unknown(job):
@@ -159,20 +164,20 @@ class FedTAD(FedAvg):
             job.memory["reliability"] = {"period": job.period, "values": found}
         return {**sent, "reliability": job.memory["reliability"]["values"]}
 
-    def unknown(self, job):
+    def unknown(self, job: Job) -> bool:
         """Return whether the client has not looked at this period's graph yet."""
         return job.memory.get("reliability", {}).get("period") != job.period
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count φ where it is looked at."""
         return reliability.flops(job.data, self.walk) / self.task.flops(job.data) if self.unknown(job) else 0.0
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         return {**super().upload_like(job), "reliability": Spec((self.task.classes,), "float32")}
 
 
-def shared(sent):
+def shared(sent: Sequence[Tensor]) -> Tensor:
     """Return each client's share of a class's reliability (K, C); zero where nobody is reliable on it.
 
     One below zero counts as none: where a client is unlike its neighbours, the others should not learn its opposite.
@@ -182,7 +187,7 @@ def shared(sent):
     return torch.where(total > 0, stacked / torch.where(total > 0, total, 1.0), 0.0)
 
 
-def sameness(z, x):
+def sameness(z: Tensor, x: Tensor) -> Tensor:
     """Return exp(−mean d(z, z') d(x, x')) over all pairs of rows: 1 where all features are the same."""
     noises = (z.unsqueeze(0) - z.unsqueeze(1)).square().mean(2)
     return torch.exp(-(noises * torch.cdist(x, x, p=1) / x.shape[1]).mean())

@@ -1,6 +1,6 @@
 """FGSSL: each client's model is aligned with the global one in semantics and structure (Huang et al., IJCAI 2023).
 
-    L = CE + λ_c L_semantic + λ_d L_structural   (fedsim/learn/views.py)
+    L = CE + λ_c L_semantic + λ_d L_structural   (views.py)
 
 The model that is trained sees a strong view of the client's graph, which lacks most edges and half of the features; the
 global model, as it was received and without dropout, sees a weak one.  L_semantic draws the embeddings (of the last
@@ -24,15 +24,19 @@ The clock charges a client the second pass, the global model's, and both distanc
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from algorithms.fgssl import views
+from fedsim.algorithm import Job, State, Work
 from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import views
+from fedsim.learn.model import Parameters
 from fedsim.learn.tasks.node_classification import classes_only
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Fraction
@@ -54,22 +58,22 @@ class FGSSL(FedAvg):
     tunes: ClassVar[Mapping[str, Span]] = {"contrast": Span(1e-3, 1.0, log=True), "distil": Span(1e-3, 1.0, log=True)}
 
     @property
-    def compares(self):
+    def compares(self) -> bool:
         """Whether there is anything beside FedAvg."""
         return bool(self.contrast or self.distil)
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model.  Raises ScenarioError for another task than classes, or a model without embedding."""
         classes_only(self.task, "'fgssl' contrasts vertices by class: take task: node_classification")
         if self.compares and self.task.model.layers < 2:
             raise ScenarioError([Problem("model.layers", "'fgssl' compares a hidden layer's output: 2 or more")])
         return super().start()
 
-    def fit(self, job, given):
+    def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train client by client: the distances are of all pairs of a client's vertices."""
-        return super().fit(job, given, each=self.compares)
+        return super().fit(job, given, each=self.compares, **how)
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy and both distances (1,)."""
         plain = self.task.loss(params, data)
         if not self.compares:
@@ -79,14 +83,14 @@ class FGSSL(FedAvg):
         weak = views.view(data, self.weak_edges, self.weak_features, drawn)
         own = self.task.embed(params, strong)
         with torch.no_grad():
-            weak = Graph(**{key: value for key, value in weak.items() if key != "seed"})
+            weak = Graph(**{key: value for key, value in weak.items() if key != "seed"})  # type: ignore[typeddict-item]
             known = self.task.embed(given["received"], weak)
         rows = data["train"]
         semantic = views.semantic(own[rows], known[rows], data["y"][rows], self.tau)
         structural = views.structural(own, known, data["edges"], rows, self.tau_structure)
         return plain + self.contrast * semantic + self.distil * structural
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the strong view as a step, the global model's pass as a third, and the distances with their slopes."""
         labelled = self.task.examples(job.data, "train")
         if not (self.compares and labelled):

@@ -2,7 +2,7 @@
 
     A X  at every vertex:  (A X)_i = Σ_k Σ_{j ∈ N(i) ∪ {i}, owner j = k} A_ij x_j,  the sums over k made by the server
 
-A GCN (fedsim/learn/summed.py) then reads A X in place of its first layer's sums, and is trained by FedAvg.
+A GCN (summed.py) then reads A X in place of its first layer's sums, and is trained by FedAvg.
 
     hops 0  nothing is exchanged: FedAvg on the scenario's own model;
     hops 1  a client gets A X at its vertices; later layers sum over its own edges, with their degrees;
@@ -28,19 +28,23 @@ more than two layers sums of the third lack terms.  Not modelled: encryption (a 
 vertex's features), and the published code's handing out of raw features.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
 
+from algorithms.fed_gcn.summed import SummedGCN, Told, local_degree, local_sums, nothing, total, weighed, widened
 from algorithms.fedavg import FedAvg
+from fedsim.algorithm import Job, Memory, Reply, State, Work
 from fedsim.data.graph import Graph, as_dense
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.convolution import Norm
+from fedsim.learn.model import Model
 from fedsim.learn.snapshots import bare, places, spread
-from fedsim.learn.summed import SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 
 NORMS: dict[str, Norm] = {"none": "sum", "sym": "sym", "row": "mean"}
 
@@ -56,20 +60,20 @@ class FedGCN(FedAvg):
     hops: Literal[0, 1, 2] = 2  # number of hops over which features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # normalisation of the sums
 
-    def backbone(self, model):
+    def backbone(self, model: Model) -> Model:
         """Return a GCN whose first sums are given, of the scenario's size; at 0 hops the scenario's own model."""
         if not self.hops:
             return model
         return SummedGCN(hidden=model.hidden, layers=model.layers, dropout=model.dropout, norm=self.weighing)
 
     @property
-    def weighing(self):
+    def weighing(self) -> Norm:
         """How the library calls the norm."""
         return NORMS[self.norm]
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model; nobody has sent anything.  Raises ScenarioError where no cut edge is known."""
         if self.hops and self.overview is None:
             told = (
@@ -82,15 +86,15 @@ class FedGCN(FedAvg):
             classes_only(self.task, told, "algorithm.hops")
         return {**super().start(), "sent": {}, "given": {}, "due": False}
 
-    def steps(self, state):
+    def steps(self, state: State) -> Sequence[str]:
         """Return the exchange's first step, which most rounds leave at that, and the training."""
         return ("collect", "train") if self.hops else ("train",)
 
-    def more(self, state, step):
+    def more(self, state: State, step: str) -> Sequence[str]:
         """Give where somebody lacks what has come."""
         return ("give",) if step == "collect" and state["due"] else ()
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model; which period's rows the server has, or the sums that the client lacks."""
         if step == "train":
             return super().download(state, client, step)
@@ -101,7 +105,7 @@ class FedGCN(FedAvg):
             return {}
         return {"period": sent["period"], **self.sums(state, sent)}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Keep rows, note who has got sums, or average."""
         if step == "train":
             return super().update(state, replies, step)
@@ -113,7 +117,7 @@ class FedGCN(FedAvg):
         there = [(r.client, state["sent"][r.client]["period"]) for r in replies if r.client in state["sent"]]
         return {**state, "due": any(state["given"].get(client) != stamp(state, period) for client, period in there)}
 
-    def sums(self, state, sent):
+    def sums(self, state: State, sent: Told) -> Tree:
         """Return what all clients' rows of the period add up to at a client's vertices, and around at 2 hops."""
         alike = [one for one in state["sent"].values() if one["period"] == sent["period"]]
         wanted = sent["own"]
@@ -128,13 +132,13 @@ class FedGCN(FedAvg):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Tree | Work:
         """Send rows, or take sums, or train."""
         if job.step == "collect":
             return self.collected(job)
         return self.taken(job) if job.step == "give" else super().work(job)
 
-    def collected(self, job):
+    def collected(self, job: Job) -> Tree:
         """Return the sums over the client's own vertices, at them and at their neighbours elsewhere."""
         if job.download["have"] == job.period:
             return {}
@@ -148,12 +152,13 @@ class FedGCN(FedAvg):
         return {**sent, "degree": degree.int()} if self.tells_degrees else sent
 
     @property
-    def tells_degrees(self):
+    def tells_degrees(self) -> bool:
         """Whether others need to know a vertex's degree."""
         return self.hops == 2 and self.norm != "none"
 
-    def foreign(self, job):
+    def foreign(self, job: Job) -> tuple[Tensor, Tensor]:
         """Return the client's cut edges (2, E'), places of its vertices over places in ids, and ids (m,) ascending."""
+        assert self.overview is not None  # `start` has seen to it
         source, target = self.overview.snapshots[job.period]["edges"]
         owner = torch.from_numpy(self.overview.owners[job.period])
         cut = (owner[source] == job.client) & (owner[target] >= 0) & (owner[target] != job.client)
@@ -161,11 +166,11 @@ class FedGCN(FedAvg):
         ids, place = torch.unique(target[cut].to(device), return_inverse=True)
         return torch.stack([places(job.data["vertex"], source[cut].to(device))[0], place]), ids
 
-    def degree(self, data, edges):
+    def degree(self, data: Graph, edges: Tensor) -> Tensor:
         """Return the degrees (n,) in the whole graph, the vertex itself counted."""
         return local_degree(data) + torch.bincount(edges[0], minlength=len(data["y"])).float()
 
-    def taken(self, job):
+    def taken(self, job: Job) -> Tree:
         """Keep what others add to the client's sums; answer with the period, for the server to know."""
         came, mine = job.download, job.memory.get("summed")
         if not came or mine is None or mine["period"] != came["period"]:  # or its own rows were never finished
@@ -184,7 +189,7 @@ class FedGCN(FedAvg):
         job.memory.update(told=told, seen=(data, self.dressed(told, data)))
         return {"period": came["period"]}
 
-    def dressed(self, told, graph):
+    def dressed(self, told: Told | None, graph: Graph) -> Graph:
         """Return the graph with sums in place of the features, and at 2 hops with the vertices around behind it."""
         degree, x, vertices = local_degree(graph), as_dense(graph["x"]), graph["vertex"]
         told = nothing(vertices, x) if told is None else told
@@ -193,22 +198,24 @@ class FedGCN(FedAvg):
         sums = weighed(sums, degree, self.weighing, "target")
         return widened(graph, sums, degree, told) if self.hops == 2 else bare(Graph(**{**graph, "x": sums}))
 
-    def looked_at(self, memory, graph):
+    def looked_at(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph as the client knows it, the same object as long as it knows the same."""
         known = memory.get("seen")
         if known is not None and known[0] is graph:
             return known[1]
         return self.dressed(memory.get("told"), graph)
 
-    def fit(self, job, given):
+    def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train on the sums."""
-        return super().fit(job, given, **({"data": self.looked_at(job.memory, job.data)} if self.hops else {}))
+        if self.hops:
+            how = {"data": self.looked_at(job.memory, job.data), **how}
+        return super().fit(job, given, **how)
 
-    def sees(self, memory, graph):
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with the sums that the client has of it."""
         return self.looked_at(memory, graph) if self.hops else graph
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if job.step == "train":
             return super().upload_like(job)
@@ -224,7 +231,7 @@ class FedGCN(FedAvg):
 
     # ---- what it costs
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Return the work on the graph as the client knows it against its own graph's; nothing in other steps."""
         if not self.hops:
             return 1.0
@@ -233,7 +240,7 @@ class FedGCN(FedAvg):
         own = self.task.flops(job.data)
         return self.task.flops(self.looked_at(job.memory, job.data)) / own if own else 1.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the sums, a multiply-add for each edge, self-loop and feature."""
         if job.step == "train" or not (job.step == "give" or job.download["have"] != job.period):
             return 0.0
@@ -241,6 +248,6 @@ class FedGCN(FedAvg):
         return 2.0 * ends * job.data["x"].shape[1] / self.task.flops(job.data) if ends else 0.0
 
 
-def stamp(state, period):
+def stamp(state: State, period: int) -> tuple[int, tuple[int, ...]]:
     """Return what tells whether sums of this period have grown: from whom there are rows."""
     return period, tuple(client for client, one in state["sent"].items() if one["period"] == period)

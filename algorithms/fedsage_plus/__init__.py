@@ -1,7 +1,7 @@
 """FedSage+: generated neighbours in place of those that other clients hold (Zhang et al., NeurIPS 2021).
 
 The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  At each new period a client hides
-⌊`hide` · n_val⌋ of its validation vertices and trains its generator (fedsim.learn.neighbours) for `generator_epochs` on
+⌊`hide` · n_val⌋ of its validation vertices and trains its generator (neighbours.py) for `generator_epochs` on
 
     (smooth-L1 of the counts + greedy loss + cross-entropy on the mended graph + Σ_{j≠i} greedy loss at client j) / K
 
@@ -36,18 +36,22 @@ The clock charges what is computed: encoder, fGen and its gradients, the classif
 later rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
-from fedsim.learn import layout, mending, ops, tree
+from algorithms.fedsage_plus import mending
+from algorithms.fedsage_plus.neighbours import NeighGen, stepped
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph
+from fedsim.learn import layout, ops, tree
+from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
-from fedsim.learn.neighbours import NeighGen, stepped
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 
@@ -74,33 +78,33 @@ class FedSagePlus(FedAvg):
     generator_lr: float = 1e-3  # learning rate of the generator's Adam
     generator_decay: float = 1e-4  # weight decay of the generator
 
-    def backbone(self, model):
+    def backbone(self, model: Model) -> Model:
         """Return GraphSAGE of the scenario's width and dropout."""
         return SAGE(hidden=model.hidden, layers=2, dropout=model.dropout)
 
     @property
-    def neighgen(self):
+    def neighgen(self) -> NeighGen:
         """The generator for the task's features."""
         sizes = {"hidden": self.encoder, "latent": self.latent, "narrow": self.narrow, "wide": self.wide}
         return NeighGen(self.task, **sizes, most=self.most, dropout=self.generator_dropout)
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model; no offer and no gradient is under way."""
         return {**super().start(), "offers": {}, "gradients": {}, "present": 0}
 
-    def steps(self, state):
+    def steps(self, state: State) -> Sequence[str]:
         """Return the offer, which all but a period's first round leave at that, and the training."""
         return ("offer", "train")
 
-    def more(self, state, step):
+    def more(self, state: State, step: str) -> Sequence[str]:
         """Go on with an epoch while somebody offers; where only one client has replied nobody could judge."""
         if step != "offer" or not state["offers"]:
             return ()
         return ("judge", "offer") if state["present"] > 1 else ("offer",)
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the client's gradients, or the others' offers, or the model."""
         if step == "offer":
             return state["gradients"].get(client, {})
@@ -108,9 +112,9 @@ class FedSagePlus(FedAvg):
             return {str(other): offer for other, offer in state["offers"].items() if other != client}
         return super().download(state, client, step)
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Pass offers and gradients on, keeping none longer than the exchange, or average the classifiers."""
-        idle = {"offers": {}, "gradients": {}}
+        idle: State = {"offers": {}, "gradients": {}}
         if step == "offer":
             offers = {reply.client: reply.upload for reply in replies if reply.upload}
             return {**state, **idle, "offers": offers, "present": len(replies)}
@@ -118,7 +122,7 @@ class FedSagePlus(FedAvg):
             return {**state, **idle, "gradients": self.sorted_out(state["offers"], replies)}
         return {**super().update(state, replies, step), **idle}
 
-    def sorted_out(self, offers, replies):
+    def sorted_out(self, offers: Mapping[int, Tree], replies: Sequence[Reply]) -> dict[int, Any]:
         """Return each offering client's gradients, with the number of the offer that they judge."""
         found = {client: {"number": offer["number"], "parts": []} for client, offer in offers.items()}
         for reply in replies:
@@ -126,33 +130,34 @@ class FedSagePlus(FedAvg):
                 found[int(key)]["parts"].append(gradients)
         return found
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return nothing for what is only passed on."""
         return 0.0 if step in self.prepares else super().server_flops(state, replies, step)
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Tree | Work:
         """Take a step of the generator and offer, or judge, or train the classifier."""
         if job.step == "offer":
             return self.offer(job)
         return self.judge(job) if job.step == "judge" else super().work(job)
 
-    def samples(self, data):
+    def samples(self, data: Graph) -> int:
         """Return the client's weight in the average."""
         return 1 if self.agg == "uniform" else super().samples(data)
 
-    def fit(self, job, given):
+    def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train the downloaded model on the mended graph, or on the client's own until it is through."""
         model = job.download["model"]
         if bool(job.data["train"].any()):
             if not self.is_mended(job):
                 job.memory["mended"] = {"period": job.period, "through": False, "graph": mending.unmended(job.data)}
-            model = yield Fit(start=model, loss=self.loss, given=given, data=job.memory["mended"]["graph"])
+            mended = job.memory["mended"]["graph"]
+            model = yield Fit(start=model, loss=self.loss, given=given, data=mended, **how)
         job.memory["local"] = model
         return model
 
-    def offer(self, job):
+    def offer(self, job: Job) -> Tree:
         """Take the step that the last offer awaited; return the next offer, or nothing once the graph is mended."""
         due = self.due(job)
         if due is None:
@@ -171,7 +176,7 @@ class FedSagePlus(FedAvg):
         job.memory["generator"] = {**note, "awaits": False, "impaired": None, "moments": None}
         return {}
 
-    def due(self, job):
+    def due(self, job: Job) -> int | None:
         """Return how many offers the client has yet to make, this job's counted, None where it need not come at all."""
         if not bool(job.data["train"].any()) or (self.is_mended(job) and job.memory["mended"]["through"]):
             return None
@@ -179,11 +184,11 @@ class FedSagePlus(FedAvg):
         done = note["epoch"] + note["awaits"] if note is not None and note["period"] == job.period else 0
         return self.generator_epochs - done
 
-    def is_mended(self, job):
+    def is_mended(self, job: Job) -> bool:
         """Return whether the client has laid out the graph that it trains on in this period."""
         return job.memory.get("mended", {}).get("period") == job.period
 
-    def begun(self, job):
+    def begun(self, job: Job) -> dict[str, Any]:
         """Return what the client notes of its generator, begun anew where the period is new."""
         note = job.memory.get("generator")
         if note is not None and note["period"] == job.period:
@@ -194,7 +199,7 @@ class FedSagePlus(FedAvg):
         fresh = {"period": job.period, "epoch": 0, "awaits": False, "number": number}
         return {**fresh, "params": params, "moments": None, "impaired": impaired}
 
-    def improved(self, job, note):
+    def improved(self, job: Job, note: Memory) -> dict[str, Any]:
         """Return the notes after the optimiser's step, with the gradients of those who have judged this offer."""
         foreign = job.download["parts"] if job.download and job.download["number"] == note["number"] else []
         seed = ops.seed_steps(torch.tensor([job.seed], device=self.task.device), 0, 1)
@@ -202,25 +207,25 @@ class FedSagePlus(FedAvg):
         params, moments = stepped(note["params"], grads, note["moments"], self.generator_lr, self.generator_decay)
         return {**note, "params": params, "moments": moments, "epoch": note["epoch"] + 1, "awaits": False}
 
-    def judge(self, job):
+    def judge(self, job: Job) -> Tree:
         """Return the gradients of each offer; none where the client has no edge to judge by."""
         return {key: self.judged(job, key, offer) for key, offer in self.judgeable(job).items()}
 
-    def judged(self, job, key, offer):
+    def judged(self, job: Job, key: str, offer: Tree) -> Tree:
         """Return the gradients of one offer against random neighbours of the client's own."""
         noise = self.random(job, "judge", key)
         true = mending.strangers(job.data, len(offer["latents"]), self.most, noise)
         return self.neighgen.judged(offer["generator"], offer["latents"], true, noise)
 
-    def judgeable(self, job):
+    def judgeable(self, job: Job) -> dict[str, Tree]:
         """Return the offers that the client can judge."""
         return job.download if job.data["edges"].shape[1] else {}
 
-    def random(self, job, *what):
+    def random(self, job: Job, *what: object) -> torch.Generator:
         """Return a generator of the job's own for this."""
         return torch.Generator().manual_seed(integer(job.seed, "fedsage_plus", *what))
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if job.step == "judge":
             offers = self.judgeable(job).items()
@@ -234,19 +239,20 @@ class FedSagePlus(FedAvg):
 
     # ---- what it costs
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Return the mended graph's work against the client's own graph's in training, nothing in other steps."""
         through = self.is_mended(job) and job.memory["mended"]["through"]
         if job.step != "train":
             return 0.0
         return self.mended_flops(job.data) / self.task.flops(job.data) if through else 1.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Return the generator's work, in training steps of the client's own graph."""
-        operations = {"offer": self.offer_flops, "judge": self.judge_flops}.get(job.step, lambda job: 0.0)(job)
+        works = {"offer": self.offer_flops, "judge": self.judge_flops}
+        operations = works[job.step](job) if job.step in works else 0.0
         return operations / self.task.flops(job.data) if operations else 0.0
 
-    def offer_flops(self, job):
+    def offer_flops(self, job: Job) -> float:
         """Return the operations of the awaited step (Adam: 12 a number), and of the offer or of mending."""
         due = self.due(job)
         if due is None:
@@ -261,17 +267,18 @@ class FedSagePlus(FedAvg):
         step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + self.mended_flops(graph)
         return total + step + 12.0 * numbers
 
-    def judge_flops(self, job):
+    def judge_flops(self, job: Job) -> float:
         """Return the operations of a pass through fGen and back for each offer."""
         return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
 
-    def mended_flops(self, graph):
+    def mended_flops(self, graph: Graph) -> float:
         """Return a training step's operations on the mended graph, by the number of vertices it should have."""
         model, vertices, edges = self.task.model, len(graph["y"]), graph["edges"].shape[1]
         hidden = int(self.hide * int(graph["val"].sum()))
         new = min(self.most * vertices, edges * hidden / max(1, vertices))
         nonzeros, total = layout.of(graph).nonzeros + new * self.task.features, 0.0
         for inputs, outputs in pairwise(model.widths(self.task.features, self.task.outputs)):
-            total += model.layer_flops(vertices + new, edges + 2 * new, nonzeros, inputs, outputs)
+            sizes = vertices + new, edges + 2 * new, nonzeros  # on average, hence not whole
+            total += model.layer_flops(*sizes, inputs, outputs)  # type: ignore[arg-type]
             nonzeros = (vertices + new) * outputs
         return 3 * total

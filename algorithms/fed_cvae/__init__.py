@@ -1,6 +1,6 @@
 """FedCVAE: each client uploads a decoder once, and the server trains a model from them (Heinbaugh et al., ICLR 2023).
 
-A client trains a conditional variational autoencoder on its training vertices (fedsim/learn/cvae.py), in as many steps
+A client trains a conditional variational autoencoder on its training vertices (cvae.py), in as many steps
 of the scenario's optimiser as `training` says, and sends its decoder, how many training vertices of each class it has,
 and the number of its vertices.  It trains no classifier and needs no model from the server.  The server draws for each
 client as many samples as it has vertices (times `size`): z from N(0, 1) cut to [−1, 1], labels by the client's shares
@@ -21,20 +21,24 @@ A further round goes on: with the clients' autoencoders, the server's decoder an
 autoencoder to the client; decoding, neighbours and training to the server, counted from the numbers of vertices alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit
+from algorithms.fed_cvae.cvae import CVAE, truncated_normal
+from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import alignment, tree
-from fedsim.learn.cvae import CVAE, truncated_normal
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.units import Count
 
@@ -56,13 +60,13 @@ class FedCVAE(Algorithm):
     distil_lr: float = 1e-3  # learning rate of the distillation
 
     @property
-    def cvae(self):
+    def cvae(self) -> CVAE:
         """The autoencoder's sizes."""
         return CVAE(self.task.features, self.task.classes, self.latent, self.hidden, self.beta)
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model and decoder.  Raises ScenarioError for a task without classes, or without samples."""
         classes_only(self.task, "'fed_cvae' generates vertices of classes: take task: node_classification")
         if self.size <= 0:
@@ -73,25 +77,25 @@ class FedCVAE(Algorithm):
         first = self.cvae.decoder.init(self.random("decoder"))
         return {**state, "decoder": tree.to(first, self.task.device)}
 
-    def random(self, *name):
+    def random(self, *name: object) -> torch.Generator:
         """Return the server's random stream of that name."""
         return torch.Generator().manual_seed(integer(self.task.seed, "fed_cvae", *name))
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send nothing: a client begins with an autoencoder of its own."""
         return {}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Train on samples of the decoders that came."""
         able = sorted((reply for reply in replies if "decoder" in reply.upload), key=lambda reply: reply.client)
         new = {**state, "updates": state["updates"] + 1}
         if not able:
             return new
-        z, y = self.inputs(state, able, "first")
+        noises, labels = self.inputs(state, able, "first")
         with torch.no_grad():
-            parts = zip(able, z, y, strict=True)
-            x = torch.cat([self.cvae.decoder.forward(reply.upload["decoder"], *own) for reply, *own in parts])
-        z, y = torch.cat(z), torch.cat(y)
+            parts = zip(able, noises, labels, strict=True)
+            x = torch.cat([self.cvae.decoder.forward(reply.upload["decoder"], z, y) for reply, z, y in parts])
+        z, y = torch.cat(noises), torch.cat(labels)
         if self.variant == "distil":
             new["decoder"] = self.distilled(state["decoder"], z, y, x)
             z, y = (torch.cat(parts) for parts in self.inputs(state, able, "second"))
@@ -99,7 +103,7 @@ class FedCVAE(Algorithm):
                 x = self.cvae.decoder.forward(new["decoder"], z, y)
         return {**new, "model": self.taught(state, pseudo_graph(x, y, self.neighbours))}
 
-    def inputs(self, state, able, name):
+    def inputs(self, state: State, able: Sequence[Reply], name: str) -> tuple[list[Tensor], list[Tensor]]:
         """Return noise z (n, latent) and labels y (n,) for each client."""
         noises, labels = [], []
         for reply in able:
@@ -110,29 +114,29 @@ class FedCVAE(Algorithm):
             labels.append(torch.multinomial(weights, n, replacement=True, generator=drawn).to(self.task.device))
         return noises, labels
 
-    def samples(self, upload):
+    def samples(self, upload: Tree) -> int:
         """Return how many samples are drawn for this client."""
         return max(1, round(self.size * int(upload["vertices"])))
 
-    def distilled(self, decoder, z, y, x):
+    def distilled(self, decoder: Parameters, z: Tensor, y: Tensor, x: Tensor) -> Parameters:
         """Return the server's decoder after training on what the clients' returned."""
         net = self.cvae.decoder
 
-        def loss(params, step):
+        def loss(params: Parameters, step: int) -> Tensor:
             return 0.5 * (net.forward(tree.at(params, 0), z, y) - x).square().sum(1).mean()
 
         return descend(decoder, loss, Adam(self.distil_lr), self.distil_steps)[0]
 
-    def taught(self, state, graph):
+    def taught(self, state: State, graph: Graph) -> Parameters:
         """Return the global model after training on the pseudo graph."""
         seed = integer(self.task.seed, "fed_cvae", "drop", state["updates"])
 
-        def loss(params, step):
+        def loss(params: Parameters, step: int) -> Tensor:
             return self.task.loss(params, in_training(graph, seed, step))
 
         return descend(state["model"], loss, Adam(self.server_lr, self.server_decay), self.server_steps)[0]
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, the decoding, the graph, and the training on it."""
         n = sum(self.samples(reply.upload) for reply in replies if "decoder" in reply.upload)
         if not n:
@@ -144,13 +148,13 @@ class FedCVAE(Algorithm):
         training = knn_flops(n, self.task.features) + self.server_steps * self.task.flops(graph)
         return super().server_flops(state, replies, step) + decoding + training
 
-    def mass(self, reply):
+    def mass(self, reply: Reply) -> float:
         """Return the client's vertices."""
         return float(reply.upload["vertices"])
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train the autoencoder on the training vertices; send its decoder, their classes, and the vertices."""
         y, train = job.data["y"], job.data["train"]
         counts = torch.bincount(y[train], minlength=self.task.classes).int()
@@ -166,16 +170,16 @@ class FedCVAE(Algorithm):
         job.memory["cvae"] = trained
         return {**sent, "decoder": trained["decoder"]}
 
-    def trains_on(self, data):
+    def trains_on(self, data: Graph) -> int:
         """Return how many vertices the client trains on."""
         return self.task.examples(data, "train")
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         like = {"labels": Spec((self.task.classes,), "int32"), "vertices": Spec((1,), "int32")}
         return {**like, "decoder": self.cvae.decoder.like()} if self.trains_on(job.data) else like
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the autoencoder's steps against the model's."""
         n = self.trains_on(job.data)
         return self.cvae.flops(n) / self.task.flops(job.data) if n else 0.0

@@ -22,9 +22,10 @@ import torch
 from torch import Generator, Tensor
 from torch.optim.adam import adam
 
+from algorithms.fedsage_plus import mending
+from algorithms.fedsage_plus.mending import Impaired
 from fedsim.data.graph import Graph
-from fedsim.learn import mending, tree
-from fedsim.learn.mending import Impaired
+from fedsim.learn import tree
 from fedsim.learn.model import fan_in
 from fedsim.learn.models.sage import SAGE
 from fedsim.learn.task import Task
@@ -57,7 +58,7 @@ class NeighGen:
             },
             "classifier": self.task.model.init(self.task.features, self.task.outputs, generator),
         }
-        return tree.to(drawn, self.task.device)  # type: ignore[no-any-return]
+        return tree.to(drawn, self.task.device)
 
     @property
     def encoder(self) -> SAGE:
@@ -219,9 +220,9 @@ def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, deca
 
 
 def _leaves(params: Parameters) -> Parameters:
-    return tree.transform(lambda leaf: leaf.detach().requires_grad_(True), params)  # type: ignore[no-any-return]
+    return tree.transform(lambda leaf: leaf.detach().requires_grad_(True), params)
 
 
 def _rebuilt(like: Parameters, grads: Any) -> Parameters:
     each = iter(grads)
-    return tree.transform(lambda _: next(each), like)  # type: ignore[no-any-return]
+    return tree.transform(lambda _: next(each), like)

@@ -3,9 +3,9 @@
 Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
 Ego-graphs", ACM Transactions on Sensor Networks 2024.
 
-The model (fedsim/learn/ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
+The model (ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
 personal layers.  After its training a client divides its training vertices into batches of `batch`, and mashes each
-batch's ego-graphs (fedsim/learn/egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
+batch's ego-graphs (egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
 the features.  The server trains the personal layers on what has come, `server_epochs` steps of Adam, each on a random
 share of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
 
@@ -30,20 +30,25 @@ What the sources leave open, or what differs:
 The clock charges the server the epochs on all ego-graphs, the client the reduction and the means.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import cast
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from algorithms.fed_ego import egos
+from algorithms.fed_ego.ego_sage import EgoSAGE
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.data.graph import Graph
-from fedsim.learn import egos, ops, tree
-from fedsim.learn.ego_sage import EgoSAGE
+from fedsim.learn import ops, tree
+from fedsim.learn.model import Model, Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 
@@ -62,27 +67,32 @@ class FedEgo(FedAvg):
     server_lr: float = 3e-4  # their learning rate
     centres: Fraction = 0.2  # share of the centres used in a step, at least one
 
-    def backbone(self, model):
+    def backbone(self, model: Model) -> Model:
         """Return the reduction and two layers of GraphSAGE, of the scenario's width and dropout."""
         return EgoSAGE(hidden=model.hidden, layers=2, dropout=model.dropout)
 
     @property
-    def fanout(self):
+    def net(self) -> EgoSAGE:
+        """The model that `backbone` has made."""
+        return cast(EgoSAGE, self.task.model)
+
+    @property
+    def fanout(self) -> tuple[int, int]:
         """Neighbours drawn at the first and at the second hop."""
         return self.first, self.second
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
         classes_only(self.task, "'fed_ego' mixes vertex labels: take task: node_classification")
         return {**super().start(), "labels": {}, "updates": 0}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model, and the shares of labels (C,), or (0,) where nobody has sent any."""
         return {**super().download(state, client, step), "labels": overall(state)}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average the reduction layers, note labels, and train the personal layers on what has come."""
         mean = self.average_of(replies, [reply.weight for reply in replies])
         model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
@@ -93,7 +103,7 @@ class FedEgo(FedAvg):
         x, y = (torch.cat([reply.upload[name] for reply in replies]) for name in ("x", "y"))
         return {**new, "model": {**model, **self.taught(personal(model), x, y[:, 0], state["updates"])}}
 
-    def taught(self, params, x, labels, number):
+    def taught(self, params: Parameters, x: Tensor, labels: Tensor, number: int) -> Parameters:
         """Return the personal layers trained on ego-graphs (B, S, h) with centres' labels (B, C)."""
         graph, seed = egos.joined(x, self.fanout), integer(self.task.seed, "fed_ego", "server", number)
         generator = torch.Generator().manual_seed(seed)
@@ -106,25 +116,25 @@ class FedEgo(FedAvg):
             drawn = torch.randperm(len(x), generator=generator)[: max(1, ceil(self.centres * len(x) - 1e-9))]
             drawn = drawn.to(x.device)
             seeded = Graph(**{**graph, "seed": ops.seed_steps(seeds, epoch, 0)})
-            logits = self.task.model.after(params, seeded["x"], seeded)[:: x.shape[1]]
+            logits = self.net.after(params, seeded["x"], seeded)[:: x.shape[1]]
             loss = -(labels[drawn] * F.log_softmax(logits[drawn], 1)).sum(1).mean()
             optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
         return tree.at(tree.transform(torch.detach, params), 0)
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and a forward pass and a backward one of twice its work for each epoch."""
         slots = egos.slots(self.fanout)
         count = sum(len(reply.upload["x"]) for reply in replies)
-        once = self.task.model.after_flops(count * slots, count * (slots - 1), self.task.outputs)
+        once = self.net.after_flops(count * slots, count * (slots - 1), self.task.outputs)
         return super().server_flops(state, replies, step) + 3 * self.server_epochs * once
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return what the client's next job would begin with."""
         return mixed(state["model"], memory.get("local"), memory.get("labels"), overall(state))
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Take of the server's model, train, and send the reduction's difference and mashed ego-graphs."""
         received, shares = job.download["model"], shares_of(job.data, self.task.classes)
         model = mixed(received, job.memory.get("local"), shares, job.download["labels"])
@@ -135,13 +145,13 @@ class FedEgo(FedAvg):
         return {"update": update, "samples": self.samples(job.data), **self.mashed(job, model)}
 
     @torch.no_grad()
-    def mashed(self, job, model):
+    def mashed(self, job: Job, model: Parameters) -> dict[str, Tensor]:
         """Return the mashed ego-graphs, x (B, S, h) and y (B, S, C)."""
         data, generator = job.data, torch.Generator().manual_seed(integer(job.seed, "fed_ego", "egos"))
         centres = data["train"].nonzero().squeeze(1)
         order = torch.randperm(len(centres), generator=generator).to(centres.device)
         chosen = egos.sampled(data, centres[order], self.fanout, generator)
-        h = self.task.model.reduced(tree.stack([model["reduction"]]), data)
+        h = self.net.reduced(tree.stack([model["reduction"]]), data)
         x = egos.mashed(h, chosen, self.batch)
         if self.sigma:
             x = x + self.sigma * torch.randn(x.shape, generator=generator).to(x.device)
@@ -149,33 +159,33 @@ class FedEgo(FedAvg):
         y = egos.mashed((labels * data["train"].unsqueeze(1)).to(x.dtype), chosen, self.batch)
         return {"x": x, "y": y}
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         count, slots = egos.batches(self.task.examples(job.data, "train"), self.batch), egos.slots(self.fanout)
         widths = {"x": self.task.model.hidden, "y": self.task.classes}
         like = {name: Spec((count, slots, width), "float32") for name, width in widths.items()}
         return {"update": job.download["model"]["reduction"], "samples": 0, **like}
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the reduction of all vertices, and an addition a number mashed."""
         numbers = self.task.examples(job.data, "train") * egos.slots(self.fanout)
         added = 1.0 * numbers * (self.task.model.hidden + self.task.classes)
         once = self.task.flops(job.data)
-        return (self.task.model.reduction_flops(job.data) + added) / once if once else 0.0
+        return (self.net.reduction_flops(job.data) + added) / once if once else 0.0
 
 
-def personal(model):
+def personal(model: Parameters) -> Parameters:
     """Return the layers that are no reduction."""
     return {name: layer for name, layer in model.items() if name != "reduction"}
 
 
-def shares_of(data, classes):
+def shares_of(data: Graph, classes: int) -> Tensor:
     """Return the shares (C,) of the labels of the training vertices, zeros where there are none."""
     counts = torch.bincount(data["y"][data["train"]], minlength=classes).float()
     return counts / counts.sum().clamp(min=1)
 
 
-def overall(state):
+def overall(state: State) -> Tensor:
     """Return the shares (C,) of the centres' labels that clients sent last, or (0,) where there are none."""
     if not state["labels"]:
         return torch.zeros(0)
@@ -183,16 +193,16 @@ def overall(state):
     return counts / counts.sum().clamp(min=1e-12)
 
 
-def mixing(own, everybody):
+def mixing(own: Tensor, everybody: Tensor) -> float:
     """Return λ of shares of labels (C,); 1 where either is unknown."""
     if not len(everybody) or not bool(own.any()):
         return 1.0
     return min(1.0, (egos.distance(own, everybody) / 2) ** 0.5)
 
 
-def mixed(received, own, shares, everybody):
+def mixed(received: Parameters, own: Parameters | None, shares: Tensor | None, everybody: Tensor) -> Parameters:
     """Return the received model, its personal layers mixed with the client's own if it has a model."""
-    if own is None:
+    if own is None or shares is None:
         return received
     share = mixing(shares, everybody)
     layers = tree.mean([personal(received), personal(own)], [share, 1 - share])

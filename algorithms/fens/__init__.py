@@ -7,7 +7,7 @@ A round has 1 + R exchanges with one cohort:
     train        server averages; the R-th time, which is a round's one update of the model
 
 The models are frozen meanwhile, so that a client passes its graph through all of them once.  The ensemble is the
-model: it is what is scored as the global one (fedsim/learn/ensemble.py), and a client's own model is the local one.
+model: it is what is scored as the global one (ensemble.py), and a client's own model is the local one.
 
 Bytes, with P numbers in T tensors of a model, M models, and A = M C h + h + h C + C numbers in the aggregator:
 
@@ -28,18 +28,22 @@ server has generated, are left out.  A further round trains every model further 
 since it fits one set of models; a client that takes no part in it has no model in the ensemble.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit
-from fedsim.data.graph import graph_of
-from fedsim.learn import ops, quantised, tree
-from fedsim.learn.ensemble import Ensemble, aggregator_flops, combined
+from algorithms.fens import quantised
+from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined
+from fedsim.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph, graph_of
+from fedsim.learn import ops, tree
+from fedsim.learn.model import Model, Parameters
 from fedsim.learn.tasks.node_classification import classes_only
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count
@@ -58,13 +62,18 @@ class FENS(Algorithm):
 
     tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(1, 50, log=True)}
 
-    def backbone(self, model):
+    def backbone(self, model: Model) -> Model:
         """Return ensembles of the scenario's model."""
         return Ensemble(one=model, hidden=model.hidden, layers=model.layers, dropout=model.dropout, width=self.width)
 
+    @property
+    def net(self) -> Ensemble:
+        """The model that `backbone` has made."""
+        return cast(Ensemble, self.task.model)
+
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return an ensemble of one model that nobody has trained.  Raises ScenarioError for a task without classes."""
         classes_only(self.task, "'fens' weighs logits: take task: node_classification")
         first, aggregator = self.task.init(), self.fresh(1, 0)
@@ -72,24 +81,24 @@ class FENS(Algorithm):
         return {"model": model, "first": first, "members": {}, "aggregator": aggregator, "reached": frozenset(),
                 "idle": frozenset(), "rounds": 0}  # fmt: skip
 
-    def fresh(self, members, number):
+    def fresh(self, members: int, number: int) -> Parameters:
         """Return the first weights of a round's aggregator."""
         drawn = torch.Generator().manual_seed(integer(self.task.seed, "fens", number))
-        params = self.task.model.aggregator(members, self.task.classes, drawn)
+        params = self.net.aggregator(members, self.task.classes, drawn)
         return tree.to(params, self.task.device)
 
-    def steps(self, state):
+    def steps(self, state: State) -> Sequence[str]:
         """Return the exchange of models, and those of the aggregator."""
         return ("models", *["weigh"] * (self.aggregator_rounds - 1), "train")
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the aggregator, and all models until a reply shows that they are there; to idle clients nothing."""
         if step == "models" or client in state["idle"] or not state["members"]:
             return {}
         first = {} if client in state["reached"] else {"members": state["members"]}
         return {"aggregator": state["aggregator"], **first}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Note the models, or move the aggregator; the round's last exchange makes both the model."""
         if step == "models":
             return self.gathered(state, replies)
@@ -108,7 +117,7 @@ class FENS(Algorithm):
             new["model"] = {"members": quantised.whole(state["members"]), "aggregator": aggregator}
         return new
 
-    def gathered(self, state, replies):
+    def gathered(self, state: State, replies: Sequence[Reply]) -> State:
         """Return the state with the models that came, by client, and an aggregator for so many."""
         sent = [r.upload["model"] for r in sorted(replies, key=lambda r: r.client) if "model" in r.upload]
         idle = frozenset(reply.client for reply in replies if "model" not in reply.upload)
@@ -117,17 +126,17 @@ class FENS(Algorithm):
         return {**state, "members": members, "aggregator": aggregator, "reached": frozenset(), "idle": idle,
                 "rounds": number}  # fmt: skip
 
-    def personal(self, state, client, memory):
+    def personal(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model, or one that nobody has trained."""
         return memory.get("local", state["first"])
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Tree | Work:
         """Train the client's own model, or the aggregator."""
         return self.model_work(job) if job.step == "models" else self.aggregator_work(job)
 
-    def model_work(self, job):
+    def model_work(self, job: Job) -> Work:
         """Train the client's own model and send it in 8 bits."""
         if not self.task.examples(job.data, "train"):
             return {}
@@ -137,11 +146,11 @@ class FENS(Algorithm):
         job.memory["local"] = model
         return {"model": quantised.small(model)}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss of a single model."""
         return self.task.loss(params, data)
 
-    def aggregator_work(self, job):
+    def aggregator_work(self, job: Job) -> Work:
         """Train the aggregator on what the models make of the training vertices; send the difference."""
         if "members" in job.download:
             job.memory["members"] = quantised.whole(job.download["members"])
@@ -152,16 +161,16 @@ class FENS(Algorithm):
         return {"update": tree.sub(trained, start), "samples": self.task.examples(job.data, "train")}
 
     @property
-    def taken(self):
+    def taken(self) -> int:
         """How many steps a client trains the aggregator in an exchange."""
         return min(self.aggregator_steps, self.local_steps)
 
-    def weighs(self, job):
+    def weighs(self, job: Job) -> bool:
         """Return whether the client has something to train the aggregator on."""
         return bool(job.download) and bool(self.task.examples(job.data, "train"))
 
     @torch.no_grad()
-    def outputs(self, job):
+    def outputs(self, job: Job) -> Graph:
         """Return the training vertices as a graph without edges whose features are all models' logits (n, M C)."""
         known = job.memory.get("outputs")
         if known is None or "members" in job.download or known["period"] != job.period:
@@ -173,18 +182,18 @@ class FENS(Algorithm):
             job.memory["outputs"] = known
         return known["graph"]
 
-    def weighing(self, params, data, given):
+    def weighing(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the aggregator's cross-entropy on each client's training vertices (K,)."""
         each = F.cross_entropy(combined(params, data["x"], data), data["y"], reduction="none")
         return ops.mean_by_client(each, data, data["train"])
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if job.step == "models":
             return {"model": quantised.like(self.task.init())} if self.task.examples(job.data, "train") else {}
         return {"update": job.download["aggregator"], "samples": 0} if self.weighs(job) else {}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the aggregator's steps against the model's."""
         labelled = self.task.examples(job.data, "train")
         if job.step == "models":
@@ -194,13 +203,13 @@ class FENS(Algorithm):
         once = 3 * aggregator_flops(labelled, self.members(job), self.task.classes, self.width)
         return once * self.taken / self.local_steps / self.task.flops(job.data)
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count a pass through all models, a third of a step each, where they are new or the graph is."""
         known = job.memory.get("outputs")
         if not self.weighs(job) or ("members" not in job.download and known and known["period"] == job.period):
             return 0.0
         return self.members(job) / 3
 
-    def members(self, job):
+    def members(self, job: Job) -> int:
         """Return how many models there are."""
         return len(job.download["members"] if "members" in job.download else job.memory["members"])

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algorithms.dg_colearn.exchange import Cut
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
 from fedsim.data.windows import changed_locally, inside
 from fedsim.learn.affected import within
 from fedsim.learn.convolution import Norm
-from fedsim.learn.exchange import Cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Overseer:
 
     @cached_property
     def _inside(self) -> Graph:
-        return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item, no-any-return]
+        return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item]
 
     def vertices(self, client: int, among: Tensor) -> Tensor:
         """Return those vertices of a client that are among these (N,), ascending."""

@@ -2,7 +2,7 @@
 
 A client trains a model of its own, chooses of each class the `each` training vertices of least loss, and codes them by
 an autoencoder that it has trained on its training vertices.  100 steps of Adam move the codes until the model says of
-the decoded vertices what it says of the real ones (fedsim/learn/distillates.py).
+the decoded vertices what it says of the real ones (distillates.py).
 
 What travels, up only: the codes (M, L), the decoder, and the client's model, all as float32:
 
@@ -32,22 +32,25 @@ of that round alone.  The clock charges both trainings, each of as many steps as
 client; decoding, lists, labels and epochs to the server, as if no two lists of neighbours were mutual.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit
-from fedsim.data.graph import as_dense, take_rows
-from fedsim.learn import alignment, dense, distillates, layout, tree
-from fedsim.learn.distillates import Autoencoder
+from algorithms.fed_sd2c import distillates
+from algorithms.fed_sd2c.distillates import Autoencoder, Coder
+from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.data.graph import Graph, as_dense, take_rows
+from fedsim.learn import alignment, dense, layout, tree
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -73,35 +76,35 @@ class FedSD2C(Algorithm):
     }
 
     @property
-    def coder(self):
+    def coder(self) -> Autoencoder:
         """The autoencoder for the task's features."""
         return Autoencoder(self.task.features, self.width, self.latent)
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model.  Raises ScenarioError for a task without classes."""
         classes_only(self.task, "'fed_sd2c' chooses vertices by class: take task: node_classification")
         return {"model": self.task.init(), "updates": 0}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send nothing: a client begins with a model of its own."""
         return {}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Decode what came, and train on it."""
         able = sorted((reply for reply in replies if "codes" in reply.upload), key=lambda reply: reply.client)
         new = {**state, "updates": state["updates"] + 1}
         return {**new, "model": self.taught(state, able)} if able else new
 
     @torch.no_grad()
-    def decoded(self, upload):
+    def decoded(self, upload: Tree) -> tuple[Graph, Tensor]:
         """Return a client's decoded vertices as a graph, and the soft labels (M, C) of its model."""
         x = dense.through(upload["decoder"], upload["codes"])
         graph = pseudo_graph(x, torch.zeros(len(x), dtype=torch.long, device=x.device), self.neighbours)
         return graph, torch.softmax(self.task.forward(tree.stack([upload["model"]]), graph), 1)
 
-    def taught(self, state, replies):
+    def taught(self, state: State, replies: Sequence[Reply]) -> Parameters:
         """Return the model after all epochs on all clients' graphs."""
         made = [self.decoded(reply.upload) for reply in replies]
         joined, soft = (
@@ -112,13 +115,13 @@ class FedSD2C(Algorithm):
         weight = weight.to(soft.device) / len(weight)
         seed = integer(self.task.seed, "fed_sd2c", "teach", state["updates"])
 
-        def loss(params, epoch):
+        def loss(params: Parameters, epoch: int) -> Tensor:
             told = F.log_softmax(self.task.forward(params, in_training(joined, seed, epoch)), 1)
             return -(weight * (soft * told).sum(1)).sum()
 
         return descend(state["model"], loss, SGD(self.server_lr, 0.0, self.server_momentum), self.server_epochs)[0]
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, decoding, lists and labels of each client, and the epochs."""
         total = super().server_flops(state, replies, step)
         for reply in replies:
@@ -129,13 +132,13 @@ class FedSD2C(Algorithm):
                 total += self.coder.flops(n) + lists + (1 / 3 + self.server_epochs) * once
         return total
 
-    def mass(self, reply):
+    def mass(self, reply: Reply) -> float:
         """Return the size of the client's core set."""
         return float(len(reply.upload["codes"])) if "codes" in reply.upload else 0.0
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train model and autoencoder, choose, code, and move the codes."""
         if not self.task.examples(job.data, "train"):
             return {}
@@ -147,7 +150,7 @@ class FedSD2C(Algorithm):
         job.memory["local"], job.memory["coder"] = model, coder
         return {"codes": self.codes(job, model, coder), "decoder": coder["decoder"], "model": model}
 
-    def own(self, job, name):
+    def own(self, job: Job, name: str) -> Tree:
         """Return what the client's last job left of this, or first parameters of the client's own."""
         if name in job.memory:
             return job.memory[name]
@@ -157,15 +160,15 @@ class FedSD2C(Algorithm):
         drawn = self.coder.init(torch.Generator().manual_seed(seed))
         return tree.to(drawn, self.task.device)
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss."""
         return self.task.loss(params, data)
 
-    def coding(self, params, data, given):
+    def coding(self, params: Coder, data: Graph, given: Tree) -> Tensor:
         """Return the autoencoder's error on one client's training vertices (1,)."""
         return self.coder.error(tree.at(params, 0), given["x"][0]).unsqueeze(0)
 
-    def codes(self, job, model, coder):
+    def codes(self, job: Job, model: Parameters, coder: Coder) -> Tensor:
         """Return the codes (M, L) of the core set, moved towards what the model says of it."""
         stacked, data = tree.stack([model]), job.data
         with torch.no_grad():
@@ -179,23 +182,23 @@ class FedSD2C(Algorithm):
             self.neighbours, steps=self.latent_steps, lr=self.latent_lr,
         )  # fmt: skip
 
-    def core(self, job):
+    def core(self, job: Job) -> int:
         """Return M."""
         return distillates.core_size(job.data["y"], job.data["train"], self.task.classes, self.each)
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if not self.task.examples(job.data, "train"):
             return {}
         codes = Spec((self.core(job), self.latent), "float32")
         return {"codes": codes, "decoder": self.coder.like(), "model": self.task.init()}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the model's steps and the autoencoder's, both halves in three passes."""
         n = self.task.examples(job.data, "train")
         return 1 + 6 * self.coder.flops(n) / self.task.flops(job.data) if n else 0.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count the choice, a third of a step, and the codes' steps: decoder and model in three passes, and lists."""
         if not self.task.examples(job.data, "train"):
             return 0.0

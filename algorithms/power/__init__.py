@@ -12,18 +12,23 @@ Whether intertask edges are kept is the stream's option `edges`.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.data.graph import graph_of
-from fedsim.learn import layout, ops, prototypes, replay, server_training, tree
+from algorithms.power import prototypes
+from fedsim.algorithm import Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph, graph_of
+from fedsim.learn import layout, ops, replay, server_training, tree
+from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.replay import BETA
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -62,14 +67,14 @@ class Power(FedAvg):
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the model, the encoder Γ, and empty notes on what was met."""
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
         return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model; the encoder until a reply has shown that the client has it; the last period known of it."""
         if not self.transfer:
             return super().download(state, client, step)
@@ -77,7 +82,7 @@ class Power(FedAvg):
         first = {"encoder": state["encoder"]} if known is None else {}
         return {**super().download(state, client, step), "known": "" if known is None else str(known), **first}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Aggregate, rebuild the prototypes that came, and transfer."""
         new = super().update(state, replies, step)
         if not self.transfer:
@@ -88,11 +93,11 @@ class Power(FedAvg):
         return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
 
     @property
-    def averages(self):
+    def averages(self) -> bool:
         """Whether nothing but the mean is used: not where prototypes are sent and models taught."""
         return not self.transfer
 
-    def learn(self, state, replies):
+    def learn(self, state: State, replies: Sequence[Reply]) -> State:
         """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""
         known, met, sent, labels = dict(state["known"]), dict(state["met"]), [], []
         for reply in replies:
@@ -117,22 +122,22 @@ class Power(FedAvg):
             log.warning("%d prototypes received, %d restarts, %d skipped", len(sent), built.restarts, skipped)
         labels = [label for label, fine in zip(labels, good.tolist(), strict=True) if fine]
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
-        counts = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
-        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **counts}
+        tally = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
+        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
 
-    def faded(self, q, periods):
+    def faded(self, q: Tensor, periods: int) -> Tensor:
         """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
         return q * self.phi**periods if periods else q
 
-    def trust(self, state, clients):
+    def trust(self, state: State, clients: Sequence[int]) -> Tensor:
         """Return w (K, C): q of each client over the sum of all, zero where nobody has met the class."""
         now = max(period for period, _ in state["met"].values())
         none = (now, torch.zeros(self.task.classes, dtype=torch.double))
-        q = [self.faded(past, now - period) for period, past in (state["met"].get(c, none) for c in clients)]
-        q = torch.stack(q)
+        met = [state["met"].get(client, none) for client in clients]
+        q = torch.stack([self.faded(past, now - period) for period, past in met])
         return (q / q.sum(0).clamp(min=torch.finfo(q.dtype).tiny)).float().to(self.task.device)
 
-    def teach(self, state, teachers):
+    def teach(self, state: State, teachers: Mapping[int, Parameters]) -> Parameters:
         """Distil the participants' models into the global one on the pseudo prototypes (Eq. 14)."""
         clients = sorted(teachers)
         y = torch.tensor(state["y"], device=self.task.device)
@@ -144,14 +149,14 @@ class Power(FedAvg):
         weight = self.trust(state, clients)[:, y]
         seed = integer(self.task.seed, "power", "teach", state["updates"])
 
-        def loss(model, epoch):
+        def loss(model: Parameters, epoch: int) -> Tensor:
             graph = server_training.in_training(buffer, seed, epoch) if self.server_dropout else buffer
             return self.divergence(self.task.forward(model, graph), wisdom, weight, y)
 
         adam = Adam(self.server_lr, self.server_decay)
         return server_training.descend(state["model"], loss, adam, self.server_epochs)[0]
 
-    def divergence(self, own, wisdom, weight, y):
+    def divergence(self, own: Tensor, wisdom: Tensor, weight: Tensor, y: Tensor) -> Tensor:
         """Return Σ w KL(global ‖ client) as printed, or the code's weighted L1 distance of logits, by class means."""
         if self.preset == "official":
             counts = torch.bincount(y, minlength=self.task.classes)[y]
@@ -159,7 +164,7 @@ class Power(FedAvg):
         mine, theirs = F.log_softmax(own, 1), F.log_softmax(wisdom, 2)
         return (weight * (mine.exp() * (mine - theirs)).sum(2)).sum()
 
-    def buffer_graph(self, x, y):
+    def buffer_graph(self, x: Tensor, y: Tensor) -> Graph:
         """Return the pseudo prototypes as a graph (Eq. 13), ranked on raw products since the sigmoid saturates."""
         edges = torch.zeros(2, 0, dtype=torch.long, device=y.device)
         if self.neighbours:
@@ -169,7 +174,7 @@ class Power(FedAvg):
             edges = torch.unique(pairs[:, pairs[0] != pairs[1]], dim=1)
         return graph_of(x, edges, y)
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer.
 
         Counted from the prototypes sent, not from those that could be rebuilt: time must not depend on values.
@@ -187,7 +192,7 @@ class Power(FedAvg):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Close the period that has ended, train with replay, send prototypes that the server does not know yet."""
         given = {"received": job.download["model"]}
         if self.replay:
@@ -200,13 +205,13 @@ class Power(FedAvg):
             job.memory["last"]["seed"] = job.seed
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data), **extra}
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return β L_new + (1 − β) L_old (Eq. 7), or the task's loss alone without replay."""
         if not self.replay:
             return self.task.loss(params, data)
         return replay.mixed(self.task, params, data, given["buffer"], self.beta)
 
-    def introduce(self, job):
+    def introduce(self, job: Job) -> Tree:
         """Return the prototype gradients of a period that the server does not know of, with the class counts."""
         if "encoder" in job.download:
             job.memory["encoder"] = job.download["encoder"]
@@ -217,11 +222,11 @@ class Power(FedAvg):
         both = zip(sent, counts.tolist(), strict=True)
         return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the vertices replayed beside the graph's own."""
         return 1 + replay.replayed(job, self.keep) if self.replay else 1.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count two forward passes, a third of a step each, where a period has ended, and Γ's gradients."""
         steps = 2 / 3 if self.replay and replay.closes(job) else 0.0
         if self.introduces(job):
@@ -229,16 +234,16 @@ class Power(FedAvg):
             steps += classes * 6.0 * tree.count(gamma) / self.task.flops(job.data)
         return steps
 
-    def introduces(self, job):
+    def introduces(self, job: Job) -> bool:
         """Return whether the server does not know the client's period yet."""
         return self.transfer and job.download["known"] != str(job.period)
 
-    def introduction(self, job):
+    def introduction(self, job: Job) -> tuple[Parameters, int]:
         """Return Γ, and of how many classes a client would send its gradients."""
         gamma = job.download.get("encoder") or job.memory["encoder"]
-        return gamma, len(job.data["y"][job.data["train"]].unique())
+        return gamma, len(job.data["y"][job.data["train"]].unique())  # type: ignore[no-untyped-call]
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload: the model, and Γ for each class to be introduced."""
         like = super().upload_like(job)
         if not self.introduces(job):
@@ -247,13 +252,14 @@ class Power(FedAvg):
         return {**like, "prototypes": [{"gradients": gamma, "count": 0}] * classes, "period": str(job.period)}
 
     @torch.no_grad()
-    def select(self, last):
+    def select(self, last: Memory) -> Graph:
         """Return the experience nodes of a period by local-global coverage (Eq. 2-4), as a buffer."""
-        data, official = last["data"], self.preset == "official"
+        data: Graph = last["data"]
+        official = self.preset == "official"
         own = self.task.embed(tree.stack([last["model"]]), data)
         seeds = torch.tensor([last["seed"]], device=own.device)
         # the published code never puts its copy of the global model in evaluation mode
-        noisy = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
+        noisy: Graph = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
         z = self.alpha * own + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
         scale, best = ("class", replay.greedy_cover) if official else ("vertex", replay.most_covering)
         return replay.of_each_class(

@@ -2,7 +2,7 @@
 
 Each client trains on what the last change reaches (`learn/affected.py`), on top of the states that a recurrent model
 keeps of every vertex; the server averages by edges.  When the schedule says so the clients send rows of vertices at
-the cut, and the server, which knows the whole graph, sends back what they lack (`learn/exchange.py`):
+the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
 
 - `exact`: δ and r of A X and A² X, two vectors a vertex as in the paper, but without the term that its Eq. 6 forgets;
 - `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
@@ -24,20 +24,26 @@ corrections that are sums over fewer vertices: a sum over one is that vertex's o
 It does not model clients that talk with each other, features that nobody may see in sums, and EvolveGCN's unrolling.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
+from algorithms.dg_colearn import incremental
+from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
+from algorithms.dg_colearn.exchange import TWO_LAYERS
+from algorithms.dg_colearn.incremental import Terms
+from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
+from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import incremental, tree
-from fedsim.learn.answers import rows_asked_for, take_corrections
-from fedsim.learn.exchange import TWO_LAYERS
-from fedsim.learn.incremental import Terms
-from fedsim.learn.overseer import Overseer
+from fedsim.learn import tree
+from fedsim.learn.model import Parameters
 from fedsim.learn.snapshots import forwarded
+from fedsim.net.wire import Tree
 from fedsim.units import Count
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
@@ -64,13 +70,13 @@ class DGCoLearn(FedAvg):
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
     halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
         if self.exchange != "none":
             self._check()
         return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
 
-    def _check(self):
+    def _check(self) -> None:
         widths, wrong = self.task.model.delta_widths(self.task.features, self.task.outputs), None
         if self.overview is None:
             wrong = "needs a graph that changes, under the stream 'snapshots'; or say exchange: none"
@@ -85,13 +91,13 @@ class DGCoLearn(FedAvg):
 
     # ---- when
 
-    def steps(self, state):
+    def steps(self, state: State) -> Sequence[str]:
         """Exchange before the last epochs where that is wanted after the first one."""
         if self.schedule == 1 and self.exchange != "none":
             return ("first", "train")
         return ("train",)
 
-    def more(self, state, step):
+    def more(self, state: State, step: str) -> Sequence[str]:
         """Exchange once it is due, unless nothing was cut."""
         due = {
             1: step == "first",
@@ -104,14 +110,14 @@ class DGCoLearn(FedAvg):
         layers = self.task.model.layers if self.exchange == "layerwise" else 1
         return ("embed", *(f"layer{i}" for i in range(2, layers + 1)), "correct")
 
-    def _crosses(self, seen):
+    def _crosses(self, seen: Overseer) -> bool:
         if self.privacy == "strict":
             return seen.shared
         return bool((seen.unsummed if self.exchange == "fedgcn" else seen.cut.border).any())
 
     # ---- server
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model; in an exchange, what the client is to answer with, or corrections."""
         if step in ("train", "first"):
             moved = state["moved"].get(client)
@@ -128,13 +134,13 @@ class DGCoLearn(FedAvg):
         rows = seen.corrections(self.exchange, layer, self.k_min)
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
 
-    def _corrected(self, seen):
+    def _corrected(self, seen: Overseer) -> Tensor:
         """Return which vertices (N,) corrections are for."""
         if self.privacy == "strict":
             return seen.around
         return seen.unsummed if self.exchange == "fedgcn" else seen.around & seen.cut.border
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average models by edges; keep the rows that clients have sent."""
         if step in ("train", "first"):
             state = self._met(state, replies)
@@ -149,13 +155,15 @@ class DGCoLearn(FedAvg):
             return {**state, "seen": seen.summed(took), "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
-    def _met(self, state, replies):
+    def _met(self, state: State, replies: Sequence[Reply]) -> State:
         """Return the state in the period that the clients tell of, with states of vertices that have new owners."""
         period = max(reply.upload["period"] for reply in replies)
         came = {reply.client for reply in replies if "moved" in reply.download}
+        moved: Mapping[int, Mapping[str, Tensor]]
         moved = {client: rows for client, rows in state["moved"].items() if client not in came}
         for reply in replies:
             if "left" in reply.upload:
+                assert self.overview is not None  # or nothing could have a new owner
                 moved = forwarded(moved, reply.upload["left"], self.overview.owners[reply.upload["period"]])
         state = {**state, "moved": moved}
         if self.overview is None or (state["seen"] is not None and period <= state["period"]):
@@ -163,13 +171,14 @@ class DGCoLearn(FedAvg):
         seen = state["seen"] or self._overseer()
         return {**state, "seen": seen.at(period), "period": period, "round": 0}
 
-    def _overseer(self):
+    def _overseer(self) -> Overseer:
         """Return the first view; degrees that `mean` and `sym` tell of tell of changes at the cut anyway."""
+        assert self.overview is not None
         terms = self._terms()
         hops = None if self.exchange == "full_graph" else terms.hops
         return Overseer(self.overview, 0, hops, terms.norm, self.privacy == "strict" and terms.norm == "sum")
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return as much as ever, and a multiply-add for each number that crosses the cut."""
         crossed = 0.0
         if step not in ("train", "first") and state["seen"] is not None:
@@ -179,7 +188,7 @@ class DGCoLearn(FedAvg):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train on what has changed; or answer with rows; or take corrections."""
         if job.step not in ("train", "first"):
             if job.memory.get("period") != job.download["period"]:  # its training was broken off, or it never trained
@@ -197,7 +206,7 @@ class DGCoLearn(FedAvg):
         upload = {"update": update, "samples": incremental.edges(self._terms(), job.data), "period": job.period}
         return upload if left is None else {**upload, "left": left}
 
-    def _trained(self, job):
+    def _trained(self, job: Job) -> Work:
         model, memory = job.download["model"], job.memory
         early = memory.get("early")
         if job.step == "train" and early is not None and early[:2] == (job.period, job.download["round"]):
@@ -211,23 +220,23 @@ class DGCoLearn(FedAvg):
         memory["local"] = trained
         return trained
 
-    def _turned(self, job):
+    def _turned(self, job: Job) -> Parameters:
         """Return the model as this period begins with it: weights that evolve have turned since the one before."""
         model, before = job.download["model"], job.memory.get("before")
         if before is None or job.period <= job.download["period"]:
             return model
         return tree.at(self.task.model.turn(tree.stack([model]), before), 0)
 
-    def _epochs(self, job):
+    def _epochs(self, job: Job) -> tuple[int, int | None]:
         if self.schedule != 1 or self.exchange == "none":
             return 0, None
         return FIRST if job.step == "first" else REST
 
-    def sees(self, memory, graph):
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
         return incremental.sees(self._terms(), memory, graph)
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload; only the answers of an exchange are known no sooner than made."""
         if job.step == "first":
             return {"period": 0}
@@ -236,11 +245,11 @@ class DGCoLearn(FedAvg):
         like, left = {**super().upload_like(job), "period": 0}, incremental.left_like(self._terms(), job)
         return like if left is None else {**like, "left": left}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Return the share of the whole graph's training that the affected part takes; none in an exchange."""
         return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Return a forward pass for an answer, which is a third of a step; the first epoch is taken from the rest."""
         if job.step == "correct":
             return 0.0
@@ -248,6 +257,6 @@ class DGCoLearn(FedAvg):
         part = incremental.share(self._terms(), job.data)
         return part * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
 
-    def _terms(self):
+    def _terms(self) -> Terms:
         hops = None if self.retrain == "full" else self.task.model.layers
         return Terms(self.task, hops, self.halo, self.exchange)

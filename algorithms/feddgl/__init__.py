@@ -3,12 +3,12 @@
 
 A client trains on  CE + w_kd L_KD + w_p L_P:
 
-- L_KD = mean over sensitive vertices (`learn/sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
+- L_KD = mean over sensitive vertices (`sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
   the global model at the end of the snapshot before, in that snapshot; from the second snapshot on (Eqs. 4-11);
 - L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), P_kc the mean embedding of its training vertices that have
   an edge, P̄ the global prototypes; once there are some (Eqs. 12, 15).
 
-The server trains P̄ on the pairs (P_kc, c) (`learn/global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
+The server trains P̄ on the pairs (P_kc, c) (`global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
 its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
 ones of the same classes (Eqs. 18, 19).  w̄, λ_k and P̄ travel down, w_k and the P_kc with their classes up; the client
 mixes.  Where a mean is of several servers' clients or of peers, Σ_j is over all of them.
@@ -23,16 +23,21 @@ With a graph that does not change all vertices are in it, and none is sensitive.
 with the client's first job in a period, which is the last mean of the period before where all clients always train.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit
-from fedsim.data.graph import with_masks
-from fedsim.learn import class_means, global_prototypes, ops, sensitive, tree
+from algorithms.feddgl import global_prototypes, sensitive
+from fedsim.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
+from fedsim.data.graph import Graph, with_masks
+from fedsim.learn import class_means, ops, tree
+from fedsim.learn.model import Parameters
+from fedsim.net.wire import Tree
 from fedsim.seeds import integer
 from fedsim.units import Count, Fraction
 
@@ -66,18 +71,18 @@ class FedDGL(Algorithm):
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model, and prototypes that are not trained yet."""
         net = global_prototypes.drawn(self.task.classes, class_means.width(self.task), self.generator("prototypes"))
         net = tree.to(net, self.task.device)
         known = {"table": None, "met": torch.zeros(self.task.classes, 1, device=self.task.device)}
         return {"model": self.task.init(), "net": net, **known, "updates": 0, "votes": {}, "total": 0.0, "last": {}}
 
-    def generator(self, *names):
+    def generator(self, *names: object) -> torch.Generator:
         """Return a generator of this run's seed."""
         return torch.Generator().manual_seed(integer(self.task.seed, "feddgl", *names))
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send the mean model, this client's share of its own, and the global prototypes once there are some."""
         sent = {"model": state["model"]}
         if self.use_pa:
@@ -86,17 +91,17 @@ class FedDGL(Algorithm):
             sent["prototypes"] = state["table"]
         return sent
 
-    def share_of(self, state, client):
+    def share_of(self, state: State, client: int) -> float:
         """Return λ_k, 0 of a client that has not replied yet."""
         vote = state["votes"].get(client, 0.0)
         return min(1.0, self.lambda_scale * vote / max(vote, state["total"], LEAST))
 
-    def predictor(self, state, client, memory):
+    def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model."""
         own = state["last"].get(client)
         return state["model"] if own is None else mixed(own, state["model"], self.share_of(state, client))
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average all models alike (Eq. 19); train the prototypes, and weigh the clients by theirs."""
         updates = [reply.upload["update"] for reply in replies]
         mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
@@ -109,11 +114,11 @@ class FedDGL(Algorithm):
         own = {reply.client: tree.add(reply.download["model"], reply.upload["update"]) for reply in replies}
         return {**state, "votes": votes, "total": sum(votes.values()), "last": {**state["last"], **own}}
 
-    def tells(self):
+    def tells(self) -> bool:
         """Return whether clients tell of their prototypes."""
         return self.use_gp or self.use_pa
 
-    def fitted(self, state, replies):
+    def fitted(self, state: State, replies: Sequence[Reply]) -> State:
         """Return the state after training the prototypes; zeros for classes that nobody has ever told of."""
         rows = torch.cat([reply.upload["prototypes"] for reply in replies])
         labels = torch.cat([reply.upload["classes"].long() for reply in replies])
@@ -127,7 +132,7 @@ class FedDGL(Algorithm):
         met = state["met"].index_fill(0, labels, 1.0)
         return {**state, "net": net, "met": met, "table": global_prototypes.table_of(net) * met}
 
-    def vote(self, sent, table):
+    def vote(self, sent: Tree, table: Tensor) -> float:
         """Return what λ_k is in proportion to: by the cosine of a client's prototypes with the same global ones."""
         cosine = 0.0
         if len(sent["classes"]):
@@ -135,16 +140,16 @@ class FedDGL(Algorithm):
             cosine = float(F.cosine_similarity(sent["prototypes"].flatten(), same.flatten(), dim=0))
         return max(LEAST, cosine) if self.weigh == "cosine" else exp(self.beta * cosine)
 
-    def share(self, state):
+    def share(self, state: State) -> Tree:
         """Send the model and what its clients' λ_k are shares of."""
         return {**super().share(state), **({"total": state["total"]} if self.use_pa else {})}
 
-    def mix(self, state, shares, weights):
+    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Average models; λ_k becomes a share of what all have."""
         total = sum(one["total"] for one in shares) if self.use_pa else 0.0
         return {**super().mix(state, shares, weights), "total": total}
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the averaging and the training of the prototypes."""
         if not self.tells():
             return super().server_flops(state, replies, step)
@@ -154,7 +159,7 @@ class FedDGL(Algorithm):
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Mix one's own model, train it, and send it with its prototypes."""
         received, memory = job.download["model"], job.memory
         own = memory.get("local")
@@ -170,7 +175,7 @@ class FedDGL(Algorithm):
             return update
         return {**class_means.of(self.task, trained, data, there(data), counted=False), **update}
 
-    def enter(self, job, model):
+    def enter(self, job: Job, model: Parameters) -> None:
         """Choose the sensitive vertices of a new period, by the model and the graph of the one before."""
         memory, graph = job.memory, job.data
         if memory.get("period") == job.period:
@@ -186,11 +191,11 @@ class FedDGL(Algorithm):
         notes = sensitive.notes(memory, graph, there(graph)) if "vertex" in graph else {}
         memory.update(period=job.period, graph=graph, data=data, held=held, **notes)
 
-    def distils(self, job):
+    def distils(self, job: Job) -> bool:
         """Return whether vertices can have been forgotten since the client's last job."""
         return self.use_kd and "ever" in job.memory and job.memory["period"] != job.period
 
-    def loss(self, params, data, given):
+    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return CE + w_kd L_KD + w_p L_P."""
         total, held, table = self.task.loss(params, data), given["held"], given["prototypes"]
         if table is not None:
@@ -206,14 +211,14 @@ class FedDGL(Algorithm):
             total = total + self.w_kd * count * lost
         return total
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         update = {"update": job.download["model"]}
         if not self.tells():
             return update
         return {**class_means.like(job.data, there(job.data), self.task.model.hidden, counted=False), **update}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the prototypes of a step, a pass there and back as the step itself; and as many for L_KD, twice over.
 
         Sensitive vertices without edges are not counted: they are few, and who they are hangs on what was learned.
@@ -221,16 +226,16 @@ class FedDGL(Algorithm):
         held = 2.0 if self.use_kd and "ever" in job.memory and sensitive.whole(self.task, self.active) else 0.0
         return 1.0 + (1.0 if "prototypes" in job.download else 0.0) + held
 
-    def extra_steps(self, job):
+    def extra_steps(self, job: Job) -> float:
         """Count forward passes, a third of a step each: one for the prototypes, three for a choice of vertices."""
         return (1 / 3 if self.tells() else 0.0) + (1.0 if self.distils(job) else 0.0)
 
 
-def there(graph):
+def there(graph: Graph) -> Tensor:
     """Return the training vertices (N,) that are in the snapshot: have an edge, where the graph changes."""
     return graph["train"] & sensitive.active(graph)
 
 
-def mixed(own, mean, share):
+def mixed(own: Parameters, mean: Parameters, share: float) -> Parameters:
     """Return share · own + (1 − share) · mean."""
     return tree.add(tree.scale(own, share), tree.scale(mean, 1 - share))

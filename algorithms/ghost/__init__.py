@@ -2,13 +2,13 @@
 
 A client trains a generator of features, its proxy model, on its labelled training vertices and on nothing else:
 
-    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (fedsim/learn/proxy.py; Eq. 4-6)
+    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (proxy.py; Eq. 4-6)
 
 in as many steps of the scenario's optimiser as `training` says, with fresh noise in each (the published code: Adam,
 5e-3, weight decay 4e-4, 100 steps).  It trains no classifier, and needs no model from the server.  It sends the
 generator, the number of its vertices and the centre of its noise.  The server draws M graphs of each generator, with
 labels uniform over the classes, and trains the global model on one after the other, T_G steps each, under a pull
-towards the parameters of the graphs before (fedsim/learn/consistency.py and retention.py; Eq. 9).
+towards the parameters of the graphs before (consistency.py and retention.py; Eq. 9).
 
 With P numbers in the generator a message holds nothing down, and 4 P + 8 bytes up: the number of vertices and the
 centre take 4 each.  Uniform labels ask a generator for classes that its client has never trained on, and what comes is
@@ -43,22 +43,25 @@ would sparsify the criterion (λ_n) has no effect in the code and is left out.  
 lists to the client, graphs, training and criterion to the server, counted from the number of vertices alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit
+from algorithms.ghost import consistency, retention
+from algorithms.ghost.knowledge import Teaching
+from algorithms.ghost.proxy import Proxy
+from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.data.graph import Graph
 from fedsim.errors import Problem, ScenarioError
-from fedsim.learn import alignment, consistency, retention, tree
+from fedsim.learn import alignment, tree
 from fedsim.learn.generators import FeatureGenerator
-from fedsim.learn.knowledge import Teaching
 from fedsim.learn.optimiser import Adam
-from fedsim.learn.proxy import Proxy
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
+from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -100,12 +103,12 @@ class Ghost(Algorithm):
     tunes: ClassVar[Mapping[str, Span]] = {"lambda_r": Span(1e-10, 1e-4, log=True), "lambda_f": Span(0.1, 1.0)}
 
     @property
-    def retains(self):
+    def retains(self) -> bool:
         """Whether the criterion is taken at all."""
         return self.use_retention and self.order == "sequential"
 
     @property
-    def proxy(self):
+    def proxy(self) -> Proxy:
         """The generator, and what it is trained by."""
         features, classes = self.task.features, self.task.classes
         return Proxy(
@@ -121,7 +124,7 @@ class Ghost(Algorithm):
 
     # ---- server
 
-    def start(self):
+    def start(self) -> State:
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
         classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
         if self.retains and not consistency.suits(self.task.model):
@@ -132,11 +135,11 @@ class Ghost(Algorithm):
         model = self.task.init()
         return {"model": model, "retained": retention.nothing(model), "updates": 0}
 
-    def download(self, state, client, step):
+    def download(self, state: State, client: int, step: str) -> Tree:
         """Send nothing: a client begins with a generator of its own."""
         return {}
 
-    def update(self, state, replies, step):
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Train on graphs of the generators that came, in an order drawn anew."""
         able = sorted((reply for reply in replies if "generator" in reply.upload), key=lambda reply: reply.client)
         order = torch.randperm(len(able), generator=self.random("order", state["updates"])).tolist()
@@ -149,12 +152,12 @@ class Ghost(Algorithm):
         model, retained = self.teaching.in_turn(state["model"], state["retained"], graphs, seed)
         return {**new, "model": model, "retained": retained}
 
-    def random(self, *name):
+    def random(self, *name: object) -> torch.Generator:
         """Return the server's random stream of that name."""
         return torch.Generator().manual_seed(integer(self.task.seed, "ghost", *name))
 
     @torch.no_grad()
-    def drawn(self, state, reply, m):
+    def drawn(self, state: State, reply: Reply, m: int) -> Graph:
         """Return the m-th pseudo graph of a client in this update."""
         device, upload, drawn = self.task.device, reply.upload, self.random("graph", state["updates"], reply.client, m)
         n = self.vertices(upload)
@@ -165,25 +168,25 @@ class Ghost(Algorithm):
         z = self.proxy.generator.draw(n, drawn, centre).to(device)
         return pseudo_graph(self.proxy.generator.forward(upload["generator"], z, y), y, self.neighbours)
 
-    def drawn_labels(self, upload, n, generator):
+    def drawn_labels(self, upload: Tree, n: int, generator: torch.Generator) -> Tensor:
         """Return the labels (n,) of a client's pseudo graph, on the CPU."""
         if self.labels == "uniform":
             return uniform_labels(n, self.task.classes, generator)
         held = upload["held"].cpu().nonzero().squeeze(1)
         return held[uniform_labels(n, len(held), generator)]
 
-    def vertices(self, upload):
+    def vertices(self, upload: Tree) -> int:
         """Return how many vertices a pseudo graph of this client has."""
         return max(1, round(self.size * int(upload["vertices"])))
 
     @property
-    def teaching(self):
+    def teaching(self) -> Teaching:
         """How the global model is trained."""
         adam, pull = Adam(self.server_lr, self.server_decay), self.lambda_r if self.retains else None
         before = self.criterion == "before"
         return Teaching(self.task, adam, self.server_steps, pull, before=before, self_loops=self.self_loops)
 
-    def server_flops(self, state, replies, step):
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, the graphs, and the training on them."""
         total, features = super().server_flops(state, replies, step), self.task.features
         sizes = [self.vertices(reply.upload) for reply in replies if "generator" in reply.upload]
@@ -194,13 +197,13 @@ class Ghost(Algorithm):
             total += self.repeats * (work + self.teaching.flops(graph, tree.count(state["model"]), passes))
         return total
 
-    def mass(self, reply):
+    def mass(self, reply: Reply) -> float:
         """Return the client's vertices."""
         return float(reply.upload["vertices"])
 
     # ---- client
 
-    def work(self, job):
+    def work(self, job: Job) -> Work:
         """Train the generator on the labelled vertices; send it, the number of vertices, and the centre."""
         sent = {"vertices": torch.tensor([len(job.data["y"])], dtype=torch.int32), "centre": self.centre(job)}
         if not self.trains_on(job.data):
@@ -217,11 +220,11 @@ class Ghost(Algorithm):
             sent["held"] = torch.bincount(own["y"], minlength=self.task.classes) > 0
         return {**sent, "generator": trained}
 
-    def trains_on(self, data):
+    def trains_on(self, data: Graph) -> int:
         """Return how many vertices the client trains on."""
         return self.task.examples(data, "train")
 
-    def centre(self, job):
+    def centre(self, job: Job) -> Tensor:
         """Return ς (1,), the same in all of a client's jobs."""
         if "centre" not in job.memory:
             drawn = torch.Generator().manual_seed(integer(job.seed, "centre"))
@@ -229,7 +232,7 @@ class Ghost(Algorithm):
             job.memory["centre"] = self.shift + moved
         return job.memory["centre"]
 
-    def upload_like(self, job):
+    def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         like = {"vertices": Spec((1,), "int32"), "centre": Spec((1,), "float32")}
         if not self.trains_on(job.data):
@@ -238,7 +241,7 @@ class Ghost(Algorithm):
             like["held"] = Spec((self.task.classes,), "bool")
         return {**like, "generator": self.proxy.generator.like()}
 
-    def effort(self, job):
+    def effort(self, job: Job) -> float:
         """Count the generator's steps against the model's."""
         n = self.trains_on(job.data)
         return self.proxy.flops(n) / self.task.flops(job.data) if n else 0.0

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from algorithms.ghost import fgw
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import alignment, fgw, tree
+from fedsim.learn import alignment, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.pseudo_graphs import adjacency, knn_flops, knn_graph
 from fedsim.seeds import integer

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from algorithms.ghost import consistency, retention
+from algorithms.ghost.retention import Retained
 from fedsim.data.graph import Graph
-from fedsim.learn import consistency, layout, retention, tree
+from fedsim.learn import layout, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Optimiser
-from fedsim.learn.retention import Retained
 from fedsim.learn.server_training import Loss, descend, in_training
 from fedsim.learn.task import Task
 from fedsim.seeds import integer
@@ -66,7 +67,7 @@ class Teaching:
             each = tree.transform(lambda leaf: leaf.expand(len(graphs), *leaf.shape[1:]), params)
             return self.task.loss(each, in_training(joined, seeds, step)).mean()
 
-        return descend(model, loss, self.optimiser, self.steps * len(graphs))[0]  # type: ignore[no-any-return]
+        return descend(model, loss, self.optimiser, self.steps * len(graphs))[0]
 
     def flops(self, graph: Graph, numbers: int, passes: int = 1) -> float:
         """Return the operations of one graph of a series, for a model of so many numbers.

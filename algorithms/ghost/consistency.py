@@ -62,4 +62,4 @@ def importance(model: Model, params: Parameters, graph: Graph, *, self_loops: bo
         found = torch.autograd.grad(measure, leaves, retain_graph=True, allow_unused=True)
         total = [sum_ if grad is None else sum_ + grad.abs() for sum_, grad in zip(total, found, strict=True)]
     each = iter(total)
-    return tree.transform(lambda _: next(each)[0], own)  # type: ignore[no-any-return]
+    return tree.transform(lambda _: next(each)[0], own)
