@@ -75,7 +75,7 @@ class NeighGen:
         }
 
     def flops(self, rows: int) -> float:
-        """Return the operations of one forward pass of fGen for so many vertices."""
+        """Return the operations of one forward pass of fGen for a number of rows."""
         return 2.0 * rows * sum(one["weight"].shape[0] * one["weight"].shape[1] for one in self.like().values())
 
     # ---- what it computes
@@ -190,7 +190,7 @@ class NeighGen:
 def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
     """Return the greedy loss of guesses (n, M, F) against true neighbours (n, M', F).
 
-    `drawn` (n, M) tells which guesses count, `real` (n, M') which of the true ones there are.
+    `drawn` (n, M) marks the guesses that count, `real` (n, M') the true neighbours that exist.
     """
     with torch.no_grad():  # ‖x̂‖² is the same for every k
         far = true.square().sum(2).unsqueeze(1) - 2 * torch.bmm(guess, true.transpose(1, 2))
@@ -202,7 +202,7 @@ def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
 
 @torch.no_grad()
 def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, decay: float) -> tuple[Parameters, Any]:
-    """Return parameters and moments after a step of Adam, both new; moments None begin anew.
+    """Return parameters and moments after a step of Adam, both new; moments None start afresh.
 
     It stands beside `fedsim.learn.optimiser` because that changes in place what here has just been sent, and because
     these tensors are so large that the passes over them are what an epoch takes.

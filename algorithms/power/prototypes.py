@@ -1,4 +1,4 @@
-"""Class prototypes sent as gradients, and rebuilt from them (POWER, KDD 2025, Eq. 8-11; GLFC, CVPR 2022).
+"""Class prototypes sent as gradients, and reconstructed from them (POWER, KDD 2025, Eq. 8-11; GLFC, CVPR 2022).
 
 A client feeds the mean feature P of a class through an MLP with fixed random weights Γ (F → 128 → 128 → 64 → C,
 rectified) and sends the gradients of the cross-entropy with respect to its eight tensors.  The server infers the
@@ -89,7 +89,7 @@ def gradients(network: Gradients, x: Tensor, label: Tensor) -> list[Gradients]:
 def label_of(sent: Gradients) -> int:
     """Return the class that gradients belong to: ∇b4 = softmax − onehot has exactly one negative entry.
 
-    Raises ValueError where it has not: the gradients are not those of a cross-entropy.
+    Raises ValueError otherwise: the gradients are not those of a cross-entropy.
     """
     negative = (sent["b4"] < 0).nonzero().squeeze(1)
     if len(negative) != 1:
@@ -115,8 +115,8 @@ class Rebuilt:
 def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int) -> Rebuilt:
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
-    A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
-    Where it misses them by more than CLOSE it is begun again from `restarts` new draws, and the best is taken.  All
+    A row is bad if it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
+    If it misses them by more than CLOSE, it is restarted from `restarts` new draws, and the best is taken.  All
     rows advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as
     many as it needs.
     """
@@ -148,7 +148,7 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
 
 
 class _Matching:
-    """The objective of some rows, whose targets are gathered anew only when the rows under way change."""
+    """The objective of some rows, whose targets are gathered again only when the active rows change."""
 
     def __init__(self, network: Gradients, wanted: Gradients, norms: Tensor, labels: Tensor, rows: Tensor) -> None:
         self._network, self._all = network, (wanted, norms, labels, rows)
