@@ -2,20 +2,19 @@
 
     w_k ← Σ_{j ∈ N(k) ∪ {k}} w_j / (|N(k)| + 1)   after the local training of every round
 
-Under the protocol `gossip` with its equal weights the mean is over the peer itself and the neighbours whose shares
-have come since it last mixed; who is a neighbour is the topology's (`peers`: a ring, a random regular graph, …).  A
-share is the model: 4 |θ| bytes and its envelope, to each neighbour in each round.  Where there is a server it is the
-neighbour of all: the plain mean of the models of whoever has replied, in contrast to FedAvg's by examples.
+Under the protocol `gossip` with equal weights the mean is over the peer itself and the neighbours whose shares have
+arrived since it last mixed; the topology decides who is a neighbour (`peers`: a ring, a random regular graph, …).  A
+share is the model: 4 |θ| bytes and its envelope, to each neighbour in each round.  With a server, which then neighbours
+everybody, the result is the plain mean of the models that replied, where FedAvg weights them by examples.
 
 `masking` bills secure aggregation by pairwise keys (Bonawitz et al., CCS 2017; keys of 32 bytes, RFC 7748).  The
-neighbours of a peer agree on masks that cancel in its sum, and do not know one another, so it passes their keys on:
+neighbours of a peer agree on masks that cancel in its sum; since they do not know one another, it relays their keys:
 
-    a share holds 4 |θ| + 32 (1 + m) bytes of arrays, m keys heard at the last mixing, at most one from each neighbour;
-    with a server an upload holds 32 bytes more, a download 32 for each client of the last cohort.
+    a share holds 4 |θ| + 32 (1 + m) bytes of arrays, m being the keys received at the last mixing, one per neighbour
+    at most; with a server an upload holds 32 bytes more, and a download 32 for each client of the last cohort.
 
-It is the cost that is modelled.  Nothing is masked, which changes no sum: not modelled are shares that differ from
-neighbour to neighbour, the computing of masks, and what is to be done where a masked share is lost or comes a round
-later, which masks that cancel do not survive.
+Only this cost is modelled.  Nothing is masked, which changes no sum.  Not modelled: shares that differ from neighbour
+to neighbour, the computation of masks, and the recovery from a masked share that is lost or arrives a round late.
 """
 
 from collections.abc import Sequence
@@ -42,11 +41,11 @@ class DFedGNN(FedAvg):
     masking: bool = False  # count the bytes of secure aggregation's keys
 
     def start(self) -> State:
-        """Return the first model; nobody's key is known."""
+        """Return the first model; no key is known yet."""
         return {**super().start(), **({"keys": no_keys(), "heard": no_keys()} if self.masking else {})}
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model, and with it the keys of those who sent last."""
+        """Send the model, and the keys of the clients of the last update."""
         sent = super().download(state, client, step)
         return {**sent, "keys": state["keys"]} if self.masking else sent
 
@@ -65,12 +64,12 @@ class DFedGNN(FedAvg):
         return {**new, "keys": torch.stack([reply.upload["key"] for reply in replies])} if self.masking else new
 
     def share(self, state: State) -> Tree:
-        """Return the model, and under masking the own keys and those heard at the last mixing."""
+        """Return the model, and under masking its own keys and those received at the last mixing."""
         keys = {"keys": state["keys"], "heard": state["heard"]} if self.masking else {}
         return {**super().share(state), **keys}
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Return the state after merging the models; the others' keys are passed on with the next share."""
+        """Return the state after merging the models; the next share relays the others' keys."""
         new = super().mix(state, shares, weights)
         if not self.masking:
             return new

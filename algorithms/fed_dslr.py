@@ -2,21 +2,22 @@
 
     L = β L_new + (1 − β) L_replay, with β = |B| / (|D| + |B|) for the option 0
 
-When a period has ended its vertices of most coverage are kept, features and labels only.  A client's first job of a
-later period learns edges for them, with a copy of the model that is then thrown away:
+When a period has ended, its vertices with the highest coverage are kept, features and labels only.  In its first job of
+a later period a client learns edges for them, with a copy of the model that is then discarded:
 
     A = 50 nearest of buffer vertex b by ‖z_b − z_v‖, z of the model as downloaded
     99 Adam steps on BCE(σ((cos(z_u, z_v) + 1) / 2), is an edge) + β L_new + (1 − β) L_replay
     b is linked both ways with the 5 of A of the largest cosine that it is not linked with yet
 
-All edges against half as many random pairs that are none, drawn anew each step.  L_replay then runs on the client's
-graph with the buffer attached by these edges, L_new on the client's graph as it is.  Messages are FedAvg's.
+The cross-entropy takes all edges and half as many random pairs that are not edges, drawn again in each step.  L_replay
+then runs on the client's graph with the buffer attached by these edges, L_new on the client's own graph.  Messages are
+FedAvg's.
 
 The published code trains the model itself in those steps and deletes old edges of the buffer below a cosine of 0.7;
-here each round would train a hundred steps more than the others' do, and a buffer without edges has none to delete.
-Its logit lies between 0 and 1, so that no pair is ever thought unlikely to be an edge; the order of the cosines, all
-that is used, does not mind.  The embedding is the one after the last rectifier, as for the other methods of replay.
-The steps run client by client within a job, not in one computation for all, hence slower than other training here.
+here each round would then train a hundred steps more than the other methods do, and a buffer without edges has none to
+delete.  The code's logit lies between 0 and 1, so no pair is ever considered unlikely to be an edge; this does not
+affect the order of the cosines, which is all that is used.  The embedding is the one after the last rectifier, as for
+the other replay methods.  The steps run client by client within a job, hence slower than other training here.
 """
 
 from collections.abc import Mapping
@@ -69,7 +70,7 @@ class FedDslr(FedAvg):
         return replay.mixed(self.task, params, data, given["buffer"], given["beta"])
 
     def balance(self, data: Graph, buffer: Graph) -> float | Tensor:
-        """Return β, a client's own where it follows from the sizes."""
+        """Return β, the client's own if it follows from the sizes."""
         kept = len(buffer["y"])
         return self.beta or kept / max(1, kept + int(data["train"].sum()))
 
@@ -86,7 +87,7 @@ class FedDslr(FedAvg):
         return (2.0 * self.structure_steps if learns else 0.0) + replay.closes(job) / 3
 
     def replays(self, job: Job) -> bool:
-        """Return whether this job will have something to replay, the period that has just ended counted."""
+        """Return whether this job will have something to replay, also from the period that has just ended."""
         buffer, last = job.memory.get("buffer"), job.memory.get("last")
         ended = last is not None and last["period"] != job.period and bool(last["data"]["train"].any())
         return bool(job.data["train"].any()) and (ended or (buffer is not None and len(buffer["y"]) > 0))
@@ -143,7 +144,7 @@ class FedDslr(FedAvg):
         return tree.transform(torch.detach, model)
 
     def link_loss(self, z: Tensor, edges: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the cross-entropy of telling the edges from random pairs, zero where there is no edge."""
+        """Return the cross-entropy of separating edges from random pairs, zero if there is no edge."""
         if not edges.shape[1]:
             return z.new_zeros(())
         pairs = torch.cat([edges, strangers(edges, len(z), edges.shape[1] // 2, generator)], dim=1)

@@ -2,8 +2,9 @@
 
     L = β L_new + (1 − β) L_replay,     originally β = |B| / (|D_train| + |B|) for a buffer B: `beta: null`
 
-When a period has ended `keep` training vertices v of each class V are kept, with features and label only, and replayed
-without edges.  They are chosen on the client's own model after its last training in the period, by one of three rules:
+When a period has ended, `keep` training vertices v of each class V are kept, with features and label only, and replayed
+without edges.  They are selected with the client's own model after its last training in the period, by one of three
+rules:
 
     coverage     most u ∈ V with |v − u| < ε · mean distance within V: POWER's reading of ER-GNN, which is DSLR's rule
     other_class  fewest u of the period's other classes with |v − u| < d: ER-GNN's coverage maximisation
@@ -11,11 +12,11 @@ without edges.  They are chosen on the client's own model after its last trainin
 
 where v stands for its features or its embedding.  Ties go to the first.  Messages are FedAvg's.
 
-Two places of the code in circulation (CGLB, BeGin) cannot do what they mean to.  For the mean it sorts dot products
-with the mean upwards, which keeps the vertices least like it: `official_mean`.  Where a class is larger than `sample`
-it reads places in the sample as places in the class; here the sample's own vertices are kept.  It also selects late,
-in the first step of the new period.  Distinct binary features are never nearer than 1, so that under other_class with
-d = 0.5 the first vertex of the class that has no twin in another one is kept.
+Two places of the code in circulation (CGLB, BeGin) cannot do what they intend.  For the mean it sorts dot products with
+the mean in ascending order, which keeps the vertices least like it: `official_mean`.  Where a class is larger than
+`sample`, it reads positions in the sample as positions in the class; here the sample's own vertices are kept.  It also
+selects late, in the first step of the new period.  Distinct binary features are never closer than 1, so under
+other_class with d = 0.5 the first vertex of the class without a twin in another class is kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ from fedsim.seeds import integer
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
 
-Vectors = Callable[[Tensor], Tensor]  # rows → what tells where they lie (n, H)
+Vectors = Callable[[Tensor], Tensor]  # rows (n,) → what they are compared by (n, H)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class FedERGNN(FedAvg):
         return 1 / 3 if self.measures() == "embedding" and replay.closes(job) else 0.0
 
     def measures(self) -> str:
-        """Return what tells where a vertex lies."""
+        """Return what vertices are compared by: features or embedding."""
         return self.on or ("embedding" if self.select == "coverage" else "features")
 
     @torch.no_grad()
@@ -91,7 +92,7 @@ class FedERGNN(FedAvg):
         return replay.of_each_class(data, lambda rows: self.choose(data, vectors, rows, last["seed"]))
 
     def vectors(self, last: Memory) -> Vectors:
-        """Return what tells for some rows where they lie: (n, H)."""
+        """Return the function from rows (n,) to the vectors (n, H) that they are compared by."""
         data = last["data"]
         if self.measures() == "features":
             return lambda rows: replay.dense(data, rows)
@@ -110,7 +111,7 @@ class FedERGNN(FedAvg):
         return torch.argsort(rank, stable=True)[: self.keep]
 
     def loneliest(self, data: Graph, vectors: Vectors, rows: Tensor, seed: int) -> Tensor:
-        """Return the places with fewest vertices of other classes near; in a period of one class all are alike."""
+        """Return the places with the fewest vertices of other classes nearby; a period of one class has only ties."""
         label = data["y"][rows[0]]
         generator = torch.Generator().manual_seed(integer(seed, "ergnn", int(label)))
         others = [self.some(theirs, generator) for theirs in replay.class_rows(data) if data["y"][theirs[0]] != label]
@@ -121,7 +122,7 @@ class FedERGNN(FedAvg):
         return places[torch.argsort((far < self.distance).sum(1), stable=True)[: self.keep]]
 
     def some(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        """Return `sample` of the rows in their order, drawn without replacement, or all where there are no more."""
+        """Return `sample` of the rows in their order, drawn without replacement, or all if there are fewer."""
         if len(rows) <= self.sample:
             return rows
         drawn = torch.randperm(len(rows), generator=generator)[: self.sample].sort().values

@@ -3,18 +3,18 @@
     dₖ = (w − wₖ) / aₖ,   τ = Σ pₖ aₖ,   w ← w − τ Σ pₖ dₖ,   pₖ = nₖ / Σ nₖ
     aₖ = Σ_{s=1…τₖ} (1 − mˢ) / (1 − m)   after τₖ steps with momentum m: τₖ itself without momentum
 
-(Eq. 4 and Section 4.1).  FedAvg with unequal τₖ minimises a sum in which clients of many steps weigh more
-than pₖ; this does not.  A message holds 8 bytes more than FedAvg's going up: aₖ.
+(Eq. 4 and Section 4.1).  With unequal τₖ, FedAvg minimises a sum in which clients with many steps weigh more than pₖ;
+FedNova does not.  An upload holds 8 bytes more than FedAvg's, for aₖ.
 
-Where all aₖ are equal this is FedAvg bit for bit.  Training here is full-batch, so that equal epochs are equal steps:
-FedNova then has nothing to correct.  The comparison of one-shot methods in GHOST (ICML 2025) has the two far apart
-(CiteSeer: 18.58 and 32.88 %), though all of its clients train 100 epochs.  That gap must come from something else that
-was changed along with it, such as the optimiser, mini-batches or the learning rate; it is not reproduced here.
+If all aₖ are equal, this is FedAvg bit for bit.  Training here is full-batch, so equal epochs are equal steps and
+FedNova has nothing to correct.  The comparison of one-shot methods in GHOST (ICML 2025) has the two far apart
+(CiteSeer: 18.58 and 32.88 %), though all of its clients train for 100 epochs.  That gap must come from something else
+that was changed along with it, such as the optimiser, mini-batches or the learning rate; it is not reproduced here.
 
-`least` makes clients unequal, as in the paper's experiments: each job takes a number of steps drawn evenly between it
-and the scenario's.  aₖ is that of SGD at a constant rate with a momentum that begins at zero: for Adam, for which the
-paper has none, it is τₖ; a schedule and a state that is kept from job to job (`keep_state`) do not change it.
-The server's own momentum is not modelled.
+`least` makes clients unequal, as in the paper's experiments: each job takes a number of steps drawn uniformly between
+it and the scenario's.  aₖ is that of SGD at a constant rate, with a momentum buffer that starts at zero: for Adam,
+which the paper does not cover, it is τₖ; a schedule, or an optimiser state kept between jobs (`keep_state`), does not
+change it.  The server's own momentum is not modelled.
 """
 
 import math
@@ -42,8 +42,8 @@ class FedNova(FedAvg):
     def start(self) -> State:
         """Return the model with its first parameters.  Raises ScenarioError where `least` is above the local steps."""
         if self.least is not None and self.least > self.local_steps:
-            told = f"{self.least} is above training.local_steps, {self.local_steps}; lower it, or raise the latter"
-            raise ScenarioError([Problem("algorithm.least", told)])
+            message = f"{self.least} is above training.local_steps, {self.local_steps}; lower it, or raise the latter"
+            raise ScenarioError([Problem("algorithm.least", message)])
         return super().start()
 
     def work(self, job: Job) -> Work:
@@ -62,7 +62,7 @@ class FedNova(FedAvg):
         return self.least + integer(job.seed, "fed_nova") % (self.local_steps - self.least + 1)
 
     def length(self, steps: int) -> float:
-        """Return a = ‖normalising vector‖₁ of so many steps."""
+        """Return a = ‖normalising vector‖₁ of a number of steps."""
         m = self.momentum
         return math.fsum((1 - m**s) / (1 - m) for s in range(1, steps + 1))
 
@@ -83,6 +83,6 @@ class FedNova(FedAvg):
 
 
 def effective(masses: Sequence[float], lengths: Sequence[float], own: float) -> float:
-    """Return τ / a of one client; of quotients first, so that equal lengths give 1 exactly.  All masses may be zero."""
+    """Return τ / a of one client, from quotients, so that equal lengths give exactly 1.  All masses may be zero."""
     weights = masses if any(masses) else [1.0] * len(masses)
     return math.fsum(mass * (length / own) for mass, length in zip(weights, lengths, strict=True)) / math.fsum(weights)

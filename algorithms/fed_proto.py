@@ -1,13 +1,13 @@
 """FedProto: clients share class prototypes instead of weights (Tan et al., AAAI 2022).
 
-Each client sends the mean embedding of its training vertices of each class; the server averages them by the numbers of
+Each client sends the mean embedding of its training vertices of each class.  The server averages them by the numbers of
 vertices, P̄_c = Σ_k |D_kc| P_kc / Σ_k |D_kc|, and the clients train on CE + λ Σ_c ‖P_kc − P̄_c‖² / H over the classes
-that both have.  In the first round there is only CE.  Dividing by the H numbers of an embedding, as the published code
-does, is what λ = 1 is for; with the sum that the formula prints prototypes outweighed labels (macro F1 of 0.19 in place
-of 0.31 on a drawn graph): `weight` times H gives it.
+that both have; in the first round on CE alone.  λ = 1 assumes the division by the H numbers of an embedding, as in the
+published code; with the sum that the formula prints, prototypes outweighed labels (macro F1 of 0.19 instead of 0.31 on
+a drawn graph).  To get it, multiply `weight` by H.
 
-With `average` weights are averaged as well (FedAvg), which a comparison by global scores needs.  Otherwise a client
-begins with the first model, which it is sent once, and stays with its own.
+With `average` the weights are averaged as well (FedAvg), which a comparison by global scores needs.  Otherwise a client
+starts from the first model, which it is sent once, and keeps its own from then on.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class FedProto(FedAvg):
         return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset()}
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the prototypes that there are, and the model where it is needed."""
+        """Send the known prototypes, and the model if the client needs it."""
         own = state["known"].nonzero().squeeze(1)
         sent = {"classes": own.int(), "prototypes": state["prototypes"][own]}
         return {**sent, "model": state["model"]} if self.average or client not in state["met"] else sent
@@ -48,7 +48,7 @@ class FedProto(FedAvg):
         return state["model"] if self.average or memory.get("local") is None else memory["local"]
 
     def work(self, job: Job) -> Work:
-        """Train the model towards the prototypes; send one's own."""
+        """Train the model towards the global prototypes; send the client's own."""
         model = job.download["model"] if self.average else job.memory.get("local", job.download.get("model"))
         trained, start = model, model
         if self.task.examples(job.data, "train"):
@@ -59,14 +59,14 @@ class FedProto(FedAvg):
         return {**sent, "update": tree.sub(trained, model), "samples": self.samples(job.data)} if self.average else sent
 
     def table(self, download: Tree) -> dict[str, Tensor]:
-        """Return the global prototypes (C, H), and which there are (C,)."""
+        """Return the global prototypes (C, H), and which of them exist (C,)."""
         rows, own = download["prototypes"], download["classes"].long()
         table, known = rows.new_zeros(self.task.classes, self.task.model.hidden), rows.new_zeros(self.task.classes)
         table[own], known[own] = rows, 1.0
         return {"prototypes": table, "known": known}
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return the cross-entropy, and how far prototypes are apart."""
+        """Return the cross-entropy plus the distance to the global prototypes."""
         h = self.task.embed(params, data)
         means, counts = ops.by_class(h, data, self.task.classes, data["train"])
         both = (counts > 0) * given["known"]
@@ -83,7 +83,7 @@ class FedProto(FedAvg):
         return float(reply.upload["counts"].sum())
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Average prototypes by their numbers of vertices; a class that nobody has told of stays."""
+        """Average prototypes by their numbers of vertices; a class without any keeps its prototype."""
         tables = [class_means.spread(reply.upload, self.task.classes) for reply in replies]
         counts = torch.stack([counts for _, counts in tables])
         total = counts.sum(0)
@@ -103,7 +103,7 @@ class FedProto(FedAvg):
         return {**own, "model": state["model"]} if self.average else own
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Average prototypes of those that have them, and models where weights are averaged."""
+        """Average the prototypes of the peers that have them, and models if weights are averaged."""
         new = super().mix(state, shares, weights) if self.average else state
         parts = torch.tensor(weights, device=state["known"].device).unsqueeze(1)
         parts = parts * torch.stack([share["known"] for share in shares])
@@ -115,7 +115,7 @@ class FedProto(FedAvg):
         return {**new, "prototypes": kept, "known": torch.where(there, 1.0, state["known"])}
 
     def effort(self, job: Job) -> float:
-        """Count the prototypes of a step, a pass there and back as the step itself, once there are some."""
+        """Count the prototypes, as expensive as the step itself, once there are some."""
         return 2.0 if len(job.download["classes"]) else 1.0
 
     def extra_steps(self, job: Job) -> float:

@@ -1,43 +1,44 @@
 """Fed-PUB: personalised aggregation by functional similarity, with personal masks (Baek et al., ICML 2023).
 
-Each client trains a GCN under masks (fedsim/learn/models/masked_gcn.py), which stay with it and are never overwritten:
+Each client trains a GCN under masks (fedsim/learn/models/masked_gcn.py), which never leave it and are never
+overwritten:
 
     L = CE + λ₁ Σ ‖mask‖₁ + λ₂ Σ ‖θ − θ_received‖₂   (the norm of each tensor; not before anything is learned)
 
-and then sends, beside its update, what its trained model makes of a random proxy graph: e, the mean over the proxy's
-vertices of the last convolution's output in evaluation mode.  The server gives every client a mean of its own:
+and then sends, beside its update, the response of its trained model to a random proxy graph: e, the mean over the
+proxy's vertices of the last convolution's output in evaluation mode.  The server gives every client its own mean:
 
     αᵢⱼ = exp(τ cos(eᵢ, eⱼ)) / Σⱼ exp(τ cos(eᵢ, eⱼ)),   θ̄ᵢ = Σⱼ αᵢⱼ θⱼ
 
-With P weights and biases, M masks and F features a message holds 4 P bytes down, and once 4 · 500 F + 8 a proxy edge
+With P weights and biases, M masks and F features a message holds 4 P bytes down, and 4 · 500 F + 8 per proxy edge more
 until a reply has shown that the client has the proxy; 4 P + 4 hidden + 8 up, and 4 M more where masks are sent.
 
 `preset` chooses between the paper and the published code.  The code takes the tensors that it regularises from
-`state_dict()`, which is detached: neither term has a gradient, so that `official` trains by the cross-entropy alone.
-It also sends the masks up, averages them and sends them down, where nobody loads them.  Here they can be sent up, which
-is billed along with their averaging; they are then dropped, and never sent down.
+`state_dict()`, which is detached: neither term has a gradient, so `official` trains on the cross-entropy alone.  It
+also sends the masks up, averages them and sends them down, where they are never loaded.  Here they can be sent up,
+which is billed along with their averaging; they are then dropped, and never sent down.
 
 What the formulas leave open, or what differs:
 
-- The code's server groups those that have just replied.  Here what a client sent last stays and takes part until it
-  sends anew; `absent: leave` is the code's way.  With full participation both are the same.
-- A client without a model of its own is sent `state["model"]`, the mean by samples over those of the last grouping.
-  It is also what travels between peers and between edges and cloud, where all that is personal is moved by as much as
-  mixing has moved that mean; similarities are taken within one server's clients.
-- In the only round of a one-shot run all is the first round: nothing pulls, every client trains from the same weights,
-  and what is scored for all (`pooled`) is the mean of all weights by samples, under masks of ones.
-- "The very first round" is told by the server: it lasts until it has folded a reply.
+- The code's server groups the clients that have just replied.  Here a client's last upload takes part until its next
+  one; `absent: leave` is the code's way.  With full participation both are the same.
+- A client without a model of its own is sent `state["model"]`, the mean by samples over the last grouping.  It is also
+  what travels between peers and between edges and cloud; all personal models are then shifted by as much as mixing has
+  shifted that mean.  Similarities are computed among the clients of one server.
+- In a one-shot run the only round is the first one: there is no pull, every client trains from the same weights, and
+  the common model (`pooled`) is the mean of all weights by samples, under masks of ones.
+- The server says which round is "the very first": all until it has folded a reply.
 - The optimiser is the scenario's, for masks as for weights; the code's is Adam, 1e-2, with weight decay 1e-6.
-- Adam makes a full step of a small gradient.  Where λ₁, or weight decay, outweighs CE, a mask's entry loses the
-  learning rate a step: thirty steps of 0.01 took the median mask of a synthetic client from 1 to 0.8, by weight decay
-  5e-4 alone to 0.9.  The threshold cuts nothing off before the learning rate times all steps is near 1.
-- Masks of one's own personalise without the similarities: of six synthetic clients in two camps that name the same
-  things differently, those with τ = 0 did as well as those with τ = 10.  Without its masks a client needs the latter.
-  Where the camps swap the same two names, embeddings stay too much alike for τ = 10 to part them.
+- Adam takes a full step on a small gradient.  Where λ₁, or weight decay, outweighs CE, a mask's entry decreases by the
+  learning rate in each step: thirty steps of 0.01 took the median mask of a synthetic client from 1 to 0.8, with weight
+  decay 5e-4 alone to 0.9.  The threshold removes nothing until the learning rate times all steps is close to 1.
+- Personal masks personalise even without the similarities: of six synthetic clients in two groups that name the same
+  things differently, those with τ = 0 did as well as those with τ = 10.  Without masks a client needs the latter.
+  Where the groups swap the same two names, embeddings remain too similar for τ = 10 to separate them.
 - Adam's state carried over from one period to the next can leave a model of this depth with one constant prediction.
   On Cora by POWER's protocol `training.keep_state: false` avoids it.
 
-The clock charges the embedding to the client, the similarities and the means to the server; the regularisers nothing.
+The clock bills the embedding to the client, the similarities and the means to the server; regularisers are not billed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import tree
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.models.masked_gcn import MaskedGCN
-from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
+from fedsim.learn.personal import Absent, grouped, latest, model_of, moved
 from fedsim.net.wire import Spec, Tree
 from fedsim.seeds import integer
 from fedsim.span import Span
@@ -65,7 +66,7 @@ Masks = dict[str, Tensor]  # of each layer's weight
 
 @dataclass(frozen=True)
 class FedPUB(FedAvg):
-    """With τ = 0, equal samples and neither regulariser, this is FedAvg save for the masks."""
+    """With τ = 0, equal samples and neither regulariser, this is FedAvg except for the masks."""
 
     title: ClassVar[str] = "Fed-PUB"
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
@@ -102,7 +103,7 @@ class FedPUB(FedAvg):
         return {"model": weights, "proxy": self.proxy(), "reached": frozenset(), "last": {}, "personal": {}}
 
     def proxy(self) -> Tree:
-        """Return random blocks of vertices with features from N(0, 1) (V, F), each edge once (2, E)."""
+        """Return random blocks of vertices with features (V, F) from N(0, 1), and each edge once (2, E)."""
         generator = torch.Generator().manual_seed(integer(self.task.seed, "fed_pub", "proxy"))
         vertices = 100 * self.proxy_blocks
         pairs = torch.triu_indices(100, 100, 1)
@@ -114,7 +115,7 @@ class FedPUB(FedAvg):
         return {"x": x.to(self.task.device), "edges": torch.cat(drawn, 1).int().to(self.task.device)}
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the client's weights, whether they were learned, and the proxy until a reply shows that it is there."""
+        """Send the client's weights, whether they are learned, and the proxy until a reply shows its arrival."""
         model = state["personal"].get(client, state["model"])
         first = {} if client in state["reached"] else {"proxy": state["proxy"]}
         return {"model": model, "learned": bool(state["last"]), **first}
@@ -128,8 +129,8 @@ class FedPUB(FedAvg):
         return joined(state["model"], None)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note what came, and make anew the models of all clients that are grouped."""
-        last = heard(state, replies, self.note, self.absent)
+        """Note the uploads, and recompute the models of all clients that are grouped."""
+        last = latest(state, replies, self.note, self.absent)
         models, samples = [one["model"] for one in last.values()], [one["samples"] for one in last.values()]
         shares = self.shares(torch.stack([one["embedding"] for one in last.values()]))
         means = tree.transform(lambda leaf: torch.tensordot(shares.to(leaf.dtype), leaf, dims=1), tree.stack(models))
@@ -144,12 +145,12 @@ class FedPUB(FedAvg):
         return {"model": model_of(reply), "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
 
     def shares(self, embeddings: Tensor) -> Tensor:
-        """Return α (n, n) of embeddings (n, hidden); one of zeros is like nobody, and takes from all alike."""
+        """Return α (n, n) of embeddings (n, hidden); one of zeros resembles no other, and weights all equally."""
         e = F.normalize(embeddings.double(), dim=1)
         return torch.softmax(self.tau * (e @ e.T), dim=1)
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Merge the means, and move by the same difference all that is personal."""
+        """Merge the means, and shift all personal models by the same difference."""
         return moved(state, super().mix(state, shares, weights))
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
@@ -176,7 +177,7 @@ class FedPUB(FedAvg):
         return {**sent, "embedding": self.embedding(model, job.memory["proxy"]), **more}
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return the cross-entropy, and both regularisers where they have a gradient."""
+        """Return the cross-entropy, and both regularisers if they have a gradient."""
         plain = self.task.loss(params, data)
         if self.preset == "official":
             return plain
@@ -207,7 +208,7 @@ def apart(params: Parameters) -> tuple[Parameters, Masks]:
 
 
 def joined(weights: Parameters, local: Parameters | None) -> Parameters:
-    """Return these weights under the masks of the client's own last model, or of ones where it has none."""
+    """Return these weights under the masks of the client's last model, or masks of ones without one."""
     return {
         name: {**layer, "mask": torch.ones_like(layer["weight"]) if local is None else local[name]["mask"]}
         for name, layer in weights.items()

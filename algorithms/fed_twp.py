@@ -4,21 +4,21 @@ When a period t has ended, on the client's own model Θ*_t after its last traini
 
     I^loss_t = (∂L_t/∂θ)²,   I^topo_t = (∂‖a‖₂/∂θ)²,   A_t = λ_l I^loss_t + λ_t I^topo_t,
 
-where a are the attention coefficients of the first layer on the period's graph, or the embedding where the model does
-not attend.  Training in later periods, and in the first with the last term alone, minimises
+where a are the attention coefficients of the first layer on the period's graph, or the embedding if the model has no
+attention.  Training in later periods (and in the first, with the last term alone) minimises
 
     L = CE + Σ_t Σ_i A_t,i (θ_i − Θ*_t,i)² + β ‖∇CE‖₁.
 
 The sum over periods equals, up to a constant, A_i (θ_i − c_i)² with A = Σ_t A_t and c = Σ_t A_t Θ*_t / A: two models'
-worth of numbers are kept, however many periods there were.  Nothing of this travels: messages are FedAvg's.
+worth of numbers are kept, however many periods there were.  None of this travels: messages are FedAvg's.
 
-The published code differs, and `preset` chooses.  `paper` follows the formulas; the gradient's
-norm is itself differentiated, without which it does nothing.  `official` repeats the code: the norm is a constant and
-is left out; the gradient of CE counts twice; the topology's gradient adds up with the loss's before it is squared; and
-the importances are those of the first call of the next period, with dropout, on that period's graph: with the ended
-period's vertices where both have the same graph (edges kept), else with its own, as the old ones are not in it.
+The published code differs, and `preset` chooses.  `paper` follows the formulas; the norm of the gradient is itself
+differentiated, without which it has no effect.  `official` repeats the code: the norm is a constant and is left out;
+the gradient of CE counts twice; the topology's gradient is added to the loss's before squaring; and the importances are
+those of the first call in the next period, with dropout, on that period's graph: for the ended period's vertices if
+both have the same graph (edges kept), otherwise for its own, since the old ones are not part of it.
 
-Every job begins at the global model, so that what the penalty has held is averaged away as far as clients differ.
+Every job starts from the global model, so averaging undoes what the penalty preserves as far as clients differ.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,10 +52,10 @@ class FedTWP(FedAvg):
     }
 
     def work(self, job: Job) -> Work:
-        """Close the period that has ended, then train near what mattered in it and before."""
+        """Close the period that has ended, then train near the parameters that mattered in past ones."""
         past = self.closed(job)
         trained = yield from self.fit(job, past)
-        if bool(job.data["train"].any()):  # a model as it came has learned nothing of the period
+        if bool(job.data["train"].any()):  # an untrained model has learned nothing of the period
             job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
@@ -98,7 +98,7 @@ class FedTWP(FedAvg):
         return past
 
     def graph(self, job: Job, ended: Graph) -> Graph:
-        """Return the graph that the importances are of; the published code takes that of the next period's call."""
+        """Return the graph whose importances are computed; the published code takes that of the next period's call."""
         if self.preset == "paper":
             return ended
         same = all(torch.equal(ended[name], job.data[name]) for name in ("y", "edges"))
@@ -123,7 +123,7 @@ class FedTWP(FedAvg):
         return torch.linalg.vector_norm(a)
 
     def slopes(self, model: Parameters, data: Graph, function: Callable[[Parameters], Tensor]) -> Parameters:
-        """Return the gradient of a function of one client's stacked parameters, zero where it does not depend."""
+        """Return the gradient of a function of one client's stacked parameters, zero where there is none."""
         params = tree.transform(lambda leaf: leaf.detach().clone().unsqueeze(0).requires_grad_(True), model)
         order = iter(torch.autograd.grad(function(params), list(tree.leaves(params)), materialize_grads=True))
         return tree.transform(lambda _: next(order).squeeze(0), model)
@@ -136,7 +136,7 @@ def penalty(params: Parameters, past: Tree) -> Tensor:
 
 
 def joined(past: Tree, weight: Parameters, model: Parameters) -> Tree:
-    """Return A and c with a period's A_t and Θ*_t added; c stays where neither weighs anything."""
+    """Return A and c with a period's A_t and Θ*_t added; c stays where both weights are zero."""
     total = tree.add(past["weight"], weight)
     tiny = torch.finfo(torch.float32).tiny
     centre = tree.transform(

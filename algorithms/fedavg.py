@@ -2,8 +2,8 @@
 
 With `aggregation: median` or `trimmed_mean` the server takes the coordinate-wise median or β-trimmed mean of the
 cohort's differences, whose weights are then ignored (Yin et al., ICML 2018; fedsim/learn/robust.py).  It protects the
-average alone: what a descendant folds beside it (prototypes, structures) goes on as it does.  Under `hierarchical` the
-edges aggregate so, and the cloud averages the edges, which nobody forges.
+average alone, not what a subclass aggregates beside it (prototypes, structures).  Under `hierarchical` the edges
+aggregate robustly, and the cloud averages the edges, which are never forged.
 """
 
 import math
@@ -27,7 +27,7 @@ TRIM = 0.1
 class FedAvg(Algorithm):
     """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ examples of the current period (vertices, or links).
 
-    A client without an example to train on returns the model as it came.
+    A client without an example to train on returns the model unchanged.
     """
 
     weight_by: Literal["period", "train"] = "period"  # client weights: all examples of the period, or those trained on
@@ -36,10 +36,10 @@ class FedAvg(Algorithm):
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an aggregation that the algorithm would ignore, and for a trim without meaning."""
+        """Raise ValueError for an aggregation that the algorithm would ignore, and for a meaningless trim."""
         if self.ranks_replies and not declared(self, "aggregates"):
-            told = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
-            raise ValueError(f"aggregation: {told}")
+            message = f"{type(self).__name__} does not average differences as fedavg does; leave it out"
+            raise ValueError(f"aggregation: {message}")
         if self.trim is not None and self.aggregation != "trimmed_mean":
             raise ValueError("trim: has no meaning where aggregation is not 'trimmed_mean'; leave it out")
         if self.trim is not None and self.trim >= 0.5:
@@ -93,7 +93,7 @@ class FedAvg(Algorithm):
         return reply.upload["samples"]
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Add the average of the differences, each first times the protocol's discount (FedBuff, line 11)."""
+        """Add the average of the differences, each times the protocol's discount (FedBuff, line 11)."""
         return {**state, "model": tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))}
 
     def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
@@ -106,6 +106,6 @@ class FedAvg(Algorithm):
         return tree.mean(updates, [reply.upload["samples"] for reply in replies], factors)
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return a multiply-add a received number; where they are put in order, one for each of log₂ K comparisons."""
+        """Return a multiply-add per received number, times log₂ K comparisons if they are sorted."""
         ordered = self.ranks_replies and step not in self.prepares
         return super().server_flops(state, replies, step) * (max(1.0, math.log2(len(replies))) if ordered else 1)

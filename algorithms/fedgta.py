@@ -1,38 +1,40 @@
 """FedGTA: topology-aware averaging (Li et al., "FedGTA", VLDB 2023).
 
-After its training a client predicts in evaluation mode, and spreads the predictions Y₀ of its training vertices:
+After training, a client predicts in evaluation mode, and propagates the predictions Y₀ of its training vertices:
 
     Yₛ₊₁ = clamp(½ Â Yₛ + ½ Y₀, 0, 1),   five times
     P = softmax(Y),   P' = softmax(Y / 20),   with one-hot labels for the rows of training vertices
     m = the column means of Pᵖ and of (P − column mean)ᵖ,   p = 1 … moments
     H = Σᵢ dᵢ (C / e + Σ_c P'ᵢ_c log(P'ᵢ_c + 10⁻⁸)),   dᵢ = in-degree + out-degree
 
-and sends m and H beside FedAvg's update: 4 (2 · moments · C + 1) bytes more.  The server gives each client a model of
-its own, the mean of those of the clients alike, weighted by their H:
+It sends m and H beside FedAvg's update: 4 (2 · moments · C + 1) bytes more.  The server gives each client its own
+model, the mean of those of similar clients, weighted by their H:
 
     Sᵢ = {j : cos(mᵢ, mⱼ) > threshold},   Θᵢ = Σ_{j∈Sᵢ} Hⱼ Θⱼ / Σ_{j∈Sᵢ} Hⱼ
 
-Defaults are OpenFGL's, save for Â.  The authors' own repository names 6 moments and threshold 0.5 for Cora, 20 and 0.6
+Defaults are OpenFGL's, except for Â.  The authors' own repository uses 6 moments and threshold 0.5 for Cora, 20 and 0.6
 for CiteSeer, 13 and 0.65 with `kind: raw` for PubMed; it starts from true and predicted labels at all vertices and does
 not clamp, which is not offered here.
 
 What the equations leave open, or what does not work as published:
 
-- OpenFGL's server forgets whoever missed a round, and then has no model at all to send to it.  Here what a client sent
-  last stays, m, H and Θ, and takes part in the groups until it sends anew; `absent: leave` groups those alone that have
-  just replied, as the code does, and the models made for the others stay.  With full participation both are the same.
-- There is no global model.  A client not heard of yet is sent `state["model"]`, FedAvg's mean over the clients of the
-  last grouping; before any reply the first model.  It is also what travels between peers and between edges and cloud,
-  where all that is personal is moved by as much as mixing has moved that mean.
-- H is never negative, for −p log p ≤ 1 / e, but zero where a client has no edges: equal weights where all are zero.
-- P is the softmax of what are shares already, so it is flat (none above e / (e + C − 1)), and P' flatter: the one-hot
-  rows of training vertices tell clients apart, and H is nearly a count of edges.  Of two synthetic clients with two
-  labels each of four and none in common, m has a cosine of about 0.15 where half the vertices train, 0.5 where a fifth
-  does, and 0.8 at a tenth.  On Cora by POWER's protocol (a fifth, three clients) none was below 0.8: one group, in
-  which only the weights differ from FedAvg's.  Raise the threshold where little is labelled.
-- m sees which labels there are, not of what: clients that give the same shares of labels to swapped classes are alike.
+- OpenFGL's server forgets the clients that missed a round, and then has no model at all to send them.  Here a client's
+  last upload (m, H and Θ) takes part in the groups until its next one; `absent: leave` groups only the clients that
+  have just replied, as the code does, and keeps the models made for the others.  With full participation both are the
+  same.
+- There is no global model.  A client that has not replied yet is sent `state["model"]`, FedAvg's mean over the last
+  grouping; before any reply the first model.  It is also what travels between peers and between edges and cloud; all
+  personal models are then shifted by as much as mixing has shifted that mean.
+- H is never negative, since −p log p ≤ 1 / e, but zero if a client has no edges: weights are equal if all are zero.
+- P is the softmax of what are already shares, so it is flat (no entry above e / (e + C − 1)), and P' is flatter: it is
+  the one-hot rows of training vertices that distinguish clients, and H is nearly a count of edges.  For two synthetic
+  clients with two labels each of four and none in common, m has a cosine of about 0.15 if half the vertices train, 0.5
+  for a fifth, and 0.8 for a tenth.  On Cora by POWER's protocol (a fifth, three clients) none was below 0.8: one group,
+  in which only the weights differ from FedAvg's.  Raise the threshold if few vertices are labelled.
+- m depends on how labels are distributed, not on what they label: clients that give the same label shares to swapped
+  classes are similar.
 
-The clock charges the client a third of a training step for the closing prediction, and nothing for the spreading.
+The clock bills the client a third of a training step for the closing prediction, and nothing for the propagation.
 """
 
 import math
@@ -49,7 +51,7 @@ from fedsim.algorithm import Job, Memory, Reply, State, Work
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
 from fedsim.learn.model import Parameters
-from fedsim.learn.personal import Absent, grouped, heard, model_of, moved
+from fedsim.learn.personal import Absent, grouped, latest, model_of, moved
 from fedsim.net.wire import Spec, Tree
 from fedsim.span import Span
 from fedsim.units import Count, Fraction
@@ -57,7 +59,7 @@ from fedsim.units import Count, Fraction
 
 @dataclass(frozen=True)
 class FedGTA(FedAvg):
-    """With a threshold of −1 all are one group, in which only the weights differ from FedAvg's."""
+    """With a threshold of −1 all clients are one group, in which only the weights differ from FedAvg's."""
 
     moments: Count = 10  # number of orders p
     threshold: float = 0.5  # cosine above which two clients are similar
@@ -80,12 +82,12 @@ class FedGTA(FedAvg):
         return {"model": self.predictor(state, client, {})}
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
-        """Return the model made for this client, or the mean where there is none yet."""
+        """Return the model made for this client, or the mean if there is none yet."""
         return state["personal"].get(client, state["model"])
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note what came, and make anew the models of all clients that are grouped."""
-        last = heard(state, replies, self.note, self.absent)
+        """Note the uploads, and recompute the models of all clients that are grouped."""
+        last = latest(state, replies, self.note, self.absent)
         made, personal = {}, dict(state["personal"])
         for client, group in self.groups(last).items():
             if group not in made:
@@ -101,7 +103,7 @@ class FedGTA(FedAvg):
         return {"model": model_of(reply), **kept}
 
     def groups(self, last: Mapping[int, Memory]) -> dict[int, tuple[int, ...]]:
-        """Return Sᵢ of each client, itself always among them."""
+        """Return Sᵢ of each client, which always includes the client itself."""
         clients = list(last)
         m = F.normalize(torch.stack([last[client]["moments"] for client in clients]).double(), dim=1)
         alike = (m @ m.T > self.threshold) | torch.eye(len(clients), dtype=torch.bool, device=m.device)
@@ -111,18 +113,18 @@ class FedGTA(FedAvg):
         }
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Merge the means, and move by the same difference all that is personal."""
+        """Merge the means, and shift all personal models by the same difference."""
         return moved(state, super().mix(state, shares, weights))
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the reading, and for each pair grouped a cosine and a multiply-add a parameter, however many agree."""
+        """Return the reading, and for each grouped pair a cosine and a multiply-add per parameter, similar or not."""
         pair = 2.0 * (self.width() + tree.count(state["model"]))
         return super().server_flops(state, replies, step) + grouped(state, replies, self.absent) ** 2 * pair
 
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Train as FedAvg does; send the moments and the confidence of what the trained model predicts too."""
+        """Train as FedAvg does; also send the moments and the confidence of the trained model's predictions."""
         upload = yield from super().work(job)
         moments, confidence = self.describe(job.memory["local"], job.data)
         return {**upload, "moments": moments, "confidence": confidence}
@@ -173,6 +175,6 @@ class FedGTA(FedAvg):
         return torch.cat([(part**order).sum(0) / count for part in wanted for order in range(1, self.moments + 1)])
 
     def confidence_of(self, p: Tensor, data: Graph) -> Tensor:
-        """Return H (1,): the degrees, each times by how much its vertex's entropy stays below its bound C / e."""
+        """Return H (1,): the sum of the degrees, each times the gap of its vertex's entropy to the bound C / e."""
         degree = torch.bincount(data["edges"].flatten(), minlength=len(p)).to(p.dtype)
         return (degree * (p.shape[1] / math.e + (p * (p + 1e-8).log()).sum(1))).sum().reshape(1)

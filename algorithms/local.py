@@ -15,7 +15,7 @@ from fedsim.net.wire import Tree
 
 @dataclass(frozen=True)
 class Local(FedAvg):
-    """wₖ ← train(wₖ), for each client k by itself."""
+    """wₖ ← train(wₖ), for each client k on its own."""
 
     title: ClassVar[str] = "Local training"
     talks: ClassVar[bool] = False
@@ -32,10 +32,10 @@ class Local(FedAvg):
         job.memory["local"] = model
 
     def upload_like(self, job: Job) -> None:
-        """Return nothing, which is what is sent."""
+        """Return None, as nothing is sent."""
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note that a round has passed; the server holds the first parameters only."""
+        """Return the state as it is; the server holds the first parameters only."""
         return state
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
@@ -44,8 +44,8 @@ class Local(FedAvg):
         return state["model"] if own is None else own
 
     def common(self, state: State) -> None:
-        """There is no model for all."""
+        """Return None: there is no common model."""
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """The server does nothing."""
+        """Return zero: the server does nothing."""
         return 0.0

@@ -59,5 +59,5 @@ class Traffic(Algorithm):
 
 @lru_cache
 def ballast(nbytes: int) -> Tree:
-    """Return a tree of so many bytes, the same one each time: what a whole cohort is sent is measured once."""
+    """Return a tree of this many bytes, always the same object, so that a cohort's download is measured once."""
     return {"ballast": Spec((nbytes,), "uint8")}

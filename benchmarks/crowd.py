@@ -16,8 +16,8 @@ from pathlib import Path
 import simpy
 
 from fedsim import scenario_file
-from fedsim.record import Recorder, Transfer
 from fedsim.assemble import build
+from fedsim.record import Recorder, Transfer
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
 

@@ -27,8 +27,8 @@ def measured(begun, *flags):
     import fedsim  # noqa: F401 -- by which analysis is found from any folder
     from analysis.summarise import summarise
     from fedsim import check, scenario_file
-    from fedsim.record import Recorder
     from fedsim.assemble import build
+    from fedsim.record import Recorder
 
     scenario, _ = scenario_file.load(SCENARIO, flags)
     (point,) = scenario.points()

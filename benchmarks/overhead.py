@@ -18,8 +18,8 @@ from pathlib import Path
 import simpy
 
 from fedsim import scenario_file
-from fedsim.record import Recorder
 from fedsim.assemble import build
+from fedsim.record import Recorder
 
 EVENTS = 12  # of an ask in the general network: five a transfer, and the work's two
 TEXT = """

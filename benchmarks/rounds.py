@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from loop import Network, apart, average, loop, timed, to_state_dict
 
-from fedsim.record import Recorder
 from fedsim.assemble import Built, build
+from fedsim.record import Recorder
 from fedsim.scenario import Scenario
 
 RATE = 0.01

@@ -69,8 +69,7 @@ def build(
         return Built(world, None, learner, parts, world.env.process(parts.protocol.run(world)))
     from fedsim import learning
 
-    clients = len(parts.columns["latency"])
-    lesson = learning.prepare(algorithm, scenario, clients, data_root)
+    lesson = learning.prepare(parts, data_root)
     if trains:
         trained = Trained(lesson.algorithm, lesson.cohort, own_rng, up=codec["up"], down=codec["down"])
     else:
@@ -82,7 +81,7 @@ def build(
     observer = None
     if trains:
         by_chance = parts.protocol.by_chance and world.sampler.even
-        trained.guard = learning.release(scenario, parts.protocol.folded(clients), by_chance, own_rng)
+        trained.guard = learning.release(scenario, parts.protocol.folded(len(world.clients)), by_chance, own_rng)
         trained.scoring = lesson.scoring(trained, scenario)
         observer = Observer(world, recorder.extend, scenario.measure.every)
         observer.start()

@@ -37,6 +37,7 @@ from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
 from fedsim.learner.scoring import Scoring
 from fedsim.learner.trained import Trained
+from fedsim.parts import Parts
 from fedsim.scenario import Part, Scenario
 from fedsim.seeds import Streams
 from fedsim.world import World
@@ -100,11 +101,12 @@ class Lesson:
         world.env.process(self.stream.run(world, self.periods))
 
 
-def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) -> Lesson:
-    """Return what a scenario learns from and with; its algorithm is the given one in the context of the scenario.
+def prepare(parts: Parts, root: Path) -> Lesson:
+    """Return what a scenario learns from and with; its algorithm has its context.
 
     Raises ScenarioError where the scenario does not say what to learn.
     """
+    scenario, protocol, clients = parts.scenario, parts.protocol, len(parts.columns["latency"])
     assert scenario.data is not None
     assert scenario.training is not None
     assert scenario.model is not None
@@ -118,20 +120,19 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
         raise ScenarioError([Problem("data.dataset", told)])
     if made.overview is None:
         _log_orders(made.periods)
-    model = algorithm.backbone(find.build("model", scenario.model))
+    model = parts.algorithm.backbone(find.build("model", scenario.model))
     task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
     training = scenario.training
     momentum = training.momentum if training.optimiser == "sgd" else 0.0
-    protocol = find.build("protocol", scenario.protocol)
     context = Context(
         task, learning_rate=training.lr, local_steps=training.local_steps, momentum=momentum, clients=clients,
         overview=made.overview, optimiser=training.optimiser, schedule=training.schedule, clip=training.clip,
         alone=protocol.shares_only or protocol.silent,
     )  # fmt: skip
     try:
-        algorithm = replace(algorithm, context=context)
+        algorithm = replace(parts.algorithm, context=context)
     except TypeError as error:  # its class has an __init__ of its own
-        told = f"{type(algorithm).__name__} cannot be handed its context ({error}); make it a frozen dataclass"
+        told = f"{type(parts.algorithm).__name__} cannot be handed its context ({error}); make it a frozen dataclass"
         raise ScenarioError([Problem("algorithm", f"{told} whose fields are its options, without __init__")]) from None
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),

@@ -1,27 +1,27 @@
 """DG-CoLearn: incremental learning on snapshots, with an exchange of embeddings over cut edges (Au et al., 2026).
 
-Each client trains on what the last change reaches (`learn/affected.py`), on top of the states that a recurrent model
-keeps of every vertex; the server averages by edges.  When the schedule says so the clients send rows of vertices at
-the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
+Each client trains on what the last change affects (`fedsim/learn/affected.py`), starting from the states that a
+recurrent model keeps of every vertex; the server averages by edges.  When the schedule says so, the clients send rows
+of vertices at the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
 
-- `exact`: δ and r of A X and A² X, two vectors a vertex as in the paper, but without the term that its Eq. 6 forgets;
+- `exact`: δ and r of A X and A² X, two vectors a vertex as in the paper, with the term that its Eq. 6 lacks;
 - `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
 - `layerwise`: each layer's sums over cut neighbours, one exchange a layer: exact for nonlinear layers too;
-- `full_graph`: `exact`, for every vertex at the cut and not only those that a change has reached;
+- `full_graph`: `exact`, for every vertex at the cut and not only the affected ones;
 - `fedgcn`: (A X) in place of the features, kept from period to period and refreshed where something changed, at home or
   at a neighbour elsewhere (incremental FedGCN, appendix F.1.2);
 - `none`.
 
-The paper does not say what becomes of the corrected embeddings.  Here δ is added to the first layer's sums before the
-weight, r to the second layer's, carried through the first layer's weight, as if that were linear; so corrected, the
-states are stored and go into the next snapshot.  Under `exact` and `layerwise` vertices beside the cut are corrected
-through their neighbours.
+The paper does not say how the corrected embeddings are used.  Here δ is added to the first layer's sums before the
+weight, r to the second layer's, carried through the first layer's weight, as if that were linear; the corrected states
+are stored and enter the next snapshot.  Under `exact` and `layerwise` vertices beside the cut are corrected through
+their neighbours.
 
-`privacy: paper` exchanges rows of vertices at the cut only, which tells a client which these are; `strict` exchanges a
-row for every vertex that a change has reached at its owner, with zeros where there is nothing to say.  `k_min` drops
+`privacy: paper` exchanges rows of vertices at the cut only, which reveals to a client which these are; `strict`
+exchanges a row for every vertex affected at its owner, with zeros where there is nothing to send.  `k_min` drops
 corrections that are sums over fewer vertices: a sum over one is that vertex's own features.
 
-It does not model clients that talk with each other, features that nobody may see in sums, and EvolveGCN's unrolling.
+Not modelled: clients that communicate directly, features that must not be seen even in sums, and EvolveGCN's unrolling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,13 +92,13 @@ class DGCoLearn(FedAvg):
     # ---- when
 
     def steps(self, state: State) -> Sequence[str]:
-        """Exchange before the last epochs where that is wanted after the first one."""
+        """Return an exchange before the last epochs if the schedule wants one after the first."""
         if self.schedule == 1 and self.exchange != "none":
             return ("first", "train")
         return ("train",)
 
     def more(self, state: State, step: str) -> Sequence[str]:
-        """Exchange once it is due, unless nothing was cut."""
+        """Return the steps of an exchange once it is due, unless nothing was cut."""
         due = {
             1: step == "first",
             2: step == "train",
@@ -118,7 +118,7 @@ class DGCoLearn(FedAvg):
     # ---- server
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model; in an exchange, what the client is to answer with, or corrections."""
+        """Send the model; in an exchange, which rows the client is to answer with, or corrections."""
         if step in ("train", "first"):
             moved = state["moved"].get(client)
             sent = {"model": state["model"], "period": state["period"], "round": state["round"]}
@@ -135,7 +135,7 @@ class DGCoLearn(FedAvg):
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
 
     def _corrected(self, seen: Overseer) -> Tensor:
-        """Return which vertices (N,) corrections are for."""
+        """Return the vertices (N,) that corrections are for."""
         if self.privacy == "strict":
             return seen.around
         return seen.unsummed if self.exchange == "fedgcn" else seen.around & seen.cut.border
@@ -150,13 +150,13 @@ class DGCoLearn(FedAvg):
             seen, heard = state["seen"], state["heard"]
             for reply in replies:
                 heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
-            seen = seen.heard([reply.upload for reply in replies])
+            seen = seen.answered([reply.upload for reply in replies])
             took = [reply.download["ids"] for reply in replies if "took" in reply.upload]
             return {**state, "seen": seen.summed(took), "heard": heard}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state: State, replies: Sequence[Reply]) -> State:
-        """Return the state in the period that the clients tell of, with states of vertices that have new owners."""
+        """Return the state in the period that the clients report, with the states of vertices that have new owners."""
         period = max(reply.upload["period"] for reply in replies)
         came = {reply.client for reply in replies if "moved" in reply.download}
         moved: Mapping[int, Mapping[str, Tensor]]
@@ -172,14 +172,14 @@ class DGCoLearn(FedAvg):
         return {**state, "seen": seen.at(period), "period": period, "round": 0}
 
     def _overseer(self) -> Overseer:
-        """Return the first view; degrees that `mean` and `sym` tell of tell of changes at the cut anyway."""
+        """Return the first view; with `mean` and `sym` degrees reveal changes at the cut in any case."""
         assert self.overview is not None
         terms = self._terms()
         hops = None if self.exchange == "full_graph" else terms.hops
         return Overseer(self.overview, 0, hops, terms.norm, self.privacy == "strict" and terms.norm == "sum")
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return as much as ever, and a multiply-add for each number that crosses the cut."""
+        """Return the usual work, and a multiply-add for each number that crosses the cut."""
         crossed = 0.0
         if step not in ("train", "first") and state["seen"] is not None:
             widths = [upload.shape[1] for upload in replies[0].upload.values() if getattr(upload, "ndim", 0) == 2]
@@ -189,7 +189,7 @@ class DGCoLearn(FedAvg):
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Train on what has changed; or answer with rows; or take corrections."""
+        """Train on the affected part, answer with rows, or apply corrections."""
         if job.step not in ("train", "first"):
             if job.memory.get("period") != job.download["period"]:  # its training was broken off, or it never trained
                 return {"ids": torch.zeros(0, dtype=torch.int32)} if job.step != "correct" else {}
@@ -221,7 +221,7 @@ class DGCoLearn(FedAvg):
         return trained
 
     def _turned(self, job: Job) -> Parameters:
-        """Return the model as this period begins with it: weights that evolve have turned since the one before."""
+        """Return the model at the beginning of this period, after evolving weights have taken their step."""
         model, before = job.download["model"], job.memory.get("before")
         if before is None or job.period <= job.download["period"]:
             return model
@@ -237,7 +237,7 @@ class DGCoLearn(FedAvg):
         return incremental.sees(self._terms(), memory, graph)
 
     def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload; only the answers of an exchange are known no sooner than made."""
+        """Return a tree as large as the upload, or None for answers in an exchange, whose size depends on them."""
         if job.step == "first":
             return {"period": 0}
         if job.step != "train":
@@ -246,7 +246,7 @@ class DGCoLearn(FedAvg):
         return like if left is None else {**like, "left": left}
 
     def effort(self, job: Job) -> float:
-        """Return the share of the whole graph's training that the affected part takes; none in an exchange."""
+        """Return the affected part's share of training on the whole graph; zero in an exchange."""
         return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
     def extra_steps(self, job: Job) -> float:

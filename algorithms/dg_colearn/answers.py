@@ -1,10 +1,9 @@
-"""The client's side of an exchange over cut edges: rows of its vertices for the server, and corrections in return.
+"""A client's part in an exchange over the cuts: rows of its vertices for the server, corrections in return.
 
-The server asks by numbers of vertices (`ids`) and the client answers with their rows: features (`h0`), unless they were
-sent unchanged before, and sums of them over its own neighbours or a layer's output (`h1`, …).  It keeps the corrections
-it receives under `told` until the period ends, and whole sums that replace features until they are sent again. The
-server's side is `overseer.py`. Answers concern the last period that the client worked in, even if a later one has
-arrived.
+The server asks by numbers of vertices (`ids`) and the client answers with their rows: features (`h0`), unless it has
+sent the same ones before, and sums of them over its own neighbours or a layer's output (`h1`, …).  It keeps what it
+receives under `received` until the period ends, and whole sums in place of features until it receives new ones.  The
+other side is `overseer.py`.  Answers are about the last period in which the client worked, whatever has arrived since.
 """
 
 from collections.abc import Mapping
@@ -24,12 +23,12 @@ from fedsim.net.wire import Tree
 
 
 def rows_asked_for(terms: Terms, job: Job) -> Tree:
-    """Return rows of the requested vertices: sums over local neighbours, and features changed since last sent."""
-    memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have arrived already
+    """Return rows of the vertices asked for: sums over local neighbours, and features that the server does not have."""
+    memory, graph = job.memory, job.memory["graph"]  # not job.data: the next period may have come already
     own = graph["vertex"].device
     if "degree" in job.download:
         degree = graph["vertex"], job.download["degree"].to(own).float()
-        memory["told"] = {**(memory["told"] or {}), "degree": degree}
+        memory["received"] = {**(memory["received"] or {}), "degree": degree}
     vertices = memory["asked"] = job.download["ids"].long().to(own)
     place = places(graph["vertex"], vertices)[0]
     x = as_dense(graph["x"])[place]
@@ -41,27 +40,27 @@ def rows_asked_for(terms: Terms, job: Job) -> Tree:
 
 
 def take_corrections(terms: Terms, job: Job) -> Tree:
-    """Store corrections; return what the server needs of this layer if another one follows."""
+    """Apply corrections; return what the server needs of this layer if another one follows."""
     memory, graph = job.memory, job.memory["graph"]
     came = {key: part.to(graph["vertex"].device) for key, part in job.download.items() if key != "period"}
     ids = came.pop("ids").long()
     rows = {key: (ids, part) for key, part in came.items()}
     if "x" in rows:  # FedGCN: whole sums replace the features
         sums = ids, _sums(terms, memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
-        before = (memory["told"] or {}).get("x")
+        before = (memory["received"] or {}).get("x")
         rows["x"] = sums if before is None else joined(before, sums)
     if terms.exchange == "paper" and "far" in rows:  # layers pass δ on to neighbours, but Eq. 6 does not
         first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
-        carried = aggregate(first, dressed({"told": memory["told"]}, graph), terms.norm)
+        carried = aggregate(first, dressed({"received": memory["received"]}, graph), terms.norm)
         rows["far"] = graph["vertex"], far - carried
-    memory["told"] = {**(memory["told"] or {}), **rows}
+    memory["received"] = {**(memory["received"] or {}), **rows}
     if "x" in rows:
         return {"took": len(ids)}
     return {} if job.step == "correct" else _output(terms, memory, int(job.step.removeprefix("layer")))
 
 
 def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
-    """Return the rows that this layer sums: the output of the previous layer at the requested vertices."""
+    """Return the rows that this layer sums: the previous layer's output at the vertices asked for."""
     task, graph, vertices = terms.task, memory["graph"], memory["asked"]
     assert isinstance(task.model, Recurrent)
     after = states_after(task.model, memory["local"], memory, terms.hops)[1]
@@ -72,8 +71,8 @@ def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
 
 def _sums(terms: Terms, memory: Mapping[str, Any]) -> Tensor:
     """Return L X (n, F) of all of the client's vertices."""
-    graph, received = memory["graph"], memory["told"] or {}
-    degree = {"told": {"degree": received["degree"]} if "degree" in received else None}
+    graph, received = memory["graph"], memory["received"] or {}
+    degree = {"received": {"degree": received["degree"]} if "degree" in received else None}
     return aggregate(as_dense(graph["x"]), dressed(degree, graph), terms.norm)
 
 

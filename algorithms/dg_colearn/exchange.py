@@ -1,4 +1,4 @@
-"""What crosses the cuts of a graph that clients share out: corrections of sums over neighbours (DG-CoLearn, section 4).
+"""What crosses the cuts of a graph divided among clients: corrections of sums over neighbours (DG-CoLearn, section 4).
 
 With A the adjacency of the whole graph, self-loops included, L its part inside the clients and C = A - L what was cut,
 clients compute L X and L (L X) and lack the rest of A X and A² X.  A server that knows C, and is sent the rows of X and
@@ -10,9 +10,9 @@ The paper's Eq. 6 adds C L X + C² X + C X to L² X instead: of L C it keeps onl
 vertex i the sum of δ over i's *local* neighbours is missing, and no vertex beside the cut is corrected at all
 (`paper`).  Path 0-1-2|3-4-5, cut between 2 and 3: Eq. 6 lacks X_3 at vertex 1 and X_2 at vertex 4.
 
-`A` may be weighed: `mean` divides the sum of vertex i by the degree d_i in the whole graph, self-loop counted, `sym` by
+`A` may be weighted: `mean` divides the sum of vertex i by the degree d_i in the whole graph, with self-loop, `sym` by
 √(d_i d_j).  All of it is linear; a model with nonlinear layers is exact only with one exchange a layer.
-It models undirected graphs without weights.
+Graphs are undirected and without weights.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Cut:
 
     @cached_property
     def foreign(self) -> Tensor:
-        """The numbers (N,) of neighbours that each vertex has at other clients."""
+        """The number (N,) of each vertex's neighbours at other clients."""
         return torch.bincount(self.crossing[1], minlength=self.vertices)
 
     @cached_property
@@ -91,7 +91,7 @@ class Cut:
     def paper(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return what Eqs. 5 and 6 add to L X and L² X: δ = C X, and C h + C δ + δ (its best reading).
 
-        Where `A` is weighed, a vertex's own share of L δ is δ_i / d_i.
+        If `A` is weighted, a vertex's own share of L δ is δ_i / d_i.
         """
         first = self.across(x)
         own = first if self.norm == "sum" else first / self.degree.unsqueeze(1).to(first.dtype)
@@ -99,5 +99,5 @@ class Cut:
 
 
 def finish(local: Tensor, first: Tensor, second: Tensor, graph: Graph, norm: Norm) -> Tensor:
-    """Return A² X at a client (n, F): from L² X there, δ and r, zeros where no message came."""
+    """Return A² X at a client (n, F) from L² X there, δ and r, zeros without a message."""
     return local + aggregate(first, graph, norm) + second

@@ -1,9 +1,9 @@
 """Incremental learning at a client (DG-CoLearn, section 4): what it trains on in a period, and keeps for the next one.
 
-When another period is met the one before is closed: the states of its vertices are worked out, by the parameters that
-the client was left with, and those of vertices that it has no more go to the server.  What is kept is in the client's
-memory (`snapshots.py` says under which names).
-It does not model a client that trains on two periods at once, or goes back to an earlier one.
+When a new period begins, the previous one is closed: the states of its vertices are computed with the client's last
+parameters, and those of vertices that it no longer owns go to the server.  What is kept is in the client's memory, by
+the names in `fedsim/learn/snapshots.py`.
+Not modelled: a client that trains on two periods at once, or returns to an earlier one.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -24,9 +24,9 @@ from fedsim.net.wire import Spec, Tree
 
 @dataclass(frozen=True)
 class Terms:
-    """What a client goes by: its task, over how many edges a change spreads, and what crosses the cuts.
+    """The terms of a client's work: its task, the number of hops a change spreads, and what crosses the cuts.
 
-    `hops`: None trains on the whole graph.  `halo`: states around what a change reaches are read.
+    `hops`: None trains on the whole graph.  `halo`: states around the affected part are read.
     """
 
     task: Task
@@ -42,14 +42,14 @@ class Terms:
 
     @property
     def width(self) -> int:
-        """How many numbers the model remembers of a vertex."""
+        """The number of values that the model remembers of a vertex."""
         return self.task.model.state_width(self.task.features, self.task.outputs)
 
 
 def enter(terms: Terms, job: Job) -> Tree:
-    """Close the period before, if this is another one; return states of vertices that the client has no more.
+    """Close the previous period if this is a new one; return states of vertices that the client no longer owns.
 
-    They are for the upload of the training: where an earlier step enters, they wait for it.  None where there are none.
+    They go into the upload of the training, also if an earlier step enters the period.  None if there are none.
     """
     memory, left = job.memory, None
     if memory.get("period") == job.period:
@@ -66,7 +66,7 @@ def enter(terms: Terms, job: Job) -> Tree:
         memory["sent"] = memory["sent"][0][mine], memory["sent"][1][mine]
     nobody = job.data["edges"].new_zeros(0)
     vertices = job.data.get("vertex", nobody)
-    memory.update(period=job.period, graph=job.data, told=lasting(memory, vertices), asked=nobody)
+    memory.update(period=job.period, graph=job.data, received=lasting(memory, vertices), asked=nobody)
     memory.pop("optimiser.model", None)  # a new optimiser every snapshot
     if job.step != "train" and left is not None:
         memory["left"], left = left, None
@@ -80,7 +80,7 @@ def take_over(memory: MutableMapping[str, Any], moved: Mapping[str, Tensor]) -> 
 
 
 def left_like(terms: Terms, job: Job) -> Tree:
-    """Return a tree as large as the states that the client is going to part with; None where there are none."""
+    """Return a tree as large as the states that the client is about to hand over, None if there are none."""
     memory, count = job.memory, 0
     if memory.get("period") != job.period and _leaves_states(terms, memory):
         count = len(_gone(memory, job.data))
@@ -92,11 +92,11 @@ def left_like(terms: Terms, job: Job) -> Tree:
 
 
 def trained_on(terms: Terms, job: Job) -> Graph:
-    """Return what the client trains on, the same object as long as it knows the same: unions of it are kept."""
+    """Return what the client trains on, the same object while nothing changes, since unions of it are cached."""
     if "vertex" not in job.data:
         return job.data
     memory = job.memory
-    knows = memory.get("states"), memory.get("told")
+    knows = memory.get("states"), memory.get("received")
     known = memory.get("data")
     if known is None or known[0] is not knows[0] or known[1] is not knows[1] or known[2] != job.period:
         part = job.data
@@ -108,7 +108,7 @@ def trained_on(terms: Terms, job: Job) -> Graph:
 
 
 def share(terms: Terms, graph: Graph) -> float:
-    """Return the share of the whole graph's training that the part which a change reaches takes."""
+    """Return the affected part's share of training on the whole graph."""
     if terms.hops is None or "vertex" not in graph:
         return 1.0
     part = affected.part(graph, terms.hops, halo=terms.halo)[0]
@@ -132,9 +132,9 @@ def sees(terms: Terms, memory: Mapping[str, Any], graph: Graph) -> Graph:
         return whole(memory, graph, terms.hops)
     kept = lasting(memory, graph["vertex"])
     if not terms.width:
-        return dressed({"told": kept}, graph)
+        return dressed({"received": kept}, graph)
     after = states_after(terms.task.model, memory["local"], memory, terms.hops)
-    seen = dressed({"states": after, "told": kept}, graph)
+    seen = dressed({"states": after, "received": kept}, graph)
     if terms.hops is None:
         return seen
     stays = ~affected.near(graph, terms.hops) & places(after[0], graph["vertex"])[1]
@@ -146,6 +146,6 @@ def _leaves_states(terms: Terms, memory: Mapping[str, Any]) -> bool:
 
 
 def _gone(memory: Mapping[str, Any], graph: Graph) -> Tensor:
-    """Return the vertices, ascending, that the client had in its last period and has no more."""
+    """Return the vertices, ascending, that the client owned in its last period and no longer owns."""
     before = memory["graph"].get("vertex")
     return before[~places(graph["vertex"], before)[1]] if before is not None else torch.zeros(0, dtype=torch.long)

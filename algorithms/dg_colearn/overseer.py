@@ -1,12 +1,12 @@
 """The overseer: the server of a graph that it knows and does not hold, between clients that hold parts (DG-CoLearn).
 
-It knows every snapshot's edges and who owns which vertex, so who is at a cut and what a change reaches at its owner,
-and the rows of vertices that clients have sent it, the last of each.  It computes what clients lack of sums over
-neighbours (`exchange.Cut`).  It does not know features, labels or embeddings that nobody has sent.
+It knows every snapshot's edges and the owners of the vertices, hence which are at a cut and which a change affects at
+their owner, and the last rows that clients have sent it.  It computes what clients lack of sums over neighbours
+(`exchange.Cut`).  It does not know features, labels or embeddings that were never sent.
 
-Rows go by the names `h0` (features), `h1` (sums of them over local neighbours, or a layer's output), …; `known` marks
-the vertices whose rows no change has reached since they came, `summed` those that were told whole sums (1), and those
-whose sums have become others since (-1).
+Rows have the names `h0` (features), `h1` (sums of them over local neighbours, or a layer's output), …; `known` marks
+the vertices whose rows are unaffected since they arrived, `summed` those that have received whole sums (1), and those
+whose sums have changed since (-1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ from fedsim.learn.convolution import Norm
 
 @dataclass(frozen=True, eq=False)
 class Overseer:
-    """One snapshot as the server sees it, and rows (N, F) by name as they were sent last, zeros where never.
+    """One snapshot as the server sees it, and the last rows (N, F) sent by name, zeros if never.
 
-    `hops`: over how many edges a change spreads; None: everything counts as changed.  `discreet`: what happens at cut
-    edges is no change, because a client that heard of one without a change of its own would know them.
+    `hops`: the number of edges a change spreads; None: everything counts as changed.  `discreet`: a change at a cut
+    edge does not count, because a client notified without a change of its own would learn of the edge.
     """
 
     overview: Overview
@@ -49,7 +49,7 @@ class Overseer:
 
     @cached_property
     def near(self) -> Tensor:
-        """Which vertices (N,) a change reaches inside the clients; a cut edge's change counts at its ends."""
+        """The vertices (N,) affected inside the clients; a cut edge's change counts at its ends."""
         owned = self.cut.owner >= 0
         if self.hops is None:
             return owned
@@ -65,13 +65,13 @@ class Overseer:
 
     @property
     def due(self) -> Tensor:
-        """Which vertices (N,) have rows that are stale, or were never sent."""
+        """The vertices (N,) whose rows are stale, or were never sent."""
         known = self.rows.get("known")
         return self.cut.owner >= 0 if known is None else self.near | ((known[:, 0] == 0) & (self.cut.owner >= 0))
 
     @cached_property
     def resummed(self) -> Tensor:
-        """Which vertices (N,) may have other sums of features than before: `near`, and their cut neighbours."""
+        """The vertices (N,) whose sums of features may have changed: `near`, and their cut neighbours."""
         source, target = self.cut.crossing
         found = self.near.clone()
         found[target[self.near[source]]] = True
@@ -79,7 +79,7 @@ class Overseer:
 
     @property
     def unsummed(self) -> Tensor:
-        """Which vertices (N,) lack whole sums, being at the cut, or were told such as are no more true."""
+        """The vertices (N,) at the cut that lack whole sums, or have received outdated ones."""
         summed = self.rows.get("summed")
         if summed is None:
             return self.cut.border
@@ -87,7 +87,7 @@ class Overseer:
 
     @property
     def shared(self) -> bool:
-        """Whether there are two owners at all."""
+        """Whether there are at least two owners."""
         owner = self.overview.owners[self.period]
         return len(np.unique(owner[owner >= 0])) > 1
 
@@ -96,11 +96,11 @@ class Overseer:
         return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item]
 
     def vertices(self, client: int, among: Tensor) -> Tensor:
-        """Return those vertices of a client that are among these (N,), ascending."""
+        """Return a client's vertices among these (N,), ascending."""
         return (among & (self.cut.owner == client)).nonzero().squeeze(1)
 
     def at(self, period: int) -> "Overseer":
-        """Return the view of a later snapshot, where what changes have reached on the way is not known any more."""
+        """Return the view of a later snapshot, in which affected vertices are no longer known."""
         seen = self
         for t in range(self.period + 1, period + 1):
             seen = replace(seen, period=t)
@@ -114,7 +114,7 @@ class Overseer:
         return seen
 
     def noted(self, name: str, vertices: Tensor, rows: Tensor) -> "Overseer":
-        """Return what is known once these rows have come."""
+        """Return the view with these rows added."""
         known = self.rows.get(name)
         known = rows.new_zeros(self.cut.vertices, rows.shape[1]) if known is None else known.clone()
         known[vertices] = rows
@@ -123,28 +123,28 @@ class Overseer:
         new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
 
-    def heard(self, uploads: Sequence[Mapping[str, Tensor]]) -> "Overseer":
-        """Return what is known once clients have answered, no two of them about the same vertex."""
+    def answered(self, uploads: Sequence[Mapping[str, Tensor]]) -> "Overseer":
+        """Return the view with the clients' answers added, no two of them about the same vertex."""
         seen = self
         for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
-            sent = [upload for upload in uploads if name in upload]
-            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in sent])
-            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in sent]))
+            having = [upload for upload in uploads if name in upload]
+            ids = torch.cat([upload["fresh" if name == "h0" else "ids"].long().cpu() for upload in having])
+            seen = seen.noted(name, ids, torch.cat([upload[name].cpu() for upload in having]))
         fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
         return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
 
     def summed(self, vertices: Sequence[Tensor]) -> "Overseer":
-        """Return what is known once clients have taken sums of these vertices, one tensor a client."""
+        """Return the view after clients have received sums of these vertices, one tensor per client."""
         if not vertices:
             return self
         ids = torch.cat([own.long().cpu() for own in vertices])
         return self.noted("summed", ids, torch.ones(len(ids), 1))
 
     def corrections(self, exchange: str, layer: int, k_min: int) -> Mapping[str, Tensor]:
-        """Return the rows (N, F) by key of a graph that clients take their parts of, worked out once.
+        """Return the rows (N, F) by key of a graph from which clients get their parts, computed once.
 
         `layer` is the one that a layerwise exchange corrects.  Vertices with fewer than `k_min` neighbours elsewhere
-        get zeros.  None at all where nobody's rows have come.
+        get zeros.  Empty if no rows have arrived.
         """
         key = exchange, layer, k_min
         if key not in self._made:

@@ -1,24 +1,24 @@
 """FedCVAE: each client uploads a decoder once, and the server trains a model from them (Heinbaugh et al., ICLR 2023).
 
-A client trains a conditional variational autoencoder on its training vertices (cvae.py), in as many steps
-of the scenario's optimiser as `training` says, and sends its decoder, how many training vertices of each class it has,
-and the number of its vertices.  It trains no classifier and needs no model from the server.  The server draws for each
-client as many samples as it has vertices (times `size`): z from N(0, 1) cut to [−1, 1], labels by the client's shares
-of classes, features by its decoder.  All of them make one pseudo graph, with edges to the k most alike, on which the
-global model is trained with the cross-entropy (`ensemble`).  `distil` first trains one decoder of the server's to
-return what the clients' decoders return, and draws as many samples anew, of that one.
+A client trains a conditional variational autoencoder on its training vertices (cvae.py), for as many steps of the
+scenario's optimiser as `training` says, and sends its decoder, its number of training vertices of each class, and its
+number of vertices.  It trains no classifier and needs no model from the server.  For each client the server draws as
+many samples as the client has vertices (times `size`): z from N(0, 1) truncated to [−1, 1], labels by the client's
+class shares, features by its decoder.  All samples together form one pseudo graph, whose edges join each vertex with
+its k nearest, and the global model is trained on it with the cross-entropy (`ensemble`).  `distil` first trains a
+decoder of the server's to return what the clients' decoders return, and then draws as many samples again from that one.
 
-With D numbers in the decoder a message holds nothing down, and 4 D + 4 C + 4 up.  A client without a training vertex
-sends zeros for the classes and no decoder, and nothing is drawn for it.
+With D numbers in the decoder a message holds nothing down, and 4 D + 4 C + 4 bytes up.  A client without a training
+vertex sends zeros for the classes and no decoder, and nothing is drawn for it.
 
-The paper is on images.  Reconstructed for graphs, after what the authors of GHOST (ICML 2025) say of their comparison:
-edges to the nearest.  Chosen here: one graph of all samples, since the paper trains on all samples together; 64 latent
-numbers and a hidden layer of 256; squared errors, since features are no pixels in [0, 1].  Where features are small,
-as rows that sum up to one, β = 1 outweighs them and the decoder returns little but the mean of a class.
-Labels travel as counts of training vertices: a server learns how a client's classes are spread.
+The paper is on images.  The reconstruction for graphs follows what the authors of GHOST (ICML 2025) say of their
+comparison: edges to the nearest vertices.  Chosen here: one graph of all samples, since the paper trains on all samples
+together; 64 latent numbers and a hidden layer of 256; squared errors, since features are not pixels in [0, 1].  Where
+features are small, as in rows that sum to one, β = 1 outweighs them and the decoder returns little but the mean of a
+class.  Labels travel as counts of training vertices, so the server learns how a client's classes are distributed.
 
-A further round goes on: with the clients' autoencoders, the server's decoder and the model.  The clock charges the
-autoencoder to the client; decoding, neighbours and training to the server, counted from the numbers of vertices alone.
+A further round continues from the clients' autoencoders, the server's decoder and the model.  The clock bills the
+autoencoder to the client, and decoding, neighbour search and training to the server, by the numbers of vertices alone.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ from fedsim.units import Count
 
 @dataclass(frozen=True)
 class FedCVAE(Algorithm):
-    """Samples of all decoders, or of one that has learned from them."""
+    """The global model is trained on samples of all decoders, or of one distilled from them."""
 
     variant: Literal["ensemble", "distil"] = "ensemble"  # use all decoders, or one distilled from them
     latent: Count = 64  # size of the latent vector z
@@ -86,7 +86,7 @@ class FedCVAE(Algorithm):
         return {}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Train on samples of the decoders that came."""
+        """Train on samples of the decoders received."""
         able = sorted((reply for reply in replies if "decoder" in reply.upload), key=lambda reply: reply.client)
         new = {**state, "updates": state["updates"] + 1}
         if not able:
@@ -115,11 +115,11 @@ class FedCVAE(Algorithm):
         return noises, labels
 
     def samples(self, upload: Tree) -> int:
-        """Return how many samples are drawn for this client."""
+        """Return the number of samples drawn for this client."""
         return max(1, round(self.size * int(upload["vertices"])))
 
     def distilled(self, decoder: Parameters, z: Tensor, y: Tensor, x: Tensor) -> Parameters:
-        """Return the server's decoder after training on what the clients' returned."""
+        """Return the server's decoder after training on the output of the clients'."""
         net = self.cvae.decoder
 
         def loss(params: Parameters, step: int) -> Tensor:
@@ -171,7 +171,7 @@ class FedCVAE(Algorithm):
         return {**sent, "decoder": trained["decoder"]}
 
     def trains_on(self, data: Graph) -> int:
-        """Return how many vertices the client trains on."""
+        """Return the number of vertices that the client trains on."""
         return self.task.examples(data, "train")
 
     def upload_like(self, job: Job) -> Tree:

@@ -47,8 +47,8 @@ class CVAE:
 
     def encode(self, params: Parameters, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return μ and log σ² (n, latent) of features x (n, F) with labels y (n,)."""
-        inputs = torch.cat([x, F.one_hot(y, self.classes).to(x.dtype)], 1)
-        mean, spread = dense.through(params, inputs).chunk(2, dim=1)
+        both = torch.cat([x, F.one_hot(y, self.classes).to(x.dtype)], 1)
+        mean, spread = dense.through(params, both).chunk(2, dim=1)
         return mean, spread
 
     def loss(self, params: Any, data: Graph, given: Any) -> Tensor:

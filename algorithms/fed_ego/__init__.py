@@ -3,31 +3,32 @@
 Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized Federated Graph Learning with
 Ego-graphs", ACM Transactions on Sensor Networks 2024.
 
-The model (ego_sage.py) is a reduction layer, averaged as in FedAvg, and GraphSAGE with a classifier, the
-personal layers.  After its training a client divides its training vertices into batches of `batch`, and mashes each
-batch's ego-graphs (egos.py) into one, of reduced features and of one-hot labels, plus noise N(0, σ²) on
-the features.  The server trains the personal layers on what has come, `server_epochs` steps of Adam, each on a random
-share of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
+The model (ego_sage.py) is a reduction layer, averaged as in FedAvg, followed by the personal layers: GraphSAGE with a
+classifier.  After its training a client divides its training vertices into batches of `batch` and averages ("mashes")
+each batch's ego-graphs (egos.py) into one, of reduced features and one-hot labels, with noise N(0, σ²) on the features.
+The server trains the personal layers on all it has received, for `server_epochs` steps of Adam, each on a random share
+of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
 
     θ_k ← λ_k θ_server + (1 - λ_k) θ_k,   λ_k = (EMD_k / 2)^½,   EMD_k = ‖p_k - p‖₁
 
-where p_k are the shares of the labels of its training vertices, and p those of all centres that the server was sent
-last by each client.  A client without a model of its own takes the server's.
+where p_k are the label shares of its training vertices, and p those of all centres in the clients' latest uploads.  A
+client without a model of its own takes the server's.
 
-Bytes of arrays, S = 43 slots at fan-out 6 and 6, B = ⌈training vertices / batch⌉, hidden width h, C classes:
+Bytes of arrays, with S = 43 slots at fan-out 6 and 6, B = ⌈training vertices / batch⌉, hidden width h, C classes:
 
-    up    4 |reduction| + B · 4 S (h + C)            down  4 |model| + 4 C (no C before anybody has sent)
+    up    4 |reduction| + B · 4 S (h + C)            down  4 |model| + 4 C (without C before the first upload)
 
 What the sources leave open, or what differs:
 
-- Local steps are the scenario's, on the whole graph; sampling enters where ego-graphs are made, once a job.
-- Labels of slots whose vertex is none to train on are zeros: nobody may know them.  Only centres' labels are used.
-- Batches are of equal numbers, or one apart, so that the last is no smaller than others.
-- The server's Adam begins anew in every update, and ego-graphs are used once; the protocol's discount for staleness
-  counts for the reduction layer alone.
-- Peers, edges and cloud mix whole models; who is next to train takes of that by its own p.
+- Local steps are the scenario's, on the whole graph; sampling applies where ego-graphs are made, once per job.
+- Slots of vertices that are not for training have labels of zeros, since these must not leak.  Only the labels of
+  centres are used.
+- Batches are of equal size, give or take one, so that the last is not smaller than the others.
+- The server's Adam starts afresh in every update, and ego-graphs are used once; the protocol's staleness discount
+  applies to the reduction layer alone.
+- Peers, edges and cloud mix whole models; each client then takes its part of the result by its own p.
 
-The clock charges the server the epochs on all ego-graphs, the client the reduction and the means.
+The clock bills the server for the epochs on all ego-graphs, the client for the reduction and the means.
 """
 
 from collections.abc import Sequence
@@ -84,16 +85,16 @@ class FedEgo(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the first model; nobody's labels are known.  Raises ScenarioError unless vertices are classified."""
+        """Return the first model; no labels are known yet.  Raises ScenarioError unless vertices are classified."""
         classes_only(self.task, "'fed_ego' mixes vertex labels: take task: node_classification")
         return {**super().start(), "labels": {}, "updates": 0}
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model, and the shares of labels (C,), or (0,) where nobody has sent any."""
+        """Send the model, and the label shares (C,), or (0,) before the first upload."""
         return {**super().download(state, client, step), "labels": overall(state)}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Average the reduction layers, note labels, and train the personal layers on what has come."""
+        """Average the reduction layers, note labels, and train the personal layers on the ego-graphs received."""
         mean = self.average_of(replies, [reply.weight for reply in replies])
         model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
         sent = {r.client: r.upload["y"][:, 0].sum(0) for r in replies if len(r.upload["y"])}
@@ -129,13 +130,13 @@ class FedEgo(FedAvg):
         return super().server_flops(state, replies, step) + 3 * self.server_epochs * once
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
-        """Return what the client's next job would begin with."""
+        """Return the model that the client's next job would start from."""
         return mixed(state["model"], memory.get("local"), memory.get("labels"), overall(state))
 
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Take of the server's model, train, and send the reduction's difference and mashed ego-graphs."""
+        """Mix in the server's model, train, and send the reduction's difference and the mashed ego-graphs."""
         received, shares = job.download["model"], shares_of(job.data, self.task.classes)
         model = mixed(received, job.memory.get("local"), shares, job.download["labels"])
         if self.task.examples(job.data, "train"):
@@ -175,7 +176,7 @@ class FedEgo(FedAvg):
 
 
 def personal(model: Parameters) -> Parameters:
-    """Return the layers that are no reduction."""
+    """Return all layers but the reduction."""
     return {name: layer for name, layer in model.items() if name != "reduction"}
 
 
@@ -186,7 +187,7 @@ def shares_of(data: Graph, classes: int) -> Tensor:
 
 
 def overall(state: State) -> Tensor:
-    """Return the shares (C,) of the centres' labels that clients sent last, or (0,) where there are none."""
+    """Return the shares (C,) of the centres' labels in the clients' last uploads, or (0,) before the first."""
     if not state["labels"]:
         return torch.zeros(0)
     counts = torch.stack([state["labels"][client] for client in sorted(state["labels"])]).sum(0)
@@ -201,7 +202,7 @@ def mixing(own: Tensor, everybody: Tensor) -> float:
 
 
 def mixed(received: Parameters, own: Parameters | None, shares: Tensor | None, everybody: Tensor) -> Parameters:
-    """Return the received model, its personal layers mixed with the client's own if it has a model."""
+    """Return the received model, its personal layers mixed with those of the client's own model if it has one."""
     if own is None or shares is None:
         return received
     share = mixing(shares, everybody)

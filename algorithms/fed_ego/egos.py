@@ -1,9 +1,9 @@
 """Ego-graphs of fixed shape, and their means (FedEgo: Zhang et al., ACM TOSN 2024).
 
 An ego-graph of fan-out (f1, f2) has 1 + f1 + f1 f2 slots: the centre, f1 of its neighbours, f2 of each one's; slot
-1 + f1 + f2 i + j hangs on slot 1 + i.  Neighbours are drawn with replacement, and a vertex without any stands for
-its own.  A batch of centres is mashed into one: slot by slot the mean of features and of labels.  The edges are the
-same in all of them and need not be sent.
+1 + f1 + f2 i + j is joined to slot 1 + i.  Neighbours are drawn with replacement, and a vertex without any counts as
+its own neighbour.  A batch of centres is averaged ("mashed") into one: slot by slot the mean of features and of labels.
+The edges are the same in all of them and need not be sent.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from fedsim.learn import layout
 
 
 def slots(fanout: Sequence[int]) -> int:
-    """Return how many slots an ego-graph has."""
+    """Return the number of slots of an ego-graph."""
     return 1 + fanout[0] + fanout[0] * fanout[1]
 
 
 def edges(fanout: Sequence[int]) -> Tensor:
-    """Return the edges (2, S - 1) of one ego-graph, each from a slot to the one that it hangs on."""
+    """Return the edges (2, S - 1) of one ego-graph, each from a slot to the one it is joined to."""
     first, second = fanout
     parents = [0] * first + [1 + i for i in range(first) for _ in range(second)]
     return torch.tensor([list(range(1, len(parents) + 1)), parents])
@@ -46,14 +46,14 @@ def sampled(graph: Graph, centres: Tensor, fanout: Sequence[int], generator: Gen
 
 
 def batches(count: int, size: int) -> int:
-    """Return how many batches of at most so many there are."""
+    """Return the number of batches of a given size at most."""
     return -(-count // size)
 
 
 def mashed(rows: Tensor, chosen: Tensor, size: int) -> Tensor:
     """Return the means (B, S, F) of rows (N, F) over batches of the chosen vertices (n, S).
 
-    The B batches, of at most `size`, are of equal numbers, or one apart.
+    The B batches, of at most `size`, are of equal size, give or take one.
     """
     parts = torch.tensor_split(chosen, max(1, batches(len(chosen), size)))
     if not len(chosen):

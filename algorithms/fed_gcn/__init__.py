@@ -8,24 +8,25 @@ A GCN (summed.py) then reads A X in place of its first layer's sums, and is trai
     hops 1  a client gets A X at its vertices; later layers sum over its own edges, with their degrees;
     hops 2  also at its vertices' neighbours elsewhere, so that a second layer lacks nothing, and A² X follows.
 
-`norm` is how A, which has self-loops, is weighed: none, `sym` by 1/√(d_i d_j), `row` by 1/d_i, with d the degrees in
-the whole graph, the vertex itself counted.  Whoever sends weighs by d_j, the owner of i by d_i.
+`norm` is the weighting of A, which has self-loops: none, `sym` by 1/√(d_i d_j), `row` by 1/d_i, with d the degrees in
+the whole graph, the vertex itself included.  The sender weights by d_j, the owner of i by d_i.
 
-Clients know their vertices' edges to vertices of other clients, by number, and nothing else of these, as the paper has
-it.  The server needs no graph: rows come keyed by number.  A client of n vertices, with m neighbours of them elsewhere
-and h of these that somebody has told of, moves in a period
+Clients know the edges between their vertices and those of other clients, by vertex number, and nothing else about the
+latter, as in the paper.  The server needs no graph: rows are keyed by vertex number.  A client of n vertices, with m
+neighbours elsewhere, h of which have been reported by some client, moves in a period
 
     up    4 (n + m) + 4 F (n + m) bytes of arrays     (and 4 n of degrees at 2 hops, unless `norm` is none)
     down  4 F n bytes                    (at 2 hops 4 F (n + h) + 4 h, and 4 h more of degrees unless `norm` is none)
 
-Every round begins with `collect`, where whoever holds a period that the server has no rows of sends them, and others
-five bytes; where that has brought anything new, `give` follows.  Sums are over those that have sent rows of the same
-period; who gets them later gets them again once they have grown.  Both leave the model as it is and count no update.
+Every round begins with `collect`: a client that holds a period of which the server has no rows sends them, the others
+send five bytes.  If that has brought anything new, `give` follows.  Sums are over the clients that have sent rows of
+the same period; a client that has received them gets them again once they have grown.  Both steps leave the model as it
+is and do not count as an update.
 
-On later graphs, which score live update, a client adds what it was told in its own period: no exchange for a graph
-that nobody trains on.  Only a client's latest period is scored.  With fewer layers than hops the last hop is idle; with
-more than two layers sums of the third lack terms.  Not modelled: encryption (a sum over one neighbour is that
-vertex's features), and the published code's handing out of raw features.
+On later graphs, which the scores of a live update use, a client adds the sums it received in its own period: nothing is
+exchanged for a graph on which nobody trains.  Only a client's latest period is scored.  With fewer layers than hops the
+last hop has no effect; with more than two layers the sums of the third lack terms.  Not modelled: encryption (a sum
+over one neighbour is that vertex's features), and the published code's handing out of raw features.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from algorithms.fed_gcn.summed import SummedGCN, Told, local_degree, local_sums, nothing, total, weighed, widened
+from algorithms.fed_gcn.summed import Received, SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Memory, Reply, State, Work
 from fedsim.data.graph import Graph, as_dense
@@ -68,34 +69,34 @@ class FedGCN(FedAvg):
 
     @property
     def weighing(self) -> Norm:
-        """How the library calls the norm."""
+        """The name of the norm in `fedsim.learn`."""
         return NORMS[self.norm]
 
     # ---- server
 
     def start(self) -> State:
-        """Return the first model; nobody has sent anything.  Raises ScenarioError where no cut edge is known."""
+        """Return the first model; no rows are known yet.  Raises ScenarioError if clients know no cut edges."""
         if self.hops and self.overview is None:
-            told = (
+            message = (
                 f"{self.hops}: clients do not know their edges to other clients under this stream; use {{name: static, "
                 "numbered: true} or snapshots, or hops: 0"
             )
-            raise ScenarioError([Problem("algorithm.hops", told)])
+            raise ScenarioError([Problem("algorithm.hops", message)])
         if self.hops:
-            told = f"{self.hops}: FedGCN classifies vertices; take task: node_classification, or hops: 0"
-            classes_only(self.task, told, "algorithm.hops")
+            message = f"{self.hops}: FedGCN classifies vertices; take task: node_classification, or hops: 0"
+            classes_only(self.task, message, "algorithm.hops")
         return {**super().start(), "sent": {}, "given": {}, "due": False}
 
     def steps(self, state: State) -> Sequence[str]:
-        """Return the exchange's first step, which most rounds leave at that, and the training."""
+        """Return the exchange's first step, the only one in most rounds, and the training."""
         return ("collect", "train") if self.hops else ("train",)
 
     def more(self, state: State, step: str) -> Sequence[str]:
-        """Give where somebody lacks what has come."""
+        """Give if a client lacks rows that have arrived."""
         return ("give",) if step == "collect" and state["due"] else ()
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model; which period's rows the server has, or the sums that the client lacks."""
+        """Send the model, the period whose rows the server has, or the sums that the client lacks."""
         if step == "train":
             return super().download(state, client, step)
         sent = state["sent"].get(client)
@@ -106,7 +107,7 @@ class FedGCN(FedAvg):
         return {"period": sent["period"], **self.sums(state, sent)}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Keep rows, note who has got sums, or average."""
+        """Keep rows, note which clients have received sums, or average."""
         if step == "train":
             return super().update(state, replies, step)
         if step == "give":
@@ -117,8 +118,8 @@ class FedGCN(FedAvg):
         there = [(r.client, state["sent"][r.client]["period"]) for r in replies if r.client in state["sent"]]
         return {**state, "due": any(state["given"].get(client) != stamp(state, period) for client, period in there)}
 
-    def sums(self, state: State, sent: Told) -> Tree:
-        """Return what all clients' rows of the period add up to at a client's vertices, and around at 2 hops."""
+    def sums(self, state: State, sent: Received) -> Tree:
+        """Return the sums of all clients' rows of the period at a client's vertices, at 2 hops also around them."""
         alike = [one for one in state["sent"].values() if one["period"] == sent["period"]]
         wanted = sent["own"]
         if self.hops < 2:
@@ -133,7 +134,7 @@ class FedGCN(FedAvg):
     # ---- client
 
     def work(self, job: Job) -> Tree | Work:
-        """Send rows, or take sums, or train."""
+        """Send rows, take sums, or train."""
         if job.step == "collect":
             return self.collected(job)
         return self.taken(job) if job.step == "give" else super().work(job)
@@ -153,12 +154,12 @@ class FedGCN(FedAvg):
 
     @property
     def tells_degrees(self) -> bool:
-        """Whether others need to know a vertex's degree."""
+        """Whether other clients need a vertex's degree."""
         return self.hops == 2 and self.norm != "none"
 
     def foreign(self, job: Job) -> tuple[Tensor, Tensor]:
         """Return the client's cut edges (2, E'), places of its vertices over places in ids, and ids (m,) ascending."""
-        assert self.overview is not None  # `start` has seen to it
+        assert self.overview is not None  # `start` refuses it
         source, target = self.overview.snapshots[job.period]["edges"]
         owner = torch.from_numpy(self.overview.owners[job.period])
         cut = (owner[source] == job.client) & (owner[target] >= 0) & (owner[target] != job.client)
@@ -171,39 +172,39 @@ class FedGCN(FedAvg):
         return local_degree(data) + torch.bincount(edges[0], minlength=len(data["y"])).float()
 
     def taken(self, job: Job) -> Tree:
-        """Keep what others add to the client's sums; answer with the period, for the server to know."""
+        """Keep what others add to the client's sums; confirm with the period."""
         came, mine = job.download, job.memory.get("summed")
         if not came or mine is None or mine["period"] != came["period"]:  # or its own rows were never finished
             return {}
         data, edges, n, device = mine["graph"], mine["edges"], len(mine["graph"]["y"]), job.data["y"].device
         own = local_sums(as_dense(data["x"]), self.degree(data, edges), data, self.weighing)
         rows = came["rows"].to(device)
-        told = {"own": data["vertex"], "others": rows[:n] - own, "count": edges[0].bincount(minlength=n).float()}
+        received = {"own": data["vertex"], "others": rows[:n] - own, "count": edges[0].bincount(minlength=n).float()}
         if self.hops == 2:
             halo = came["halo"].long().to(device)
             size = came["degree"].to(device).float() if self.tells_degrees else torch.ones(len(halo), device=device)
             place, there = places(halo, mine["ids"])
             kept = there[edges[1]]
-            told["edges"] = torch.stack([place[edges[1][kept]], data["vertex"][edges[0][kept]]])
-            told.update(halo=weighed(rows[n:], size, self.weighing, "target"), degree=size)
-        job.memory.update(told=told, seen=(data, self.dressed(told, data)))
+            received["edges"] = torch.stack([place[edges[1][kept]], data["vertex"][edges[0][kept]]])
+            received.update(halo=weighed(rows[n:], size, self.weighing, "target"), degree=size)
+        job.memory.update(received=received, seen=(data, self.dressed(received, data)))
         return {"period": came["period"]}
 
-    def dressed(self, told: Told | None, graph: Graph) -> Graph:
+    def dressed(self, received: Received | None, graph: Graph) -> Graph:
         """Return the graph with sums in place of the features, and at 2 hops with the vertices around behind it."""
         degree, x, vertices = local_degree(graph), as_dense(graph["x"]), graph["vertex"]
-        told = nothing(vertices, x) if told is None else told
-        degree = degree + spread(vertices, (told["own"], told["count"]))
-        sums = local_sums(x, degree, graph, self.weighing) + spread(vertices, (told["own"], told["others"]))
+        received = nothing(vertices, x) if received is None else received
+        degree = degree + spread(vertices, (received["own"], received["count"]))
+        sums = local_sums(x, degree, graph, self.weighing) + spread(vertices, (received["own"], received["others"]))
         sums = weighed(sums, degree, self.weighing, "target")
-        return widened(graph, sums, degree, told) if self.hops == 2 else bare(Graph(**{**graph, "x": sums}))
+        return widened(graph, sums, degree, received) if self.hops == 2 else bare(Graph(**{**graph, "x": sums}))
 
     def looked_at(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph as the client knows it, the same object as long as it knows the same."""
         known = memory.get("seen")
         if known is not None and known[0] is graph:
             return known[1]
-        return self.dressed(memory.get("told"), graph)
+        return self.dressed(memory.get("received"), graph)
 
     def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train on the sums."""
@@ -249,5 +250,5 @@ class FedGCN(FedAvg):
 
 
 def stamp(state: State, period: int) -> tuple[int, tuple[int, ...]]:
-    """Return what tells whether sums of this period have grown: from whom there are rows."""
+    """Return the period and the clients whose rows its sums include, which changes when they grow."""
     return period, tuple(client for client, one in state["sent"].items() if one["period"] == period)

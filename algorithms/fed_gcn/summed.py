@@ -2,8 +2,8 @@
 
     h = dropout(relu((A X) W₁ + b₁)),  then  A h W + b  a layer
 
-with A the adjacency with self-loops, weighted by `norm`.  The graph's `x` is A X; if vertices around it and `degree`
-are given too, later layers sum over neighbourhoods in the larger graph, at vertices whose neighbourhood is complete.
+with A the adjacency with self-loops, weighted by `norm`.  The graph's `x` is A X; if surrounding vertices are given
+too, with `degree`, later layers sum over the larger graph's neighbourhoods at the vertices whose own are complete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.model import Model, glorot
 from fedsim.learn.snapshots import places, spread
 
-Told = Mapping[str, Any]  # what a client has received or sent, by name
+Received = Mapping[str, Any]  # what a client has received or sent, by name
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ def weighed(rows: Tensor, degree: Tensor, norm: Norm, end: str) -> Tensor:
 
 
 def local_sums(x: Tensor, degree: Tensor, graph: Graph, norm: Norm) -> Tensor:
-    """Return the sums (N, F) over neighbours in this graph and oneself, not yet weighted at the target."""
+    """Return the sums (N, F) over neighbours in this graph and the vertex itself, not yet weighted at the target."""
     return ops.propagate(weighed(x, degree, norm, "source"), graph, "closed")
 
 
 def local_degree(graph: Graph) -> Tensor:
-    """Return the neighbours (N,) of each vertex in this graph, itself counted."""
+    """Return the number (N,) of each vertex's neighbours in this graph, itself included."""
     return layout.of(graph).degree
 
 
-def nothing(vertices: Tensor, x: Tensor) -> Told:
-    """Return an empty message."""
+def nothing(vertices: Tensor, x: Tensor) -> Received:
+    """Return what a client has received before the first message."""
     none = {"others": x[:0], "halo": x[:0], "count": x.new_zeros(0), "degree": x.new_zeros(0)}
     return {**none, "own": vertices[:0], "edges": vertices.new_zeros(2, 0)}
 
 
-def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
+def total(uploads: Sequence[Received], wanted: Tensor) -> Tensor:
     """Return the sums (w, F) of all uploads' rows at these vertices (w,)."""
     width = uploads[0]["rows"].shape[1]
     found: Tensor = uploads[0]["rows"].new_zeros(len(wanted), width)
@@ -86,8 +86,8 @@ def total(uploads: Sequence[Told], wanted: Tensor) -> Tensor:
     return found
 
 
-def widened(graph: Graph, sums: Tensor, degree: Tensor, received: Told) -> Graph:
-    """Return the graph with other clients' vertices after its own, joined to them by edges towards its own."""
+def widened(graph: Graph, sums: Tensor, degree: Tensor, received: Received) -> Graph:
+    """Return the graph with vertices elsewhere behind its own, joined to them by edges that lead here."""
     n, more = len(sums), len(received["halo"])
     place, there = places(graph["vertex"], received["edges"][1])
     across = torch.stack([n + received["edges"][0], place])[:, there]

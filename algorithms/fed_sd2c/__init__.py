@@ -1,35 +1,35 @@
 """FedSD2C: each client uploads codes of a core set once, the server trains a model (Zhang, Liu and Wang, NeurIPS 2024).
 
-A client trains a model of its own, chooses of each class the `each` training vertices of least loss, and codes them by
-an autoencoder that it has trained on its training vertices.  100 steps of Adam move the codes until the model says of
-the decoded vertices what it says of the real ones (distillates.py).
+A client trains a model of its own, selects from each class the `each` training vertices with the lowest loss, and
+encodes them with an autoencoder that it has trained on its training vertices.  100 steps of Adam then move the codes
+until the model gives the decoded vertices the predictions that it gives the real ones (distillates.py).
 
 What travels, up only: the codes (M, L), the decoder, and the client's model, all as float32:
 
     4 (M L + D + P) bytes,   D = (L + 1) H + (H + 1) F,   M = Σ_c min(`each`, training vertices of class c)
 
-with P numbers in the model.  Neither the encoder, nor labels, nor the number of vertices, nor any feature itself
-travels; a client without a training vertex sends nothing, and nothing comes down.  The decoder is trained on the
-client's features and may hold some of them.
+with P numbers in the model.  The encoder, labels, the number of vertices and the features themselves do not travel; a
+client without a training vertex sends nothing, and nothing is sent down.  The decoder is trained on the client's
+features and may memorise some of them.
 
-The server decodes, links each client's vertices with their 5 nearest by cosine (itself one of them), asks that client's
-model for soft labels, and trains the global model on all of these graphs at once by cross-entropy, every vertex
-counting alike (times the protocol's discount): SGD, 0.2, momentum 0.9, 100 epochs.
+The server decodes, links each client's vertices with their 5 nearest by cosine (the vertex itself included), takes soft
+labels from that client's model, and trains the global model on all of these graphs at once with the cross-entropy, each
+vertex with the same weight (times the protocol's discount): SGD, 0.2, momentum 0.9, 100 epochs.
 
-Core set, autoencoder and codes are of training vertices alone; the model is trained as all models here are, so that
-others lend it their features as neighbours, and nothing else.
+Core set, autoencoder and codes use training vertices alone.  The model is trained as all models here are: the other
+vertices contribute their features as neighbours, and nothing else.
 
-Reconstructed, since the method is one for images and the text was not at hand:
+Reconstructed, since the method is for images and the text was not available:
 
-- The published autoencoder is a large one that was trained on other images, and the server has it too.  A decoder
-  trained by the client must be sent.  Its sizes, and the mean squared error, are ours.
-- Codes approach the model's shares of classes by KL; the published code compares its features.
-- Perturbation of features before coding, against leaks, is left out.
-- `each` is ours; the neighbour lists are GHOST's.
+- The published autoencoder is a large one, pretrained on other images, and the server has it too.  A decoder that the
+  client trains has to be sent.  Its sizes, and the mean squared error, are chosen here.
+- Codes approach the model's class probabilities by KL; the published code compares its features.
+- The perturbation of features before encoding, against leaks, is left out.
+- `each` is chosen here; the neighbour lists are GHOST's.
 
-A further round goes on: clients train their models and autoencoders further, and the server its model, on the codes
-of that round alone.  The clock charges both trainings, each of as many steps as `training` says, and the codes' to the
-client; decoding, lists, labels and epochs to the server, as if no two lists of neighbours were mutual.
+In a further round clients continue to train their models and autoencoders, and the server its model, on the codes of
+that round alone.  The clock bills both trainings, each of as many steps as `training` says, and that of the codes to
+the client; decoding, neighbour lists, labels and epochs to the server, as if no two neighbours were mutual.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ class FedSD2C(Algorithm):
         return {}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Decode what came, and train on it."""
+        """Decode the uploads, and train on them."""
         able = sorted((reply for reply in replies if "codes" in reply.upload), key=lambda reply: reply.client)
         new = {**state, "updates": state["updates"] + 1}
         return {**new, "model": self.taught(state, able)} if able else new
@@ -116,8 +116,8 @@ class FedSD2C(Algorithm):
         seed = integer(self.task.seed, "fed_sd2c", "teach", state["updates"])
 
         def loss(params: Parameters, epoch: int) -> Tensor:
-            told = F.log_softmax(self.task.forward(params, in_training(joined, seed, epoch)), 1)
-            return -(weight * (soft * told).sum(1)).sum()
+            answer = F.log_softmax(self.task.forward(params, in_training(joined, seed, epoch)), 1)
+            return -(weight * (soft * answer).sum(1)).sum()
 
         return descend(state["model"], loss, SGD(self.server_lr, 0.0, self.server_momentum), self.server_epochs)[0]
 

@@ -4,8 +4,9 @@ An autoencoder of two layers each way is trained on the client's labelled vertic
 
     code = W₂ relu(W₁ x + b₁) + b₂,   x̂ = W₄ relu(W₃ code + b₃) + b₄
 
-Its codes of the core set, per class the vertices of least loss, are then changed until the client's model says of the
-decoded vertices, joined by their neighbour lists, what it says of the real ones.  Parameters have no client axis.
+Its codes of the core set, per class the vertices of lowest loss, are then moved until the client's model gives the
+decoded vertices, joined by their neighbour lists, the predictions that it gives the real ones.  Parameters have
+no client axis.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,7 @@ class Autoencoder:
 
 
 def core_set(losses: Tensor, y: Tensor, rows: Tensor, classes: int, each: int) -> Tensor:
-    """Return the core set's vertices (M,): of each class among `rows` those of least loss (N,), at most so many."""
+    """Return the core set's vertices (M,): of each class among `rows` the `each` with the lowest loss (N,)."""
     own, label = losses[rows], y[rows]
     kept = []
     for c in range(classes):
@@ -67,7 +68,7 @@ def core_set(losses: Tensor, y: Tensor, rows: Tensor, classes: int, each: int) -
 
 
 def core_size(y: Tensor, rows: Tensor, classes: int, each: int) -> int:
-    """Return how many vertices the core set has, which does not hang on any loss."""
+    """Return the size of the core set, which does not depend on the losses."""
     return int(torch.bincount(y[rows], minlength=classes).clamp(max=each).sum())
 
 
@@ -81,10 +82,10 @@ def distilled(
     steps: int,
     lr: float,
 ) -> Tensor:
-    """Return codes (M, L) after so many steps of Adam on KL(wanted ‖ softmax of the answer).
+    """Return codes (M, L) after steps of Adam on KL(wanted ‖ softmax of the answer).
 
     `answer` gives the logits (M, C) of a graph with M vertices; `wanted` (M, C) are shares that sum to one.  Neighbour
-    lists are made anew in each step.
+    lists are computed again in each step.
     """
     y = wanted.argmax(1)
 

@@ -1,28 +1,28 @@
 """FedTAD: averaging, then distillation weighted by each client's knowledge of each class (Zhu et al., IJCAI 2024).
 
-A client sends, beside FedAvg's update, how reliable it is on each class, φₖ (reliability.py): 4 C bytes.
-After averaging, the server knows what every client makes of pseudo graphs Ĝ, which a generator draws with labels
-uniform over the classes and edges to the k most alike; φ is divided by its sum over the clients that replied:
+Beside FedAvg's update a client sends its reliability on each class, φₖ (reliability.py): 4 C bytes.  After averaging,
+the server distils the clients' models on pseudo graphs Ĝ, which a generator draws with labels uniform over the classes
+and edges to the k nearest; φ is divided by its sum over the clients that replied:
 
     L_gen = λ₁ Σₖ Σ_c φₖ_c CE_c(fₖ(Ĝ)) − Σₖ Σ_c φₖ_c |f(Ĝ) − fₖ(Ĝ)|_c + λ₂ K exp(−mean d(z, z') d(x̂, x̂'))
     L     = Σₖ Σ_c φₖ_c |f(Ĝ) − fₖ(Ĝ)|_c
 
-CE_c and |·|_c are means over the vertices of class c, the latter of logits and over these too; d are mean squares of
-noise and mean absolute differences of features.  In turn the generator takes its steps on L_gen, all models held, in
-evaluation mode, and the global model its own on L, on the same noise and in training mode.  Of the gradient of
-L_gen's second term that through fₖ is left out, as in the published code.  Both optimisers are Adam and go on from
-round to round; so does the generator.  In one shot all this happens once.
+CE_c and |·|_c are means over the vertices of class c, the latter over logits too; d are mean squared differences of
+noise and mean absolute differences of features.  The generator takes its steps on L_gen with all models frozen, in
+evaluation mode, then the global model takes its own on L, on the same noise and in training mode.  The gradient of
+L_gen's second term through fₖ is left out, as in the published code.  Both Adam optimisers keep their state between
+rounds, and the generator its parameters.  In a one-shot run all this happens once.
 
-With P numbers in the model a message holds 4 P bytes down and 4 P + 8 + 4 C up.  No held-out label is in it; features
-of held-out vertices are, as in all training on whole graphs.
+With P numbers in the model a message holds 4 P bytes down and 4 P + 8 + 4 C up.  It contains no held-out label; the
+features of held-out vertices have an influence, as in all training on whole graphs.
 
-What differs from the code: λ₂ counts once for each client, as there; but the share of a class that nobody trains on is
-0, where the code would divide by zero, and a negative φ counts as 0.  What is not modelled: the variant that distils
-hidden layers.  More of it need not help, since the teachers are asked about features that nobody has: of two synthetic
-clients with two classes each, five seeds, FedAvg's mean accuracy was 0.785, that of the defaults 0.783, and that of
-twenty turns at a `model_lr` of 1e-2 0.51.
+What differs from the code: λ₂ counts once per client, as there; but the share of a class that nobody trains on is 0,
+where the code would divide by zero, and a negative φ counts as 0.  Not modelled: the variant that distils hidden
+layers.  More distillation need not help, since the teachers are queried on features that no client has: for two
+synthetic clients with two classes each, over five seeds, FedAvg's mean accuracy was 0.785, that of the defaults 0.783,
+and that of twenty alternations at a `model_lr` of 1e-2 0.51.
 
-The clock charges φ to the client once in a period, and the distillation to the server, from sizes alone.
+The clock bills φ to the client once per period, and the distillation to the server, from sizes alone.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ from fedsim.units import Count
 
 @dataclass(frozen=True)
 class FedTAD(FedAvg):
-    """Without server iterations this is FedAvg, but for what is sent."""
+    """Without server iterations this is FedAvg, except for the messages."""
 
     aggregates = True
 
@@ -86,7 +86,7 @@ class FedTAD(FedAvg):
         return torch.Generator().manual_seed(integer(self.task.seed, "fed_tad", *name))
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Average, then teach the average what the clients know."""
+        """Average, then distil the clients' knowledge into the average."""
         new = {**super().update(state, replies, step), "updates": state["updates"] + 1}
         replies = sorted(replies, key=lambda reply: reply.client)
         shares = shared([reply.upload["reliability"] for reply in replies])
@@ -157,7 +157,7 @@ class FedTAD(FedAvg):
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Train as FedAvg does; send also how reliable the client is on each class."""
+        """Train as FedAvg does; also send how reliable the client is on each class."""
         sent = yield from super().work(job)
         if self.unknown(job):
             found = reliability.of_classes(job.data, self.task.classes, self.walk)
@@ -165,11 +165,11 @@ class FedTAD(FedAvg):
         return {**sent, "reliability": job.memory["reliability"]["values"]}
 
     def unknown(self, job: Job) -> bool:
-        """Return whether the client has not looked at this period's graph yet."""
+        """Return whether the client has yet to compute φ of this period's graph."""
         return job.memory.get("reliability", {}).get("period") != job.period
 
     def extra_steps(self, job: Job) -> float:
-        """Count φ where it is looked at."""
+        """Count φ in the job that computes it."""
         return reliability.flops(job.data, self.walk) / self.task.flops(job.data) if self.unknown(job) else 0.0
 
     def upload_like(self, job: Job) -> Tree:
@@ -178,9 +178,9 @@ class FedTAD(FedAvg):
 
 
 def shared(sent: Sequence[Tensor]) -> Tensor:
-    """Return each client's share of a class's reliability (K, C); zero where nobody is reliable on it.
+    """Return each client's share of a class's reliability (K, C); zero if no client is reliable on it.
 
-    One below zero counts as none: where a client is unlike its neighbours, the others should not learn its opposite.
+    A negative one counts as zero: if a client is unlike its neighbours, the others should not learn its opposite.
     """
     stacked = torch.stack(list(sent)).clamp(min=0)
     total = stacked.sum(0)

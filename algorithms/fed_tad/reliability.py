@@ -4,7 +4,7 @@
     φ_c = Σ_{i ∈ train, yᵢ = c} (1 + Σ_{j ∈ N(i)} cos([xᵢ ‖ rᵢ], [xⱼ ‖ rⱼ])) / (|N(i)| + 1)
 
 Many training vertices of a class that resemble their neighbours make it reliable.  The published code takes for r the
-numbers of the vertices on drawn walks, which hang on how the vertices are numbered and outweigh any feature; here r is
+numbers of the vertices on drawn walks, which depend on the numbering of vertices and outweigh any feature; here r is
 what random walks are likely to do.  Nothing but the labels of training vertices is read; features of all are.
 """
 

@@ -3,24 +3,24 @@
 
 A client trains on  CE + w_kd L_KD + w_p L_P:
 
-- L_KD = mean over sensitive vertices (`sensitive.py`) of CE + γ ‖z − z_g‖, z embeddings of length 1, z_g that of
-  the global model at the end of the snapshot before, in that snapshot; from the second snapshot on (Eqs. 4-11);
-- L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), P_kc the mean embedding of its training vertices that have
-  an edge, P̄ the global prototypes; once there are some (Eqs. 12, 15).
+- L_KD = mean over sensitive vertices (`sensitive.py`) of CE + γ ‖z − z_g‖, with z embeddings of length 1 and z_g that
+  of the global model at the end of the previous snapshot, in that snapshot; from the second snapshot on (Eqs. 4-11);
+- L_P = mean over the client's classes of 1 − cos(P_kc, P̄_c), with P_kc the mean embedding of its training vertices
+  that have an edge, and P̄ the global prototypes, once they exist (Eqs. 12, 15).
 
-The server trains P̄ on the pairs (P_kc, c) (`global_prototypes.py`; Eqs. 13, 14), and gives each client a model of
-its own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
+The server trains P̄ on the pairs (P_kc, c) (`global_prototypes.py`; Eqs. 13, 14), and gives each client a model of its
+own: w_k ← λ_k w_k + (1 − λ_k) w̄ with λ_k = cos_k / Σ_j cos_j, cos_k between the client's prototypes and the global
 ones of the same classes (Eqs. 18, 19).  w̄, λ_k and P̄ travel down, w_k and the P_kc with their classes up; the client
-mixes.  Where a mean is of several servers' clients or of peers, Σ_j is over all of them.
+mixes.  Where a mean is over several servers' clients or over peers, Σ_j is over all of them.
 
-As printed, Eqs. 14 and 15 push prototypes away from those of their own class: minimising −log of e^(−cos) asks for a
-small cosine with one's own class, and Eq. 15 adds the cosine to what is minimised.  Both are right with the cosine
-distance in place of the cosine (`sign: corrected`, the default); `literal` is there to be looked at.
+As printed, Eqs. 14 and 15 push prototypes away from those of their own class: minimising −log of e^(−cos) favours a
+small cosine with the own class, and Eq. 15 adds the cosine to what is minimised.  Both are right with the cosine
+distance in place of the cosine (`sign: corrected`, the default); `literal` exists for comparison.
 
-λ_k is 1/K on average, so that personalisation is weak by construction.  Cosines are held above 1e-6.  A vertex without
-an edge is not in its snapshot: it is not trained on (`trained: present`), or there would be nothing to forget.
-With a graph that does not change all vertices are in it, and none is sensitive.  The teacher is the model that comes
-with the client's first job in a period, which is the last mean of the period before where all clients always train.
+λ_k is 1/K on average, so personalisation is weak by construction.  Cosines are clamped to at least 1e-6.  A vertex
+without an edge is not in its snapshot and is not trained on (`trained: present`), or there would be nothing to forget.
+If the graph does not change, it contains all vertices, and none is sensitive.  The teacher is the model downloaded with
+the client's first job in a period, which is the last mean of the previous period if all clients always train.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ LEAST = 1e-6  # that a cosine counts
 
 @dataclass(frozen=True)
 class FedDGL(Algorithm):
-    """With none of its three parts this is the plain mean of models, trained on vertices that have an edge."""
+    """Without its three parts this is the plain mean of models, trained on vertices that have an edge."""
 
     use_kd: bool = True  # distil at sensitive vertices
     use_gp: bool = True  # pull prototypes towards the global ones
@@ -92,7 +92,7 @@ class FedDGL(Algorithm):
         return sent
 
     def share_of(self, state: State, client: int) -> float:
-        """Return λ_k, 0 of a client that has not replied yet."""
+        """Return λ_k, 0 for a client that has not replied yet."""
         vote = state["votes"].get(client, 0.0)
         return min(1.0, self.lambda_scale * vote / max(vote, state["total"], LEAST))
 
@@ -102,11 +102,11 @@ class FedDGL(Algorithm):
         return state["model"] if own is None else mixed(own, state["model"], self.share_of(state, client))
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Average all models alike (Eq. 19); train the prototypes, and weigh the clients by theirs."""
+        """Average all models with equal weights (Eq. 19), train the prototypes, and weight the clients by theirs."""
         updates = [reply.upload["update"] for reply in replies]
         mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
         state = {**state, "model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
-        if self.tells():
+        if self.sends_prototypes():
             state = self.fitted(state, replies)
         if not self.use_pa:
             return state
@@ -114,12 +114,12 @@ class FedDGL(Algorithm):
         own = {reply.client: tree.add(reply.download["model"], reply.upload["update"]) for reply in replies}
         return {**state, "votes": votes, "total": sum(votes.values()), "last": {**state["last"], **own}}
 
-    def tells(self) -> bool:
-        """Return whether clients tell of their prototypes."""
+    def sends_prototypes(self) -> bool:
+        """Return whether clients send their prototypes."""
         return self.use_gp or self.use_pa
 
     def fitted(self, state: State, replies: Sequence[Reply]) -> State:
-        """Return the state after training the prototypes; zeros for classes that nobody has ever told of."""
+        """Return the state after training the prototypes; zeros for classes without any."""
         rows = torch.cat([reply.upload["prototypes"] for reply in replies])
         labels = torch.cat([reply.upload["classes"].long() for reply in replies])
         if not len(rows):
@@ -133,7 +133,7 @@ class FedDGL(Algorithm):
         return {**state, "net": net, "met": met, "table": global_prototypes.table_of(net) * met}
 
     def vote(self, sent: Tree, table: Tensor) -> float:
-        """Return what λ_k is in proportion to: by the cosine of a client's prototypes with the same global ones."""
+        """Return what λ_k is proportional to, from the cosine of a client's prototypes with the global ones."""
         cosine = 0.0
         if len(sent["classes"]):
             same = table[sent["classes"].long()]
@@ -141,17 +141,17 @@ class FedDGL(Algorithm):
         return max(LEAST, cosine) if self.weigh == "cosine" else exp(self.beta * cosine)
 
     def share(self, state: State) -> Tree:
-        """Send the model and what its clients' λ_k are shares of."""
+        """Send the model and the total that its clients' λ_k are shares of."""
         return {**super().share(state), **({"total": state["total"]} if self.use_pa else {})}
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Average models; λ_k becomes a share of what all have."""
+        """Average models; λ_k becomes a share of the joint total."""
         total = sum(one["total"] for one in shares) if self.use_pa else 0.0
         return {**super().mix(state, shares, weights), "total": total}
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the averaging and the training of the prototypes."""
-        if not self.tells():
+        if not self.sends_prototypes():
             return super().server_flops(state, replies, step)
         pairs = sum(len(reply.upload["classes"]) for reply in replies)
         sizes = self.task.classes, self.task.model.hidden, pairs, self.epochs, self.batch
@@ -160,7 +160,7 @@ class FedDGL(Algorithm):
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Mix one's own model, train it, and send it with its prototypes."""
+        """Mix the client's own model, train it, and send it with its prototypes."""
         received, memory = job.download["model"], job.memory
         own = memory.get("local")
         start = received if own is None or not self.use_pa else mixed(own, received, job.download["share"])
@@ -171,12 +171,12 @@ class FedDGL(Algorithm):
             trained = yield Fit(start=start, loss=self.loss, given=given, data=data)
         memory["local"] = trained
         update = {"update": tree.sub(trained, received)}
-        if not self.tells():
+        if not self.sends_prototypes():
             return update
         return {**class_means.of(self.task, trained, data, there(data), counted=False), **update}
 
     def enter(self, job: Job, model: Parameters) -> None:
-        """Choose the sensitive vertices of a new period, by the model and the graph of the one before."""
+        """Choose the sensitive vertices of a new period, by the model and the graph of the previous one."""
         memory, graph = job.memory, job.data
         if memory.get("period") == job.period:
             return
@@ -214,21 +214,21 @@ class FedDGL(Algorithm):
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         update = {"update": job.download["model"]}
-        if not self.tells():
+        if not self.sends_prototypes():
             return update
         return {**class_means.like(job.data, there(job.data), self.task.model.hidden, counted=False), **update}
 
     def effort(self, job: Job) -> float:
-        """Count the prototypes of a step, a pass there and back as the step itself; and as many for L_KD, twice over.
+        """Count the prototypes, as expensive as the step itself, and L_KD, twice as expensive.
 
-        Sensitive vertices without edges are not counted: they are few, and who they are hangs on what was learned.
+        Sensitive vertices without edges are not counted: they are few, and which they are depends on training.
         """
         held = 2.0 if self.use_kd and "ever" in job.memory and sensitive.whole(self.task, self.active) else 0.0
         return 1.0 + (1.0 if "prototypes" in job.download else 0.0) + held
 
     def extra_steps(self, job: Job) -> float:
         """Count forward passes, a third of a step each: one for the prototypes, three for a choice of vertices."""
-        return (1 / 3 if self.tells() else 0.0) + (1.0 if self.distils(job) else 0.0)
+        return (1 / 3 if self.sends_prototypes() else 0.0) + (1.0 if self.distils(job) else 0.0)
 
 
 def there(graph: Graph) -> Tensor:

@@ -7,7 +7,7 @@ trained by plain gradient descent on pairs (P, c) of a client's prototype and it
 - `margin`: −log softmax_c'(−‖P − P̄_c'‖ − δ [c' = c])[c], where δ is the largest distance of a class's mean to the one
   nearest to it, 100 at most (FedTGP).
 
-A class that no client has told of takes part as a class to keep away from only; who sends P̄ is to leave it out.
+A class that no client has sent only takes part as a class to keep away from; whoever sends P̄ should leave it out.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def fitted(
     batch: int,
     rate: float,
 ) -> Net:
-    """Return the net after so many passes over the pairs, in batches of an order drawn anew for each pass."""
+    """Return the net after `epochs` passes over the pairs, in batches of a new random order for each pass."""
     params = {name: leaf.clone().requires_grad_(True) for name, leaf in net.items()}
     margin = margin_of(rows, labels) if objective.kind == "margin" else 0.0
     for _ in range(epochs if len(rows) else 0):
@@ -92,6 +92,6 @@ def fitted(
 
 
 def operations(classes: int, width: int, pairs: int, epochs: int, batch: int) -> float:
-    """Return the operations of `fitted`: three times those of a forward pass, φ(E) anew for each batch."""
+    """Return the operations of `fitted`: three times those of a forward pass, φ(E) again for each batch."""
     batches = -(-pairs // batch)
     return epochs * 3.0 * (batches * 4.0 * classes * width**2 + 2.0 * pairs * classes * width)

@@ -1,39 +1,39 @@
 """FedSage+: generated neighbours in place of those that other clients hold (Zhang et al., NeurIPS 2021).
 
-The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  At each new period a client hides
+The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  In each new period a client hides
 ⌊`hide` · n_val⌋ of its validation vertices and trains its generator (neighbours.py) for `generator_epochs` on
 
     (smooth-L1 of the counts + greedy loss + cross-entropy on the mended graph + Σ_{j≠i} greedy loss at client j) / K
 
-Then it puts generated neighbours into its graph, without labels, and trains the classifier there for the rest of the
-period; all parts of the generator are trained in one phase, as OpenFGL does, and only fGen is ever shown to others.
-Generators stay local and restart from their previous weights at a new period, with fresh moments of Adam.
+Then it adds generated neighbours to its graph, without labels, and trains the classifier on this mended graph for the
+rest of the period.  All parts of the generator are trained in one phase, as in OpenFGL, and only fGen is ever shared.
+Generators stay local and restart from their previous weights in a new period, with fresh moments of Adam.
 
-Exchanges.  Every round begins with `offer`.  Who has epochs left sends fGen and the latents of its n training vertices
-up, once; everybody else sends five bytes.  While somebody offers, the round goes on with `judge`: each client of the
-cohort gets the offers of the others and returns for each the gradients by fGen and latents of its greedy loss against
-the features of five random neighbours of n random vertices of its own.  The next `offer` brings a client its K − 1
-separate gradients; it takes its step and offers again, or is through.  Neither counts as an update of the model.
-So the server needs no word of a period's beginning: who holds a new one offers, whenever it arrives and whoever joins
-late, and who is through only judges.  Gradients name the offer that they judge; where some are lost, K counts those
-that came, where all are, the step is a local one; an epoch that was broken off is made up for in the client's next
-round.  Until a client is through it trains on its graph as it is.  Alone in its round it learns without judges.
+Exchanges.  Every round begins with `offer`.  A client with epochs left sends fGen and the latents of its n training
+vertices up, once; the others send five bytes.  If there is an offer, the round continues with `judge`: each client of
+the cohort gets the offers of the others and returns for each the gradients by fGen and latents of its greedy loss
+against the features of five random neighbours of n random vertices of its own.  The next `offer` brings a client its
+K − 1 separate gradients; it takes its step and offers again, or is done.  Neither step counts as an update of the
+model.  So the server need not know when a period begins: a client that holds a new one offers, whenever it arrives or
+joins, and a client that is done only judges.  Gradients name the offer that they judge.  If some are lost, K counts
+those that arrived; if all are lost, the step is a local one; an interrupted epoch is repeated in the client's next
+round.  Until a client is done, it trains on its graph as it is.  A client alone in its round learns without judges.
 
 Bytes.  With G = 4 (33,024 + 526,336 + 10,245 F) for fGen at its default size and Lᵢ = 4 · 128 nᵢ for the latents, an
 epoch of K clients takes
 
     Σᵢ (G + Lᵢ) [1 up + (K − 1) copies down + (K − 1) gradients up + (K − 1) gradients down] = (3 K − 2) Σᵢ (G + Lᵢ)
 
-in raw numbers, through the server; counted by ordered pair as if clients were linked it would be 2 (K − 1) Σᵢ (G + Lᵢ).
-Both public repositories read the other clients' features directly instead.  The classifier's round is FedAvg's.
+in raw numbers, through the server; counted by ordered pair, as if clients were linked, it would be 2 (K − 1) Σᵢ (G +
+Lᵢ).  Both public repositories read the other clients' features directly instead.  The classifier's round is FedAvg's.
 
-What the recipes leave open: a client's own classifier in the generator's loss is one of the generator's parts, drawn
-and trained with it, and never sent; the count that j would need of each vertex of i does not travel, so there all five
-guesses count; classifiers are scored on the clients' own graphs, without generated vertices.  A client without a
-training vertex neither offers nor mends.
+What the recipes leave open: the classifier in the generator's loss is part of the generator, initialised and trained
+with it, and never sent; the count that j would need of each vertex of i does not travel, so all five guesses count
+there; classifiers are scored on the clients' own graphs, without generated vertices.  A client without a training
+vertex neither offers nor mends.
 
-The clock charges what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and
-later rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
+The clock bills what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and later
+rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,15 +91,15 @@ class FedSagePlus(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the first model; no offer and no gradient is under way."""
+        """Return the first model; there is no offer and no gradient yet."""
         return {**super().start(), "offers": {}, "gradients": {}, "present": 0}
 
     def steps(self, state: State) -> Sequence[str]:
-        """Return the offer, which all but a period's first round leave at that, and the training."""
+        """Return the offer, the only exchange in most rounds, and the training."""
         return ("offer", "train")
 
     def more(self, state: State, step: str) -> Sequence[str]:
-        """Go on with an epoch while somebody offers; where only one client has replied nobody could judge."""
+        """Continue an epoch while there are offers; a single client has no judges."""
         if step != "offer" or not state["offers"]:
             return ()
         return ("judge", "offer") if state["present"] > 1 else ("offer",)
@@ -113,7 +113,7 @@ class FedSagePlus(FedAvg):
         return super().download(state, client, step)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Pass offers and gradients on, keeping none longer than the exchange, or average the classifiers."""
+        """Relay offers and gradients, which last for the exchange only, or average the classifiers."""
         idle: State = {"offers": {}, "gradients": {}}
         if step == "offer":
             offers = {reply.client: reply.upload for reply in replies if reply.upload}
@@ -131,7 +131,7 @@ class FedSagePlus(FedAvg):
         return found
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return nothing for what is only passed on."""
+        """Return zero for what is only relayed."""
         return 0.0 if step in self.prepares else super().server_flops(state, replies, step)
 
     # ---- client
@@ -147,7 +147,7 @@ class FedSagePlus(FedAvg):
         return 1 if self.agg == "uniform" else super().samples(data)
 
     def fit(self, job: Job, given: Tree, **how: Any) -> Work:
-        """Train the downloaded model on the mended graph, or on the client's own until it is through."""
+        """Train the downloaded model on the mended graph, or on the client's own until that is done."""
         model = job.download["model"]
         if bool(job.data["train"].any()):
             if not self.is_mended(job):
@@ -177,7 +177,7 @@ class FedSagePlus(FedAvg):
         return {}
 
     def due(self, job: Job) -> int | None:
-        """Return how many offers the client has yet to make, this job's counted, None where it need not come at all."""
+        """Return the number of offers left to the client, this job's included, or None if it has nothing to do."""
         if not bool(job.data["train"].any()) or (self.is_mended(job) and job.memory["mended"]["through"]):
             return None
         note = job.memory.get("generator")
@@ -185,11 +185,11 @@ class FedSagePlus(FedAvg):
         return self.generator_epochs - done
 
     def is_mended(self, job: Job) -> bool:
-        """Return whether the client has laid out the graph that it trains on in this period."""
+        """Return whether the client has prepared the graph that it trains on in this period."""
         return job.memory.get("mended", {}).get("period") == job.period
 
     def begun(self, job: Job) -> dict[str, Any]:
-        """Return what the client notes of its generator, begun anew where the period is new."""
+        """Return the client's notes on its generator, fresh ones in a new period."""
         note = job.memory.get("generator")
         if note is not None and note["period"] == job.period:
             return note
@@ -200,7 +200,7 @@ class FedSagePlus(FedAvg):
         return {**fresh, "params": params, "moments": None, "impaired": impaired}
 
     def improved(self, job: Job, note: Memory) -> dict[str, Any]:
-        """Return the notes after the optimiser's step, with the gradients of those who have judged this offer."""
+        """Return the notes after the optimiser's step, with the gradients of this offer's judges."""
         foreign = job.download["parts"] if job.download and job.download["number"] == note["number"] else []
         seed = ops.seed_steps(torch.tensor([job.seed], device=self.task.device), 0, 1)
         grads = self.neighgen.gradients(note["params"], note["impaired"], foreign, self.random(job, "noise"), seed)
@@ -208,7 +208,7 @@ class FedSagePlus(FedAvg):
         return {**note, "params": params, "moments": moments, "epoch": note["epoch"] + 1, "awaits": False}
 
     def judge(self, job: Job) -> Tree:
-        """Return the gradients of each offer; none where the client has no edge to judge by."""
+        """Return the gradients of each offer; none if the client has no edge to judge by."""
         return {key: self.judged(job, key, offer) for key, offer in self.judgeable(job).items()}
 
     def judged(self, job: Job, key: str, offer: Tree) -> Tree:
@@ -222,7 +222,7 @@ class FedSagePlus(FedAvg):
         return job.download if job.data["edges"].shape[1] else {}
 
     def random(self, job: Job, *what: object) -> torch.Generator:
-        """Return a generator of the job's own for this."""
+        """Return the job's random stream of that name."""
         return torch.Generator().manual_seed(integer(job.seed, "fedsage_plus", *what))
 
     def upload_like(self, job: Job) -> Tree:
@@ -240,7 +240,7 @@ class FedSagePlus(FedAvg):
     # ---- what it costs
 
     def effort(self, job: Job) -> float:
-        """Return the mended graph's work against the client's own graph's in training, nothing in other steps."""
+        """Return the work on the mended graph relative to the client's own in training, zero in other steps."""
         through = self.is_mended(job) and job.memory["mended"]["through"]
         if job.step != "train":
             return 0.0
@@ -272,7 +272,7 @@ class FedSagePlus(FedAvg):
         return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
 
     def mended_flops(self, graph: Graph) -> float:
-        """Return a training step's operations on the mended graph, by the number of vertices it should have."""
+        """Return a training step's operations on the mended graph, by its expected number of vertices."""
         model, vertices, edges = self.task.model, len(graph["y"]), graph["edges"].shape[1]
         hidden = int(self.hide * int(graph["val"].sum()))
         new = min(self.most * vertices, edges * hidden / max(1, vertices))

@@ -1,6 +1,6 @@
 """Graphs with vertices taken away, and with vertices put in: what a generator of neighbours learns from, and makes.
 
-An impaired graph lacks some validation vertices; the generator learns to tell, for a vertex that has stayed, how many
+An impaired graph lacks some validation vertices; the generator learns to predict, for a vertex that remains, how many
 of its neighbours are gone and what they were like.  A mended graph holds generated vertices after its own, each joined
 both ways to the vertex that it was generated for, without a label and in no split.  Neighbours are in-neighbours,
 which are all of them where edges stand in both directions.  Graphs of one client only, no client axis.

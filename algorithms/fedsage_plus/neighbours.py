@@ -75,7 +75,7 @@ class NeighGen:
         }
 
     def flops(self, rows: int) -> float:
-        """Return the operations of one forward pass of fGen for `rows` vertices."""
+        """Return the operations of one forward pass of fGen for a number of rows."""
         return 2.0 * rows * sum(one["weight"].shape[0] * one["weight"].shape[1] for one in self.like().values())
 
     # ---- what it computes

@@ -6,26 +6,26 @@ A round has 1 + R exchanges with one cohort:
     weigh, …     R − 1 times: clients train the aggregator, a network over all models' logits, whose weights the
     train        server averages; the R-th time, which is a round's one update of the model
 
-The models are frozen meanwhile, so that a client passes its graph through all of them once.  The ensemble is the
-model: it is what is scored as the global one (ensemble.py), and a client's own model is the local one.
+The models are frozen meanwhile, so a client passes its graph through all of them only once.  The ensemble is the model
+that is scored as the global one (ensemble.py); a client's own model is the local one.
 
 Bytes, with P numbers in T tensors of a model, M models, and A = M C h + h + h C + C numbers in the aggregator:
 
     models       up    P + 8 T               down  nothing
     weigh, train up    4 A + 8               down  4 A, and M (P + 8 T) more until a reply has shown that they arrived
 
-so that a client with no loss moves (M + 1)(P + 8 T) + R (8 A + 8) bytes a round.  A client without a training vertex
-sends nothing.  A deployed ensemble is M models large: what vertices outside the federation cost is not counted.
+so a client with no loss moves (M + 1)(P + 8 T) + R (8 A + 8) bytes a round.  A client without a training vertex sends
+nothing.  A deployed ensemble has the size of M models; its cost outside the federation is not counted.
 
-Only training vertices have terms in the losses, of models and aggregator; others lend their features to neighbours.
-What travels of the aggregator is a difference, weighted by training vertices.
+Only training vertices have terms in the losses, of models and aggregator; the others contribute features as neighbours.
+Clients send the aggregator's difference, weighted by training vertices.
 
-Reconstructed, since the text was not at hand: the aggregator's width, R, its steps, and that it is trained by the
+Reconstructed, since the text was not available: the aggregator's width, R, its steps, and its training by the
 scenario's optimiser, with fresh moments in each exchange.  The steps were chosen on the clients' validation vertices
 (Cora, ten clients, Dirichlet 0.05, seeds 0 to 4): mean accuracies of 0.34 for 1 and for 5, 0.39 for 20, and 0.20 for
-100, with which clients of few classes drift apart.  Strictly one-shot variants, which train it on data that the
-server has generated, are left out.  A further round trains every model further and the aggregator from new weights,
-since it fits one set of models; a client that takes no part in it has no model in the ensemble.
+100, at which clients with few classes drift apart.  Strictly one-shot variants, which train the aggregator on data that
+the server has generated, are left out.  A further round trains every model further and the aggregator from new weights,
+since it fits one set of models; a client that does not take part has no model in the ensemble.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ class FENS(Algorithm):
     # ---- server
 
     def start(self) -> State:
-        """Return an ensemble of one model that nobody has trained.  Raises ScenarioError for a task without classes."""
+        """Return an ensemble of one untrained model.  Raises ScenarioError for a task without classes."""
         classes_only(self.task, "'fens' weighs logits: take task: node_classification")
         first, aggregator = self.task.init(), self.fresh(1, 0)
         model = {"members": {"0": first}, "aggregator": aggregator}
@@ -92,14 +92,14 @@ class FENS(Algorithm):
         return ("models", *["weigh"] * (self.aggregator_rounds - 1), "train")
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the aggregator, and all models until a reply shows that they are there; to idle clients nothing."""
+        """Send the aggregator, with all models until a reply shows that they arrived; nothing to idle clients."""
         if step == "models" or client in state["idle"] or not state["members"]:
             return {}
         first = {} if client in state["reached"] else {"members": state["members"]}
         return {"aggregator": state["aggregator"], **first}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note the models, or move the aggregator; the round's last exchange makes both the model."""
+        """Note the models, or update the aggregator; the round's last exchange makes both the model."""
         if step == "models":
             return self.gathered(state, replies)
         useful = [reply for reply in replies if "update" in reply.upload]
@@ -118,7 +118,7 @@ class FENS(Algorithm):
         return new
 
     def gathered(self, state: State, replies: Sequence[Reply]) -> State:
-        """Return the state with the models that came, by client, and an aggregator for so many."""
+        """Return the state with the models received, in the order of clients, and an aggregator for them."""
         sent = [r.upload["model"] for r in sorted(replies, key=lambda r: r.client) if "model" in r.upload]
         idle = frozenset(reply.client for reply in replies if "model" not in reply.upload)
         members, number = {str(place): model for place, model in enumerate(sent)}, state["rounds"] + 1
@@ -127,7 +127,7 @@ class FENS(Algorithm):
                 "rounds": number}  # fmt: skip
 
     def personal(self, state: State, client: int, memory: Memory) -> Tree:
-        """Return the client's own model, or one that nobody has trained."""
+        """Return the client's own model, or an untrained one."""
         return memory.get("local", state["first"])
 
     # ---- client
@@ -151,7 +151,7 @@ class FENS(Algorithm):
         return self.task.loss(params, data)
 
     def aggregator_work(self, job: Job) -> Work:
-        """Train the aggregator on what the models make of the training vertices; send the difference."""
+        """Train the aggregator on the models' outputs for the training vertices; send the difference."""
         if "members" in job.download:
             job.memory["members"] = quantised.whole(job.download["members"])
         if not self.weighs(job):
@@ -162,7 +162,7 @@ class FENS(Algorithm):
 
     @property
     def taken(self) -> int:
-        """How many steps a client trains the aggregator in an exchange."""
+        """The number of steps for which a client trains the aggregator in an exchange."""
         return min(self.aggregator_steps, self.local_steps)
 
     def weighs(self, job: Job) -> bool:
@@ -204,12 +204,12 @@ class FENS(Algorithm):
         return once * self.taken / self.local_steps / self.task.flops(job.data)
 
     def extra_steps(self, job: Job) -> float:
-        """Count a pass through all models, a third of a step each, where they are new or the graph is."""
+        """Count a pass through all models, a third of a step each, if they or the graph are new."""
         known = job.memory.get("outputs")
         if not self.weighs(job) or ("members" not in job.download and known and known["period"] == job.period):
             return 0.0
         return self.members(job) / 3
 
     def members(self, job: Job) -> int:
-        """Return how many models there are."""
+        """Return the number of models."""
         return len(job.download["members"] if "members" in job.download else job.memory["members"])

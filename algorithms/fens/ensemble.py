@@ -3,8 +3,8 @@
     logits = W₂ relu(W₁ [logits of member 1 ‖ … ‖ logits of member M] + b₁) + b₂
 
 Parameters are {"members": {"0": …, "1": …}, "aggregator": {"layer1": …, "layer2": …}}; those of a single model are
-taken too and stand for that model alone, which is how members are trained.  Members look at the whole graph each; the
-aggregator looks at one vertex at a time (FENS, NeurIPS 2024).  It models no members of different kinds.
+accepted too and stand for that model alone, which is how members are trained.  Each member sees the whole graph; the
+aggregator sees one vertex at a time (FENS, NeurIPS 2024).  It models no members of different kinds.
 """
 
 from dataclasses import dataclass, field

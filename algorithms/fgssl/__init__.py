@@ -2,24 +2,24 @@
 
     L = CE + λ_c L_semantic + λ_d L_structural   (views.py)
 
-The model that is trained sees a strong view of the client's graph, which lacks most edges and half of the features; the
-global model, as it was received and without dropout, sees a weak one.  L_semantic draws the embeddings (of the last
-hidden layer) of training vertices of one class together, with τ = 0.1; L_structural distils, for each training vertex,
-how its neighbours are distributed by similarity.  Both views are drawn anew in each step, from the job's seed.
+The model being trained sees a strong view of the client's graph, which lacks most edges and half of the features; the
+global model, as received and without dropout, sees a weak one.  L_semantic pulls the embeddings (of the last hidden
+layer) of training vertices of one class together, with τ = 0.1; L_structural distils, for each training vertex, the
+distribution of its similarity over its neighbours.  Both views are drawn again in each step, from the job's seed.
 Labels of validation and test vertices are never read; their features are, as neighbours', as in all training here.
 
-Messages, averaging and weights are FedAvg's: 4 P bytes down, and 4 P + 8 up.  It works over any number of rounds; in
+Messages, averaging and weights are FedAvg's: 4 P bytes down, and 4 P + 8 up.  It works with any number of rounds; in
 the only round of a one-shot run the global model is the first one, whose weights are random.
 
-Reconstructed, since the text was not at hand, from its description and OpenFGL's port:
+Reconstructed from its description and OpenFGL's port, since the text was not available:
 
 - The port computes the semantic contrast and then leaves it out of the loss; here it counts (`contrast: 0`: not).
-- λ_d = 0.1 is the port's; λ_c is set alike.  The port contrasts two views of the local model, and logits.
-- The port's structural term compares differences of logits feature by feature, edge by edge; here the distribution
-  over neighbours, which the paper's name for it says.  Its temperature, 0.1, is the port's.
+- λ_d = 0.1 is the port's; λ_c is set to the same.  The port contrasts two views of the local model, and logits.
+- The port's structural term compares differences of logits feature by feature, edge by edge; here it compares
+  distributions over neighbours, as the paper's name for it says.  Its temperature, 0.1, is the port's.
 - Centres are training vertices only, so that no other vertex has a term of its own.
 
-The clock charges a client the second pass, the global model's, and both distances; fits run client by client.
+The clock bills a client for the second pass, the global model's, and both distances; fits run client by client.
 """
 
 from collections.abc import Mapping

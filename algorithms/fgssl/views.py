@@ -1,7 +1,7 @@
 """Two views of one graph, and how far a model's embeddings of one lie from another model's of the other.
 
-A view lacks a share of the edges and a share of the features, each drawn anew: an edge goes with its reverse, and a
-feature goes for all vertices.  Two distances (FGSSL, IJCAI 2023), h the model's that is trained, g the other's:
+A view lacks a random share of the edges and of the features: an edge is dropped with its reverse, and a feature for
+all vertices.  Two distances (FGSSL, IJCAI 2023), h the model's that is trained, g the other's:
 
     semantic    −(1/n) Σᵢ (1/|Pᵢ|) Σ_{p∈Pᵢ} log softmax_j(cos(hᵢ, gⱼ) / τ)_p,   Pᵢ all j of i's class, i among them
     structural   (1/n) Σᵢ KL(Sᵢ(g) ‖ Sᵢ(h)),   Sᵢ(h) = softmax over i's neighbours j of cos(hᵢ, hⱼ) / τ
@@ -26,7 +26,7 @@ def view(graph: Graph, edges: float, features: float, generator: Generator) -> G
 
 
 def fewer_edges(edges: Tensor, n: int, share: float, generator: Generator) -> Tensor:
-    """Return the edges (2, E) of n vertices that remain, an edge and its reverse sharing their luck."""
+    """Return the edges (2, E) of n vertices that remain, an edge and its reverse being dropped together."""
     pairs, which = torch.unique(edges.amin(0) * n + edges.amax(0), return_inverse=True)
     keep = (torch.rand(len(pairs), generator=generator) >= share).to(edges.device)
     return edges[:, keep[which]]
@@ -63,7 +63,7 @@ def structural(h: Tensor, g: Tensor, edges: Tensor, centres: Tensor, tau: float)
 
 
 def _neighbours(h: Tensor, source: Tensor, target: Tensor, place: Tensor, counts: Tensor, tau: float) -> Tensor:
-    """Return log S (E,) for edges sorted by target, of which each has so many."""
+    """Return log S (E,) for edges sorted by target, `counts` of them for each target."""
     unit = F.normalize(h, dim=1)
     above = ((unit[source] * unit[target]).sum(1) - 1) / tau  # never above 0
     total = torch.segment_reduce(above.exp(), "sum", lengths=counts)
@@ -71,5 +71,5 @@ def _neighbours(h: Tensor, source: Tensor, target: Tensor, place: Tensor, counts
 
 
 def flops(labelled: int, edges: int, hidden: int) -> float:
-    """Return the operations of both distances, forward only, of so many labelled vertices and edges."""
+    """Return the operations of both distances, forward only, by numbers of labelled vertices and edges."""
     return 2.0 * hidden * (labelled * labelled + 2.0 * edges)

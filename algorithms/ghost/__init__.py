@@ -4,43 +4,43 @@ A client trains a generator of features, its proxy model, on its labelled traini
 
     L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (proxy.py; Eq. 4-6)
 
-in as many steps of the scenario's optimiser as `training` says, with fresh noise in each (the published code: Adam,
+for as many steps of the scenario's optimiser as `training` says, with fresh noise in each (the published code: Adam,
 5e-3, weight decay 4e-4, 100 steps).  It trains no classifier, and needs no model from the server.  It sends the
-generator, the number of its vertices and the centre of its noise.  The server draws M graphs of each generator, with
-labels uniform over the classes, and trains the global model on one after the other, T_G steps each, under a pull
-towards the parameters of the graphs before (consistency.py and retention.py; Eq. 9).
+generator, the number of its vertices and the centre of its noise.  The server draws M graphs from each generator, with
+labels uniform over the classes, and trains the global model on one after the other, for T_G steps each, with a pull
+towards the parameters of the previous graphs (consistency.py and retention.py; Eq. 9).
 
 With P numbers in the generator a message holds nothing down, and 4 P + 8 bytes up: the number of vertices and the
-centre take 4 each.  Uniform labels ask a generator for classes that its client has never trained on, and what comes is
-no vertex of theirs: with `held` the client says which classes it has trained on, C bytes more, and labels are uniform
-over those.  That gives away what uniform labels are to hide, whether a client holds a class.  A client without a
-training vertex sends those 8 bytes alone, and no graph is drawn for it.
+centre take 4 each.  Uniform labels query a generator for classes that its client has never trained on, and the output
+resembles none of their vertices.  With `held` the client reports the classes it has trained on, C bytes more, and
+labels are uniform over those.  That discloses what uniform labels are to hide: whether a client holds a class.  A
+client without a training vertex sends those 8 bytes alone, and no graph is drawn for it.
 
-Center-Shifting: the noise lies about ς and not about 0, and only who knows ς draws useful graphs.  ς travels in the
-upload as an entry of its own, as if encrypted; a channel of its own is not modelled.  With `attacker` the server draws
-about that centre in place of ς: the accuracy is then that of somebody who has all generators and no centre.  It is
-one number, so that it can be searched for; the server knows it; and what a generator has memorised is not hidden.
-It has a price: about a centre of 30 most of the first layer's tanh are saturated, and say little of the label.  On Cora
-(as below, seeds 0 and 1) ς = 30 took the server from 0.41 to 0.33 and from 0.16 to 0.06 in accuracy.
+Center-Shifting: the noise is centred at ς instead of 0, so only a party that knows ς draws useful graphs.  ς travels in
+the upload as an entry of its own, as if encrypted; a separate channel is not modelled.  With `attacker` the server
+draws about that centre instead of ς: the accuracy is then that of an adversary who has all generators but no centre.
+It is one number, so it can be searched for; the server knows it; and what a generator has memorised is not hidden.  It
+has a price: about a centre of 30 most of the first layer's tanh are saturated, and depend little on the label.  On Cora
+(as below, seeds 0 and 1) ς = 30 reduced the accuracy from 0.41 to 0.33 and from 0.16 to 0.06.
 
-Reconstructed, since the text was not at hand, from the public code, the replies to reviewers and the sister method
-OASIS (NeurIPS 2025):
+Reconstructed from the public code, the replies to reviewers and the sister method OASIS (NeurIPS 2025), since the text
+was not available:
 
-- Center-Shifting is OASIS's; the criterion's layers and its moment are told in `consistency`.  The code takes it
-  `before` training on a graph; `after`, at the parameters that are kept, is the order of EWC and TWP.
+- Center-Shifting is OASIS's; `consistency` describes the criterion's layers and when it is computed.  The code computes
+  it `before` training on a graph; `after`, at the parameters that are kept, is the order of EWC and TWP.
 - The code feeds all labels to the generator, so that held-out ones shape the neighbour lists; here none is seen.
 - By an error of the code Â is the identity matrix: `fgw_adj: code`.
-- L_fgw takes O(n³): of more than `sample` training vertices so many are drawn anew in each step, for L_fgw alone.
-- λ_r was chosen on the clients' validation vertices: Cora, ten clients, Dirichlet 0.05, seeds 100 to 102, of 0 and
+- L_fgw takes O(n³): with more than `sample` training vertices, that many are drawn in each step, for L_fgw alone.
+- λ_r was chosen on the clients' validation vertices: Cora, ten clients, Dirichlet 0.05, seeds 100 to 102, from 0 and
   1e-9, 1e-8, … 1.  Mean accuracies: 0.344 for 0, 0.365 for 1e-8, 0.310 for 1e-7, 0.204 for 1e-4, 0.218 or less
   beyond.  Importances are in the thousands, and from 1e-4 on the first graphs' parameters are frozen.  Between 0 and
-  1e-6 three seeds do not tell the values apart.  The code's 1e-11, for a sum over edges, comes to about 1e-8 here.
+  1e-6 three seeds do not separate the values.  The code's 1e-11, for a sum over edges, corresponds to about 1e-8 here.
 - On the server a generator draws without dropout.
-- `joint` takes all graphs in every one of as many steps, each graph counting alike, and retains nothing.
+- `joint` takes all graphs in each of as many steps, every graph with the same weight, and retains nothing.
 
-A further round goes on: the clients' generators are trained further, and so is the model, with what it retains.  What
-would sparsify the criterion (λ_n) has no effect in the code and is left out.  The clock charges losses and neighbour
-lists to the client, graphs, training and criterion to the server, counted from the number of vertices alone.
+A further round continues from the clients' generators, and from the model with what it retains.  The sparsification of
+the criterion (λ_n) has no effect in the code and is left out.  The clock bills losses and neighbour lists to the
+client, and graphs, training and criterion to the server, by the number of vertices alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ class Ghost(Algorithm):
 
     @property
     def retains(self) -> bool:
-        """Whether the criterion is taken at all."""
+        """Whether the criterion is computed at all."""
         return self.use_retention and self.order == "sequential"
 
     @property
@@ -128,8 +128,8 @@ class Ghost(Algorithm):
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
         classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
         if self.retains and not consistency.suits(self.task.model):
-            told = "true needs a model of plain layers with one weight each, such as gcn; otherwise set it to false"
-            raise ScenarioError([Problem("algorithm.use_retention", told)])
+            message = "true needs a model of plain layers with one weight each, such as gcn; otherwise set it to false"
+            raise ScenarioError([Problem("algorithm.use_retention", message)])
         if not (self.use_div or self.use_disp or self.use_fgw):
             raise ScenarioError([Problem("algorithm.use_div", "one of use_div, use_disp and use_fgw must be true")])
         model = self.task.init()
@@ -140,7 +140,7 @@ class Ghost(Algorithm):
         return {}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Train on graphs of the generators that came, in an order drawn anew."""
+        """Train on graphs of the generators received, in a random order."""
         able = sorted((reply for reply in replies if "generator" in reply.upload), key=lambda reply: reply.client)
         order = torch.randperm(len(able), generator=self.random("order", state["updates"])).tolist()
         tasks = [(able[i], m) for i in order for m in range(self.repeats)]
@@ -176,7 +176,7 @@ class Ghost(Algorithm):
         return held[uniform_labels(n, len(held), generator)]
 
     def vertices(self, upload: Tree) -> int:
-        """Return how many vertices a pseudo graph of this client has."""
+        """Return the number of vertices of this client's pseudo graphs."""
         return max(1, round(self.size * int(upload["vertices"])))
 
     @property
@@ -221,7 +221,7 @@ class Ghost(Algorithm):
         return {**sent, "generator": trained}
 
     def trains_on(self, data: Graph) -> int:
-        """Return how many vertices the client trains on."""
+        """Return the number of vertices that the client trains on."""
         return self.task.examples(data, "train")
 
     def centre(self, job: Job) -> Tensor:

@@ -1,4 +1,4 @@
-"""The topology-consistency criterion: how much a model's parameters bear of the likeness of neighbours (GHOST, Eq. 9).
+"""The topology-consistency criterion: how much neighbours' similarity depends on a model's parameters (GHOST, Eq. 9).
 
     h^l: output of layer l, rectified save for the last;   e_ij^l = ⟨V^l h_i^l, tanh(V^l h_j^l)⟩,   V^l h = W^l h
     J^l = (1/|E|) Σ_{(i,j) ∈ E} (e_ij^l)²;   I_p = Σ_l |∂J^l/∂p|
@@ -6,7 +6,7 @@
 W^l (F_in, F_out) is the layer's own weight, so that V^l leads from its output back to the width of its input.
 
 Reconstructed: the public code has the first layer alone, and with self-loops; the authors speak of all layers.  That
-J is divided by the number of edges, so that its scale does not hang on a graph's size, and that importance is taken
+J is divided by the number of edges, so that its scale does not depend on a graph's size, and that importance is taken
 of each number and not of each tensor follows TWP (Liu, Yang and Wang, AAAI 2021).  Dropout is off.  Models that are
 not plain layers with a `weight` are not covered (`suits`).
 """

@@ -4,7 +4,7 @@
 
 (Vayer et al., "Optimal transport for structured data with application on graphs", ICML 2019.)  POT solves for T by
 conditional gradients from the outer product of the marginals, on detached copies in double precision: a local
-optimum, the problem not being convex.  T is then held fixed, and Â is a constant (its edges are chosen hard), so that
+optimum, since the problem is not convex.  T is then held fixed, and Â is a constant (its edges are discrete), so that
 
     ∂L/∂X̂ = (1 − a) (2 diag(q) X̂ − 2 Tᵀ X)
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 STEPS = 50  # conditional gradients at most; a handful is the rule
-BILLED = 5  # of them, so that simulated time does not hang on how training goes
+BILLED = 5  # of them, so that simulated time does not depend on how training goes
 
 
 def plan(costs: Tensor, own: Tensor, pseudo: Tensor, a: float) -> Tensor:

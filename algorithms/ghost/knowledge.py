@@ -60,7 +60,7 @@ class Teaching:
         return consistency.importance(self.task.model, model, graph, self_loops=self.self_loops)
 
     def jointly(self, model: Parameters, graphs: Sequence[Graph], seed: int) -> Parameters:
-        """Return the model after as many steps as in turn, each on all graphs, each graph counting alike."""
+        """Return the model after as many steps as in turn, each on all graphs, each graph with the same weight."""
         joined, seeds = layout.union(graphs), [integer(seed, number) for number in range(len(graphs))]
 
         def loss(params: Parameters, step: int) -> Tensor:
@@ -70,7 +70,7 @@ class Teaching:
         return descend(model, loss, self.optimiser, self.steps * len(graphs))[0]
 
     def flops(self, graph: Graph, numbers: int, passes: int = 1) -> float:
-        """Return the operations of one graph of a series, for a model of so many numbers.
+        """Return the operations of one graph of a series, for a model of this many numbers.
 
         `passes` is how often its steps are taken: once in turn, and all at once as often as there are graphs.  The
         criterion is a pass back for each layer; the pull and its sums are six operations a number and step.

@@ -1,14 +1,14 @@
 """POWER: graph evolution trajectory-aware knowledge transfer (Zhu, Hu and Wu, KDD 2025).
 
 Clients replay a few experience nodes of past periods (Eq. 2-7).  Once a period each client also sends the gradients
-of its class prototypes (Eq. 8-9); the server rebuilds pseudo prototypes from them (Eq. 10-11) and, after every
-aggregation, teaches the global model on them with the clients' models as teachers, each trusted on a class as far as
-its trajectory has met that class (Eq. 12-14).
+of its class prototypes (Eq. 8-9).  The server reconstructs pseudo prototypes from them (Eq. 10-11) and, after every
+aggregation, trains the global model on them with the clients' models as teachers, each trusted on a class as far as its
+trajectory has met that class (Eq. 12-14).
 
 Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code,
-bug for bug.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server
-infer classes.  What the paper calls privacy is none: a prototype follows from its gradients in closed form.
-Whether intertask edges are kept is the stream's option `edges`.
+bug for bug.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server infer classes.
+What the paper calls privacy is none: a prototype follows from its gradients in closed form.  Whether intertask edges
+are kept is the stream's option `edges`.
 """
 
 import logging
@@ -68,7 +68,7 @@ class Power(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the model, the encoder Γ, and empty notes on what was met."""
+        """Return the model, the encoder Γ, and empty notes on the classes met."""
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
@@ -83,7 +83,7 @@ class Power(FedAvg):
         return {**super().download(state, client, step), "known": "" if known is None else str(known), **first}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Aggregate, rebuild the prototypes that came, and transfer."""
+        """Aggregate, reconstruct the prototypes received, and transfer."""
         new = super().update(state, replies, step)
         if not self.transfer:
             return new
@@ -98,7 +98,7 @@ class Power(FedAvg):
         return not self.transfer
 
     def learn(self, state: State, replies: Sequence[Reply]) -> State:
-        """Note the classes that clients have met, and add what can be rebuilt of their prototypes to the buffer."""
+        """Note the classes that clients have met, and add the prototypes that can be reconstructed to the buffer."""
         known, met, sent, labels = dict(state["known"]), dict(state["met"]), [], []
         for reply in replies:
             period, counts = int(reply.upload["period"]), torch.zeros(self.task.classes, dtype=torch.double)
@@ -126,11 +126,11 @@ class Power(FedAvg):
         return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
 
     def faded(self, q: Tensor, periods: int) -> Tensor:
-        """Return φ^periods q, where no period gone by counts as 1 even for φ = 0."""
+        """Return φ^periods q, which is q for zero periods even if φ = 0."""
         return q * self.phi**periods if periods else q
 
     def trust(self, state: State, clients: Sequence[int]) -> Tensor:
-        """Return w (K, C): q of each client over the sum of all, zero where nobody has met the class."""
+        """Return w (K, C): q of each client over the sum of all, zero if no client has met the class."""
         now = max(period for period, _ in state["met"].values())
         none = (now, torch.zeros(self.task.classes, dtype=torch.double))
         met = [state["met"].get(client, none) for client in clients]
@@ -193,7 +193,7 @@ class Power(FedAvg):
     # ---- client
 
     def work(self, job: Job) -> Work:
-        """Close the period that has ended, train with replay, send prototypes that the server does not know yet."""
+        """Close the period that has ended, train with replay, and send prototypes that the server does not know yet."""
         given = {"received": job.download["model"]}
         if self.replay:
             given = {"buffer": replay.closed(job, self.select)}
@@ -212,7 +212,7 @@ class Power(FedAvg):
         return replay.mixed(self.task, params, data, given["buffer"], self.beta)
 
     def introduce(self, job: Job) -> Tree:
-        """Return the prototype gradients of a period that the server does not know of, with the class counts."""
+        """Return the prototype gradients and class counts of a period that the server does not know yet."""
         if "encoder" in job.download:
             job.memory["encoder"] = job.download["encoder"]
         if not self.introduces(job):
@@ -223,11 +223,11 @@ class Power(FedAvg):
         return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
 
     def effort(self, job: Job) -> float:
-        """Count the vertices replayed beside the graph's own."""
+        """Count the replayed vertices beside the graph's own."""
         return 1 + replay.replayed(job, self.keep) if self.replay else 1.0
 
     def extra_steps(self, job: Job) -> float:
-        """Count two forward passes, a third of a step each, where a period has ended, and Γ's gradients."""
+        """Count two forward passes, a third of a step each, if a period has ended, and Γ's gradients."""
         steps = 2 / 3 if self.replay and replay.closes(job) else 0.0
         if self.introduces(job):
             gamma, classes = self.introduction(job)
@@ -239,7 +239,7 @@ class Power(FedAvg):
         return self.transfer and job.download["known"] != str(job.period)
 
     def introduction(self, job: Job) -> tuple[Parameters, int]:
-        """Return Γ, and of how many classes a client would send its gradients."""
+        """Return Γ, and the number of classes whose gradients a client would send."""
         gamma = job.download.get("encoder") or job.memory["encoder"]
         return gamma, len(job.data["y"][job.data["train"]].unique())  # type: ignore[no-untyped-call]
 

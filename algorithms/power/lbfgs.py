@@ -4,7 +4,7 @@ Each row of x (B, F) is its own problem with its own history; the rows advance t
 cost little more than one.  Step lengths, the curvature test and the first, scaled step are those of
 `torch.optim.LBFGS` with `line_search_fn=None`; the direction is the compact form of the two-loop recursion (Byrd,
 Nocedal and Schnabel, Mathematical Programming 1994, Theorem 2.2), a few batched products.  Problems without a
-curvature that L-BFGS can follow wander; they are stopped, never mended here.
+curvature that L-BFGS can follow diverge; they are stopped, not repaired.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ class Rules:
 
 
 def minimise(objective: Objective, start: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
-    """Return each row's best x (B, F) and its objective (B,), infinite for a row that was finite nowhere.
+    """Return each row's best x (B, F) and its objective (B,), infinite for a row that was never finite.
 
-    A row stops where its gradient or its change is none, where hope is gone, or where it is no longer finite.
+    A row stops when its gradient or its change vanishes, when it is beyond hope, or when it is no longer finite.
     """
     best_x, best = start.detach().clone(), start.new_full((len(start),), torch.inf)
     rows = torch.arange(len(start), device=start.device)

@@ -115,10 +115,10 @@ class Rebuilt:
 def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int) -> Rebuilt:
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
-    A row is bad where it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
-    If it misses them by more than CLOSE it is restarted from `restarts` new draws, and the best is kept.  All rows
-    advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as many as
-    it needs.
+        A row is bad if it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
+    If it misses them by more than CLOSE, it is restarted from `restarts` new draws, and the best is taken.  All
+    rows advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as
+    many as it needs.
     """
     double = {key: value.double() for key, value in network.items()}
     wanted = {key: torch.stack([one[key] for one in sent]).double() for key in sent[0]}

@@ -15,26 +15,26 @@ from fedsim.net.wire import Tree
 Absent = Literal["stay", "leave"]
 
 
-def heard(
+def latest(
     state: State, replies: Sequence[Reply], note: Callable[[Reply], dict[str, Any]], absent: Absent
 ) -> dict[int, dict[str, Any]]:
-    """Return what the clients that are grouped sent last, in order of the client; `note` tells what is kept."""
+    """Return the latest notes on the clients that are grouped, in order of the client; `note` makes them of a reply."""
     fresh = {reply.client: note(reply) for reply in replies}
     return dict(sorted({**state["last"], **fresh}.items())) if absent == "stay" else fresh
 
 
 def grouped(state: State, replies: Sequence[Reply], absent: Absent) -> int:
-    """Return how many clients that are."""
+    """Return the number of clients that are grouped."""
     return len({reply.client for reply in replies} | (set(state["last"]) if absent == "stay" else set()))
 
 
 def model_of(reply: Reply) -> Tree:
-    """Return a client's model, which the protocol's discount draws to its download."""
+    """Return a client's model, which the protocol's discount pulls towards its download."""
     return tree.add(reply.download["model"], tree.scale(reply.upload["update"], reply.weight))
 
 
 def moved(state: State, new: State) -> State:
-    """Return the new state with all that is personal moved by as much as its mean has been."""
+    """Return the new state with all personal models shifted by as much as their mean has been."""
     by = tree.sub(new["model"], state["model"])
     distinct = {id(model): model for model in state["personal"].values()}  # clients of a group share theirs
     models = {key: tree.add(model, by) for key, model in distinct.items()}

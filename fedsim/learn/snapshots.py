@@ -1,14 +1,14 @@
-"""What a client keeps of a changing graph: the states of its vertices, and rows received for cut edges.
+"""What a client keeps of a graph that changes: the states of its vertices, and what it has received about cuts.
 
 The client's memory holds, each entry replaced and never changed in place:
 
-- `period`, `graph`: the last period that it worked in, and its graph then;
+- `period`, `graph`: the last period in which it worked, and its graph then;
 - `states`: the vertices (n,), ascending, and the states (n, S) that a recurrent model left when that period began;
-- `told`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`), and
-  for `degree` all vertices; `x` replaces the features and lasts until it is received again.
+- `received`: in this period, the vertices (m,) and rows (m, F) by key of the graph (`delta1`, `delta2`, `far`, `x`),
+  and for `degree` all vertices; `x` stands in place of the features and lasts until it is received again.
 
-States are computed when the next period is met, with the client's parameters at that time.
-A vertex's state is held by its owner only.
+States are computed when the next period begins, with the client's last parameters.
+It models states that live where their vertex does, on one client.
 """
 
 from collections.abc import Mapping
@@ -66,12 +66,12 @@ def forwarded(
 
 
 def dressed(memory: Memory, graph: Graph) -> Graph:
-    """Return the graph with what the client knows of its vertices: states before this period, and received rows."""
+    """Return the graph with what the client knows of its vertices: states before this period, and rows received."""
     layout.of(graph)  # before the graph is copied, so that all copies share it
     vertices, keys = graph["vertex"], {}
     if memory.get("states") is not None:
         keys["state"] = spread(vertices, memory["states"])
-    for key, rows in (memory.get("told") or {}).items():
+    for key, rows in (memory.get("received") or {}).items():
         if key in ("x", "degree"):
             place, there = places(rows[0], vertices)
             keys[key] = (as_dense(graph["x"]) if key == "x" else layout.of(graph).degree).clone()
@@ -87,8 +87,8 @@ def bare(graph: Graph) -> Graph:
 
 
 def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
-    """Return the rows that outlast a period, of these vertices only: those that replaced features."""
-    received = memory.get("told")
+    """Return what outlasts a period, of these vertices only: the rows in place of features."""
+    received = memory.get("received")
     if received is None or "x" not in received:
         return None
     mine = places(vertices, received["x"][0])[1]

@@ -81,7 +81,7 @@ class Driven:
 
     def told(self, client, key, t):
         """The rows (N, F) that a client was told, by number in the whole graph, zeros where it was told none."""
-        vertices, rows = self.memories[client]["told"][key]
+        vertices, rows = self.memories[client]["received"][key]
         found = torch.zeros(self.graph.vertices, rows.shape[1], dtype=rows.dtype)
         found[vertices] = rows
         return found

@@ -154,7 +154,7 @@ def test_one_client_exchanges_nothing_and_learns_the_same(exchange):
     one, none = (Driven(DGCoLearn(exchange=each), clients=1) for each in (exchange, "none"))
     for t in range(3):
         assert one.round(t) == none.round(t) == ["train"]
-    assert one.memories[0]["told"] is None
+    assert one.memories[0]["received"] is None
     for mine, other in zip(states(one, 0), states(none, 0), strict=True):
         assert torch.equal(mine, other)
 
@@ -253,6 +253,6 @@ def test_fedgcn_puts_the_whole_sums_in_the_features_place():
     a, _ = adjacency(driven, 0, "sum")
     sums, border = a @ driven.snapshots[0]["x"], driven.state["seen"].cut.border
     for memory in driven.memories:
-        vertices, rows = memory["told"]["x"]
+        vertices, rows = memory["received"]["x"]
         assert torch.equal(vertices, memory["graph"]["vertex"][border[memory["graph"]["vertex"]]])
         torch.testing.assert_close(rows, sums[vertices], rtol=0, atol=1e-9)

@@ -55,12 +55,12 @@ def test_corrections_that_follow_the_next_period_are_about_the_last(exchange):
     graphs = [[period.graph for period in own[:2]] for own in driven.periods]
     for _, step, client, sent, _ in driven.messages:
         if step == "correct":
-            known = driven.memories[client]["told"]
-            job = Job(client, step, 1, sent, graphs[client][1], {**driven.memories[client], "told": None}, 0)
+            known = driven.memories[client]["received"]
+            job = Job(client, step, 1, sent, graphs[client][1], {**driven.memories[client], "received": None}, 0)
             finished(driven, job)
             for key, (vertices, rows) in known.items():
-                assert torch.equal(job.memory["told"][key][0], vertices)
-                assert torch.equal(job.memory["told"][key][1], rows)
+                assert torch.equal(job.memory["received"][key][0], vertices)
+                assert torch.equal(job.memory["received"][key][1], rows)
     assert any(not torch.equal(before["vertex"], after["vertex"]) for before, after in graphs)
 
 

@@ -42,6 +42,6 @@ def test_sums_take_the_place_of_sparse_features():
     graph = graph_of(csr(*IDENTITY), torch.tensor([[0, 1], [1, 0]]), torch.zeros(3, dtype=torch.long))
     graph["vertex"] = torch.tensor([4, 7, 9])
     told = {"x": (torch.tensor([7]), torch.tensor([[0.5, 0.25, 0.0]]))}
-    seen = dressed({"told": told}, graph)
+    seen = dressed({"received": told}, graph)
     assert seen["x"].tolist() == [[1, 0, 0], [0.5, 0.25, 0.0], [0, 0, 1]]
     assert graph["x"].to_dense().tolist() == torch.eye(3).tolist()  # the client's own features stay

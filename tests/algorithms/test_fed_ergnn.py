@@ -38,7 +38,8 @@ def bound(algorithm, hidden=HIDDEN, seed=0):
 
 def history(algorithm, periods=PERIODS, trainer=None, **options):
     """Two rounds a period with one client: the final state, the memories after each round, and the uploads."""
-    cohort = Cohort(bound(algorithm, **options), Trainer(Adam(0.02), 2) if trainer is None else trainer)
+    algorithm = bound(algorithm, **options)
+    cohort = Cohort(algorithm, Trainer(Adam(0.02), 2) if trainer is None else trainer)
     state, memories, uploads = algorithm.start(), [{}], []
     for number in range(2 * len(periods)):
         period = number // 2
@@ -82,7 +83,7 @@ def test_a_period_leaves_its_experience_once_when_the_next_has_begun(rule):
 
 @pytest.mark.parametrize("options", [{}, {"select": "mean", "on": "embedding"}])
 def test_it_is_chosen_by_the_clients_own_last_model_of_the_period_alone(options):
-    algorithm = FedERGNN(keep=1, epsilon=0.7, **options)
+    algorithm = bound(FedERGNN(keep=1, epsilon=0.7, **options))
     _, memories, _ = history(algorithm)
     z = algorithm.task.embed(tree.stack([memories[2]["local"]]), PERIODS[0]).tolist()
     chosen = []

@@ -154,7 +154,7 @@ def test_the_norm_of_the_gradient_is_itself_differentiated_for_each_client():
 
 
 def test_the_penalty_has_the_gradient_of_the_sum_over_periods():
-    algorithm = FedTWP(lambda_loss=2.0, lambda_topology=3.0, beta=0.0)
+    algorithm = bound(FedTWP(lambda_loss=2.0, lambda_topology=3.0, beta=0.0))
     _, memories, _ = history(algorithm)
     terms = [
         (algorithm.importance(memories[last]["local"], data), memories[last]["local"])
@@ -202,7 +202,7 @@ def test_the_official_preset_trains_on_twice_the_loss_and_the_penalty():
 
 
 def test_the_official_preset_looks_at_the_next_call_with_dropout():
-    algorithm = FedTWP(preset="official")
+    algorithm = bound(FedTWP(preset="official"))
     _, memories, _ = history(algorithm)
     seen = {**PERIODS[1], "seed": ops.seed_steps(torch.tensor([2]), 0, 63)}
     assert gap(memories[3]["past"]["weight"], algorithm.importance(memories[2]["local"], seen)) == 0

@@ -16,7 +16,7 @@ def fedgcn(privacy="paper", **options):
 
 def told(driven):
     """The sums (vertices, rows) that all clients have now, and the vertices that have any."""
-    rows = [memory["told"]["x"] for memory in driven.memories if memory["told"]]
+    rows = [memory["received"]["x"] for memory in driven.memories if memory["received"]]
     return torch.cat([own for own, _ in rows]), torch.cat([sums for _, sums in rows])
 
 
@@ -93,7 +93,7 @@ def test_once_everything_is_one_clients_its_sums_are_told_a_last_time(monkeypatc
     monkeypatch.setattr("exchanging.shared_out", merging)
     driven = fedgcn(moving=False)
     assert driven.round(0) == driven.round(1) == ["train", "embed", "correct"]
-    vertices, rows = driven.memories[0]["told"]["x"]
+    vertices, rows = driven.memories[0]["received"]["x"]
     a, _ = adjacency(driven, 1, "sum")
     torch.testing.assert_close(rows, (a @ driven.snapshots[1]["x"])[vertices], rtol=0, atol=1e-9)
     assert len(vertices) > 0
@@ -122,4 +122,4 @@ def test_who_was_away_is_told_when_it_is_back():
     assert driven.round(1) == ["train", "embed", "correct"]
     sums = {client: down["ids"] for t, step, client, down, _ in driven.messages if (t, step) == (1, "correct")}
     assert len(sums[2]) > 0
-    assert torch.equal(driven.memories[2]["told"]["x"][0], sums[2].long())
+    assert torch.equal(driven.memories[2]["received"]["x"][0], sums[2].long())
