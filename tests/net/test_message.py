@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from fedsim.net import wire
 from fedsim.net.message import Message
 
-
 numbers = st.integers(-1, 2**40)
 payloads = st.none() | st.just({"w": np.ones((3, 4)), "n": 7}) | st.lists(st.floats(allow_nan=False), max_size=5)
 
