@@ -1,18 +1,22 @@
-"""Hands algorithms their context without a run."""
+"""Hands algorithms their context without a run; needs no torch."""
+
+from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fedsim.algorithm import Algorithm, Context
-from fedsim.data.temporal import Overview
-from fedsim.learn.task import Task
+
+if TYPE_CHECKING:
+    from fedsim.data.temporal import Overview
+    from fedsim.learn.task import Task
 
 Some = TypeVar("Some", bound=Algorithm)
 
 
 def within(
     algorithm: Some,
-    task: Task,
+    task: Task | None,
     overview: Overview | None = None,
     *,
     learning_rate: float = 0.05,
