@@ -273,7 +273,7 @@ class Algorithm(ABC):
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
 
 
-# Which methods a declaration is about, and what is assumed where one of them has changed since it was made.
+# Which methods a declaration is about, and the safe answer without one (`aggregates` is FedAvg's own).
 DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {
     "averages": (frozenset({"update", "upload_like", "steps"}), False),
     "aggregates": (frozenset({"update"}), False),

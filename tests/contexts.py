@@ -1,4 +1,6 @@
-"""Hands algorithms their context without a run."""
+"""Hands algorithms their context without a run; needs no torch."""
+
+from __future__ import annotations
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ Some = TypeVar("Some", bound=Algorithm)
 
 def within(
     algorithm: Some,
-    task: Task,
+    task: Task | None,
     overview: Overview | None = None,
     *,
     learning_rate: float = 0.05,
