@@ -60,6 +60,8 @@ def command(given: argparse.Namespace) -> int:
     if given.list is not None:
         listing.show(console, *listing.chosen(given.list))
         return 0
+    if given.tried is not None:
+        return try_out(given, console)
     if given.init is not None:
         console.print(starter.write(given.init), soft_wrap=True)
         return 0
@@ -88,6 +90,17 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
         raise UserError(
             "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
         )
+
+
+def try_out(given: argparse.Namespace, console: Console) -> int:
+    """Try an algorithm and return the exit code."""
+    from fedsim.trial import command
+
+    if given.scenario is not None:
+        raise UserError(
+            f"--try checks an algorithm on data of its own, and runs no scenario: leave {given.scenario} out"
+        )
+    return command.run(given.tried, console)
 
 
 def tell(

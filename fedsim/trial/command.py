@@ -1,0 +1,112 @@
+"""`--try ALGORITHM [KEY=VALUE ...]`: find the algorithm, run every check, print the report."""
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+
+from analysis.terminal import writable
+from fedsim import find, yaml_text
+from fedsim.errors import UserError
+from fedsim.scenario import Part
+from fedsim.trial import (
+    billing,
+    cohorts,
+    corrections,
+    declared_bytes,
+    encodable,
+    files,
+    groups,
+    protocols,
+    randomness,
+    report,
+    resumed,
+    untouched,
+)  # fmt: skip
+from fedsim.trial.finding import Finding, broken
+from fedsim.trial.stage import accepted
+from fedsim.trial.trial import Trial
+
+Check = Callable[[Trial], list[Finding]]
+PLAYED = "work, updates and training run to the end"
+PROMISES: Sequence[tuple[str, Sequence[Check]]] = (
+    ("the bytes declared are the bytes sent", [declared_bytes.check]),
+    ("what is sent can be encoded", [encodable.check]),
+    ("every value is finite", [encodable.check_finite]),
+    ("nothing draws from global random numbers", [randomness.check]),
+    ("the same seed gives the same result", [randomness.check_repeats]),
+    ("nothing is changed in place", [untouched.check]),
+    ("a cohort learns what its clients learn one by one", [cohorts.check, groups.check]),
+    ("what is computed is billed", [billing.check]),
+    ("corrections of gradients have the right sign", [corrections.check]),
+    ("an interrupted point ends like one that was not", [resumed.check, untouched.check_kept]),
+    ("every protocol runs, or is refused with a reason", [protocols.check]),
+)
+
+
+def run(words: Sequence[str], console: Console) -> int:
+    """Try the algorithm that the words of `--try` name; return 0 where all promises hold, and 1 where one is broken.
+
+    Raises UserError where there is no such algorithm, or none that can be tried.
+    """
+    part = named(words)
+    cls = find.find("algorithm", part, "algorithm")
+    trial = Trial(accepted(part), cls)
+    options = "".join(f" {key}={value}" for key, value in part.options.items())
+    console.print(f"{cls.__name__} ({trial.author.file()}){options}\n", soft_wrap=True)
+    sections = tried(trial)
+    for line in report.lines(sections, min(console.width, report.WIDTH)):
+        console.print(writable(line, console.encoding), soft_wrap=True)
+    return 1 if any(finding.kind == "broken" for _, findings in sections for finding in findings) else 0
+
+
+def tried(trial: Trial) -> list[report.Section]:
+    """Run every check and return what each has found; only the first where the algorithm cannot even be played."""
+    sections = [(PLAYED, _plays(trial))]
+    if sections[0][1]:
+        return sections
+    for promise, checks in PROMISES:
+        sections.append((promise, [finding for check in checks for finding in _safe(trial, check)]))
+    return sections
+
+
+def named(words: Sequence[str]) -> Part:
+    """Return the algorithm of the words: a name, a dotted module or a file, and options as KEY=VALUE.
+
+    Raises UserError for words that are neither.
+    """
+    name, *rest = words
+    options = {}
+    for word in rest:
+        key, equals, text = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise UserError(f"--try {name}: {word!r} is no option: write it as KEY=VALUE, as in mu=0.1")
+        options[key] = yaml_text.read(text, f"--try: {word}", {})
+    return Part(name=files.module(name) if files.is_file(name) else name, options=options)
+
+
+def _plays(trial: Trial) -> list[Finding]:
+    try:
+        trial.played  # noqa: B018 -- played when asked for, and kept
+    except Exception as error:  # whatever the author's code raises is what is looked for
+        return [_raised(trial, error), *_alone(trial)]
+    return []
+
+
+def _alone(trial: Trial) -> list[Finding]:
+    """Say so where it is only in a cohort that it fails."""
+    try:
+        trial.alone  # noqa: B018
+    except Exception:  # the same or another: the first is told
+        return []
+    return [broken("with every client trained by itself it works", "", cohorts.REMEDY)]
+
+
+def _safe(trial: Trial, check: Check) -> list[Finding]:
+    try:
+        return check(trial)
+    except Exception as error:  # the author's code may raise in one way of running it alone
+        return [_raised(trial, error)]
+
+
+def _raised(trial: Trial, error: Exception) -> Finding:
+    return broken(f"it raises {type(error).__name__}: {error}", trial.author.line_of_error(error))

@@ -1,0 +1,46 @@
+"""What a trial has found, in words, for a terminal of 80 columns."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from fedsim.trial.finding import Finding
+
+WIDTH, MARGIN = 80, 10
+WORDS = {"broken": "BROKEN", "warning": "warning", "note": "", "holds": "holds"}
+
+Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
+
+
+def lines(sections: Sequence[Section], width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines of the report: every promise with what was found of it, and a sum."""
+    for promise, findings in sections:
+        is_broken = any(finding.kind == "broken" for finding in findings)
+        yield from _entry(WORDS["broken" if is_broken else "holds"], promise, width)
+        for finding in findings:
+            yield from _entry(WORDS[finding.kind] if finding.kind == "warning" else "", _text(finding), width)
+            if finding.where:
+                yield from _entry("", f"at {finding.where}", width)
+            if finding.remedy:
+                yield from _entry("", f"-> {finding.remedy}", width)
+    yield ""
+    yield summary(sections)
+
+
+def summary(sections: Sequence[Section]) -> str:
+    """Return how many promises hold, and how many warnings there are."""
+    wrong = sum(any(finding.kind == "broken" for finding in findings) for _, findings in sections)
+    warned = sum(finding.kind == "warning" for _, findings in sections for finding in findings)
+    warnings = f"{warned or 'no'} warning{'s' * (warned != 1)}"
+    if wrong:
+        return f"{wrong} of {len(sections)} promises {'is' if wrong == 1 else 'are'} broken; {warnings}."
+    return f"All {len(sections)} promises hold; {warnings}."
+
+
+def _text(finding: Finding) -> str:
+    return finding.what[0].upper() + finding.what[1:]
+
+
+def _entry(word: str, text: str, width: int) -> Iterator[str]:
+    found = wrap(text, width - MARGIN, break_on_hyphens=False) or [""]
+    yield f"{word:<{MARGIN}}{found[0]}".rstrip()
+    yield from (" " * MARGIN + line for line in found[1:])
