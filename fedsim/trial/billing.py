@@ -79,8 +79,8 @@ def _job(trial: Trial, total: float, work: Work, counted: Operations, trainings:
         f"work computes as much as {total:.1f} training steps (client {work.job.client}, step {work.job.step!r}), and "
         f"bills {work.steps:.1f}; most of it is {'beside' if outside else 'in'} its training",
         where,
-        "return what the job computes beside its training from extra_steps, in training steps (self.task.flops(job.data) "
-        "is one), and from effort how many times longer it trains",
+        "bill what the job computes beside its training in extra_steps, in training steps of self.task.flops(job.data) "
+        "operations, and from effort how many times longer it trains",
     )
 
 

@@ -1,11 +1,11 @@
 """`--try ALGORITHM [KEY=VALUE ...]`: find the algorithm, run every check, print the report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
 from analysis.terminal import writable
-from fedsim import find, yaml_text
+from fedsim import find, logbook, yaml_text
 from fedsim.errors import UserError
 from fedsim.scenario import Part
 from fedsim.trial import (
@@ -23,7 +23,7 @@ from fedsim.trial import (
     untouched,
 )  # fmt: skip
 from fedsim.trial.finding import Finding, broken
-from fedsim.trial.stage import accepted
+from fedsim.trial.stage import accepted, folder
 from fedsim.trial.trial import Trial
 
 Check = Callable[[Trial], list[Finding]]
@@ -53,20 +53,22 @@ def run(words: Sequence[str], console: Console) -> int:
     trial = Trial(accepted(part), cls)
     options = "".join(f" {key}={value}" for key, value in part.options.items())
     console.print(f"{cls.__name__} ({trial.author.file()}){options}\n", soft_wrap=True)
-    sections = tried(trial)
-    for line in report.lines(sections, min(console.width, report.WIDTH)):
-        console.print(writable(line, console.encoding), soft_wrap=True)
+    sections = []
+    with folder() as there, logbook.keep(there / "log"):  # what algorithms log is not for the terminal
+        for section in tried(trial):
+            sections.append(section)
+            for line in report.lines(section, min(console.width, report.WIDTH)):
+                console.print(writable(line, console.encoding), soft_wrap=True)
+    console.print(f"\n{report.summary(sections)}")
     return 1 if any(finding.kind == "broken" for _, findings in sections for finding in findings) else 0
 
 
-def tried(trial: Trial) -> list[report.Section]:
-    """Run every check and return what each has found; only the first where the algorithm cannot even be played."""
-    sections = [(PLAYED, _plays(trial))]
-    if sections[0][1]:
-        return sections
-    for promise, checks in PROMISES:
-        sections.append((promise, [finding for check in checks for finding in _safe(trial, check)]))
-    return sections
+def tried(trial: Trial) -> Iterator[report.Section]:
+    """Run the checks and yield what was found of each promise; only the first where it cannot even be played."""
+    failed = _plays(trial)
+    yield PLAYED, failed
+    for promise, checks in () if failed else PROMISES:
+        yield promise, [finding for check in checks for finding in _safe(trial, check)]
 
 
 def named(words: Sequence[str]) -> Part:

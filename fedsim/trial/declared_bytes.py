@@ -2,6 +2,7 @@
 
 from fedsim.learn import declared
 from fedsim.net import wire
+from fedsim.trial import encodable
 from fedsim.trial.finding import Finding, broken, warning
 from fedsim.trial.trial import Trial
 
@@ -11,7 +12,7 @@ def check(trial: Trial) -> list[Finding]:
     found: dict[str, Finding] = {}
     for work in trial.played.works:
         step = work.job.step
-        if step in found:
+        if step in found or encodable.unfit(work.upload):  # which has no size
             continue
         if work.declared is None:
             found[step] = warning(

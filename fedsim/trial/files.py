@@ -1,5 +1,6 @@
 """A Python file as a module that scenarios can name, wherever it lies."""
 
+import importlib
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -31,9 +32,19 @@ def module(name: str) -> str:
         dotted = ".".join(steps)
         if len(steps) > 1 and all(step.isidentifier() for step in steps) and _leads_to(dotted, path):
             return dotted
+    _forget()
     sys.meta_path.append(_Beside(path.parent))
-    sys.path.append(str(path.parent))  # so that it finds what lies beside it, as a script does
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # so that it finds what lies beside it, as a script does
     return f"{PACKAGE}.{path.stem}"
+
+
+def _forget() -> None:
+    """Make room for another folder's files under the name of the package."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Beside)]
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
 
 
 def _leads_to(dotted: str, path: Path) -> bool:

@@ -13,12 +13,12 @@ from fedsim.trial.trial import Trial
 
 def check(trial: Trial) -> list[Finding]:
     """Look at the fits that were asked for at the same time; each reason is told once."""
-    found: dict[str, Finding] = {}
+    found: dict[tuple[str, str], Finding] = {}
     for training in trial.played.trainings:
         fits = [fit for _, fit in training]
         if len(fits) > 1:
             for finding in (*_by_wish(fits), *_by_function(fits), *_by_shape(fits)):
-                found.setdefault(finding.what, finding)
+                found.setdefault((finding.where, finding.remedy), finding)
     return list(found.values())
 
 

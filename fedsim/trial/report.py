@@ -11,19 +11,17 @@ WORDS = {"broken": "BROKEN", "warning": "warning", "note": "", "holds": "holds"}
 Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
 
 
-def lines(sections: Sequence[Section], width: int = WIDTH) -> Iterator[str]:
-    """Yield the lines of the report: every promise with what was found of it, and a sum."""
-    for promise, findings in sections:
-        is_broken = any(finding.kind == "broken" for finding in findings)
-        yield from _entry(WORDS["broken" if is_broken else "holds"], promise, width)
-        for finding in findings:
-            yield from _entry(WORDS[finding.kind] if finding.kind == "warning" else "", _text(finding), width)
-            if finding.where:
-                yield from _entry("", f"at {finding.where}", width)
-            if finding.remedy:
-                yield from _entry("", f"-> {finding.remedy}", width)
-    yield ""
-    yield summary(sections)
+def lines(section: Section, width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines of a promise and of what was found of it."""
+    promise, findings = section
+    is_broken = any(finding.kind == "broken" for finding in findings)
+    yield from _entry(WORDS["broken" if is_broken else "holds"], promise, width)
+    for finding in findings:
+        yield from _entry(WORDS["warning"] if finding.kind == "warning" else "", _text(finding), width)
+        if finding.where:
+            yield from _entry("", f"at {finding.where}", width)
+        if finding.remedy:
+            yield from _entry("", f"-> {finding.remedy}", width)
 
 
 def summary(sections: Sequence[Section]) -> str:
@@ -41,6 +39,6 @@ def _text(finding: Finding) -> str:
 
 
 def _entry(word: str, text: str, width: int) -> Iterator[str]:
-    found = wrap(text, width - MARGIN, break_on_hyphens=False) or [""]
+    found = wrap(text, width - MARGIN, break_on_hyphens=False, break_long_words=False) or [""]
     yield f"{word:<{MARGIN}}{found[0]}".rstrip()
     yield from (" " * MARGIN + line for line in found[1:])
