@@ -96,10 +96,13 @@ def try_out(given: argparse.Namespace, console: Console) -> int:
     """Try an algorithm and return the exit code."""
     from fedsim.trial import command
 
-    if given.scenario is not None:
-        raise UserError(
-            f"--try checks an algorithm on data of its own, and runs no scenario: leave {given.scenario} out"
-        )
+    others = {
+        "a scenario": given.scenario, "--set": given.set, "--dry-run": given.dry_run, "--explain": given.explain,
+        "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
+    }  # fmt: skip
+    if wrong := [flag for flag, value in others.items() if value]:
+        told = f"--try checks an algorithm on data of its own and runs no scenario: leave {wrong[0]} out"
+        raise UserError(f"{told}; options of the algorithm stand behind its name, as in: --try fedprox mu=0.1")
     return command.run(given.tried, console)
 
 

@@ -21,7 +21,7 @@ from fedsim.trial.play import Play, Work, play
 from fedsim.trial.trial import Trial
 from fedsim.trial.watch import Given, Watch
 
-FACTOR, STEPS = 1.5, 1.0  # a job may take so many times what it bills, and so many steps more
+FACTOR, STEPS = 2.5, 1.0  # a job may take so many times what it bills, and so many steps more
 SERVER_FACTOR = 10.0
 
 
@@ -35,7 +35,7 @@ class Counting(Watch):
     updates: list[Operations] = field(default_factory=list)
 
     @contextmanager
-    def call(self, name: str, given: Given, about: Any = None) -> Iterator[None]:
+    def call(self, name: str, given: Given) -> Iterator[None]:
         """See `Watch.call`."""
         if name not in ("work", "train", "update"):
             yield

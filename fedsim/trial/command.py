@@ -1,11 +1,13 @@
 """`--try ALGORITHM [KEY=VALUE ...]`: find the algorithm, run every check, print the report."""
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
 from analysis.terminal import writable
 from fedsim import find, logbook, yaml_text
+from fedsim.algorithm import Algorithm
 from fedsim.errors import UserError
 from fedsim.scenario import Part
 from fedsim.trial import (
@@ -16,6 +18,7 @@ from fedsim.trial import (
     encodable,
     files,
     groups,
+    places,
     protocols,
     randomness,
     report,
@@ -49,7 +52,7 @@ def run(words: Sequence[str], console: Console) -> int:
     Raises UserError where there is no such algorithm, or none that can be tried.
     """
     part = named(words)
-    cls = find.find("algorithm", part, "algorithm")
+    cls = built(part)
     trial = Trial(accepted(part), cls)
     options = "".join(f" {key}={value}" for key, value in part.options.items())
     console.print(f"{cls.__name__} ({trial.author.file()}){options}\n", soft_wrap=True)
@@ -69,6 +72,25 @@ def tried(trial: Trial) -> Iterator[report.Section]:
     yield PLAYED, failed
     for promise, checks in () if failed else PROMISES:
         yield promise, [finding for check in checks for finding in _safe(trial, check)]
+
+
+def built(part: Part) -> type[Algorithm]:
+    """Return the class of the algorithm, which can be built with its options.
+
+    Raises UserError where there is none, its file cannot be imported, an option is wrong, or it trains nothing.
+    """
+    try:
+        made: Algorithm = find.build("algorithm", part)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the module does when it is imported
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"importing it raises {type(error).__name__}: {error}"
+        raise UserError(f"--try {part.name}: {told} (at {places.line(last.filename, last.lineno or 0)})") from error
+    if not made.learns:
+        told = f"{type(made).__name__} trains nothing (learns = False), so that there is no contract to try"
+        raise UserError(f"--try {part.name}: {told}")
+    return type(made)
 
 
 def named(words: Sequence[str]) -> Part:

@@ -40,17 +40,21 @@ def check(trial: Trial) -> list[Finding]:
     """Play rounds of all clients on skewed data and look at the corrections at the model that each round sends."""
     fits = [fit for work in trial.played.works for fit in work.fits if fit.correct is not None]
     if not fits:
-        return []
+        return [Finding("note", "it gives none (no Fit has a `correct`)")]
     assert fits[0].correct is not None
     seen = [one for one in _played(trial) if one.round >= WARM]
     where, work = places.definition(fits[0].correct), trial.method("work")
+    judged = 0
     for number in range(WARM, ROUNDS):
         same = [one for one in seen if one.round == number and one.adds]
         if len(same) < CLIENTS or len({one.start for one in same}) > 1:
             continue
+        judged += 1
         if finding := _judged(same, where, work):
             return [finding]
-    return []
+    return (
+        [] if judged else [Finding("note", "not looked at: they add nothing to gradients, or clients begin elsewhere")]
+    )
 
 
 def _judged(clients: list[Corrected], where: str, work: str) -> Finding | None:

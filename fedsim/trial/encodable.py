@@ -1,7 +1,7 @@
 """The promise that what the server sends, and what it gets, can be written as bytes and is finite."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,12 @@ def unfit(tree: Any, path: str = "") -> tuple[str, str] | None:
     try:
         wire.encode(tree)
     except (ValueError, TypeError) as error:
+        entries: Iterable[tuple[Any, Any]] = ()
         if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
-            inner = (unfit(value, f"{path}[{key!r}]") for key, value in tree.items())
+            entries = tree.items()
         elif isinstance(tree, list | tuple):
-            inner = (unfit(value, f"{path}[{number}]") for number, value in enumerate(tree))
-        else:
-            inner = iter(())
+            entries = enumerate(tree)
+        inner = (unfit(value, f"{path}[{key!r}]") for key, value in entries)
         return next((one for one in inner if one is not None), (path, str(error)))
     return None
 

@@ -8,6 +8,7 @@ Python compute is not seen.
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -34,12 +35,12 @@ FREE = {
 }  # fmt: skip
 
 
-class Operations(TorchDispatchMode):  # type: ignore[misc, no-any-unimported, unused-ignore]
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts what runs inside; `lines` has the share of each line of the author's."""
 
     def __init__(self, author: Author) -> None:
         """Count nothing yet."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.total = 0.0
         self.lines: Counter[tuple[str, int]] = Counter()
         self._author = author
@@ -54,11 +55,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc, no-any-unimported, un
         return result
 
     def _place(self) -> tuple[str, int] | None:
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if self._author.wrote(frame.f_code.co_filename):
                 return frame.f_code.co_filename, frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return None
 
 

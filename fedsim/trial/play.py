@@ -92,53 +92,48 @@ class _Player:
         self.algorithm, self.made = self.lesson.algorithm, Play(self.lesson)
 
     def begin(self) -> None:
-        self.state = self.made.first = self._call("start", self.algorithm.start, {})
+        self.state = self.made.first = self._call({}, self.algorithm.start)
 
     def round(self, number: int, clients: Sequence[int], period: int) -> None:
-        own, given = self.algorithm, {("state", ""): self.state}
-        waiting = list(self._call("steps", lambda: own.steps(self.state), given))
+        own = self.algorithm
+        waiting = list(self._call(self._given(), own.steps, self.state))
         while waiting:
             step = waiting.pop(0)
             self._exchange(number, clients, period, step)
-            given = {("state", ""): self.state}
-            waiting = [*self._call("more", lambda step=step: own.more(self.state, step), given), *waiting]
-        given = {("state", ""): self.state}
-        self._call("common", lambda: own.common(self.state), given)
+            waiting = [*self._call(self._given(), own.more, self.state, step), *waiting]
+        self._call(self._given(), own.common, self.state)
         for client in clients:
             memory = self.memories.get(client, {})
-            seen = {**given, ("memory", f" of client {client}"): memory}
-            for name in ("predictor", "personal"):
-                method = getattr(own, name)
-                self._call(name, lambda method=method, c=client, m=memory: method(self.state, c, m), seen)
+            given = {**self._given(), ("memory", f" of client {client}"): memory}
+            for method in (own.predictor, own.personal):
+                self._call(given, method, self.state, client, memory)
 
     def _exchange(self, number: int, clients: Sequence[int], period: int, step: str) -> None:
-        own, state = self.algorithm, self.state
+        own = self.algorithm
         works = [self._ask(number, client, period, step) for client in clients]
         for group in [works] if self.batch else [[work] for work in works]:
             given = {key: value for work in group for key, value in _seen(work.job).items()}
-            self._call("work", lambda group=group: self._work(group), given, group)
+            self._call(given, self._work, group, name="work")
         for work in works:
             self.memories[work.job.client] = work.job.memory
         self.made.works += works
-        replies = [Reply(w.job.client, number, w.job.download, w.upload) for w in works]
-        given = {("state", ""): state}
-        for reply in replies:
-            given |= {("reply.upload", f" of client {reply.client}"): reply.upload}
-        flops = self._call("server_flops", lambda: own.server_flops(state, replies, step), given)
-        self.state = self._call("update", lambda: own.update(state, replies, step), given, step)
+        replies = [Reply(work.job.client, number, work.job.download, work.upload) for work in works]
+        sent = {("reply.upload", f" of client {reply.client}"): reply.upload for reply in replies}
+        given = {**self._given(), **sent}
+        flops = self._call(given, own.server_flops, self.state, replies, step)
+        self.state = self._call(given, own.update, self.state, replies, step)
         self.made.folds.append(Fold(step, number, replies, flops, self.state))
 
     def _ask(self, number: int, client: int, period: int, step: str) -> Work:
-        own, given = self.algorithm, {("state", ""): self.state}
-        download = self._call("download", lambda: own.download(self.state, client, step), given)
+        own = self.algorithm
+        download = self._call(self._given(), own.download, self.state, client, step)
         data = self.lesson.periods[client][min(period, len(self.lesson.periods[client]) - 1)].graph
         seed, self.jobs = seeds.integer(0, "job", client, self.jobs), self.jobs + 1
         job = Job(client, step, period, download, data, dict(self.memories.get(client, {})), seed)
         seen = _seen(job)
-        declared = self._call("upload_like", lambda: own.upload_like(job), seen)
-        effort = self._call("effort", lambda: own.effort(job), seen)
-        extra = self._call("extra_steps", lambda: own.extra_steps(job), seen)
-        return Work(job, number, declared, self.trainer.local_steps * effort + extra)
+        declared = self._call(seen, own.upload_like, job)
+        steps = self.trainer.local_steps * self._call(seen, own.effort, job) + self._call(seen, own.extra_steps, job)
+        return Work(job, number, declared, steps)
 
     def _work(self, works: Sequence[Work]) -> None:
         """Run the jobs' scripts side by side, and train together what they ask for at the same time."""
@@ -152,7 +147,7 @@ class _Player:
         while active:
             wanted = [(work.job, self.spy(work, work.fits[-1]) if self.spy else work.fits[-1]) for work, _ in active]
             self.made.trainings.append([(work.job, work.fits[-1]) for work, _ in active])
-            trained = self._call("train", lambda wanted=wanted: self.trainer.train(wanted), {})
+            trained = self._call({}, self.trainer.train, wanted)
             waiting, active = active, []
             for (work, script), params in zip(waiting, trained, strict=True):
                 work.trained.append(params)
@@ -168,9 +163,12 @@ class _Player:
             return []
         return [(work, script)]
 
-    def _call(self, name: str, function: Callable[[], T], given: Given, about: Any = None) -> T:
-        with self.watch.call(name, {**given, **_kept(self.algorithm)}, about):
-            return function()
+    def _given(self) -> Given:
+        return {("state", ""): self.state}
+
+    def _call(self, given: Given, method: Callable[..., T], *arguments: Any, name: str = "") -> T:
+        with self.watch.call(name or method.__name__, {**given, **_kept(self.algorithm)}):
+            return method(*arguments)
 
 
 def _seen(job: Job) -> Given:

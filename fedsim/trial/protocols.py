@@ -38,7 +38,7 @@ def check(trial: Trial) -> list[Finding]:
         try:
             outcome = _run(trial, name)
         except UserError as error:
-            refused.append(Finding("note", f"{name} is refused: {_reason(error)}"))
+            refused.append(Finding("note", f"refused: {_reason(error)}"))
         except Exception as error:  # whatever the author's code raises is what is looked for
             told = f"under {name} it fails: {type(error).__name__}: {error}"
             failed.append(broken(told, trial.author.line_of_error(error), "raise UserError to refuse a scenario"))

@@ -17,7 +17,7 @@ def lines(section: Section, width: int = WIDTH) -> Iterator[str]:
     is_broken = any(finding.kind == "broken" for finding in findings)
     yield from _entry(WORDS["broken" if is_broken else "holds"], promise, width)
     for finding in findings:
-        yield from _entry(WORDS["warning"] if finding.kind == "warning" else "", _text(finding), width)
+        yield from _entry(WORDS["warning"] if finding.kind == "warning" else "", finding.what, width)
         if finding.where:
             yield from _entry("", f"at {finding.where}", width)
         if finding.remedy:
@@ -28,14 +28,12 @@ def summary(sections: Sequence[Section]) -> str:
     """Return how many promises hold, and how many warnings there are."""
     wrong = sum(any(finding.kind == "broken" for finding in findings) for _, findings in sections)
     warned = sum(finding.kind == "warning" for _, findings in sections for finding in findings)
+    if wrong and len(sections) == 1:
+        return "It does not run, so nothing else was tried."
     warnings = f"{warned or 'no'} warning{'s' * (warned != 1)}"
     if wrong:
         return f"{wrong} of {len(sections)} promises {'is' if wrong == 1 else 'are'} broken; {warnings}."
     return f"All {len(sections)} promises hold; {warnings}."
-
-
-def _text(finding: Finding) -> str:
-    return finding.what[0].upper() + finding.what[1:]
 
 
 def _entry(word: str, text: str, width: int) -> Iterator[str]:

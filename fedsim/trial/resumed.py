@@ -53,8 +53,8 @@ def check(trial: Trial) -> list[Finding]:
             return [warning("whether a point can be continued was not seen: no checkpoint was taken in time")]
         with _interrupting(None) as continued:
             _run(point, parts)
-        if (told := _other_fits(trained, continued) or _other_tables(whole, parts)) is not None:
-            what = f"a point that was interrupted and continued goes on otherwise than one that was not: {told}"
+        if difference := _other_fits(trained, continued) or _other_tables(whole, parts):
+            what = f"a point that was interrupted and continued goes on otherwise than one that was not: {difference}"
             return [broken(what, trial.method("work"), REMEDY)]
     return []
 

@@ -26,7 +26,7 @@ class Watch:
     """Looks on and does nothing."""
 
     @contextmanager
-    def call(self, name: str, given: Given, about: Any = None) -> Iterator[None]:
+    def call(self, name: str, given: Given) -> Iterator[None]:
         """Surround a call of the algorithm's method of that name."""
         yield
 
@@ -51,7 +51,7 @@ class Recording(Watch):
     draws: list[Event] = field(default_factory=list)
 
     @contextmanager
-    def call(self, name: str, given: Given, about: Any = None) -> Iterator[None]:
+    def call(self, name: str, given: Given) -> Iterator[None]:
         """See `Watch.call`."""
         number, self.calls = self.calls, self.calls + 1
         before = {key: _now(value) for key, value in given.items()}
@@ -75,7 +75,7 @@ class Blaming(Watch):
     found: str = ""
 
     @contextmanager
-    def call(self, name: str, given: Given, about: Any = None) -> Iterator[None]:
+    def call(self, name: str, given: Given) -> Iterator[None]:
         """See `Watch.call`."""
         number, self.calls = self.calls, self.calls + 1
         if number != self.event.call:
