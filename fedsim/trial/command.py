@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 
@@ -31,18 +32,34 @@ from fedsim.trial.trial import Trial
 
 Check = Callable[[Trial], list[Finding]]
 PLAYED = "work, updates and training run to the end"
-PROMISES: Sequence[tuple[str, Sequence[Check]]] = (
-    ("the bytes declared are the bytes sent", [declared_bytes.check]),
-    ("what is sent can be encoded", [encodable.check]),
-    ("every value is finite", [encodable.check_finite]),
-    ("nothing draws from global random numbers", [randomness.check]),
-    ("the same seed gives the same result", [randomness.check_repeats]),
-    ("nothing is changed in place", [untouched.check]),
-    ("a cohort learns what its clients learn one by one", [cohorts.check, groups.check]),
-    ("what is computed is billed", [billing.check]),
-    ("corrections of gradients have the right sign", [corrections.check]),
-    ("an interrupted point ends like one that was not", [resumed.check, untouched.check_kept]),
-    ("every protocol runs, or is refused with a reason", [protocols.check]),
+BYTES = "the bytes declared are the bytes sent"
+ENCODED = "what is sent can be encoded"
+DRAWN = "nothing draws from global random numbers"
+SAME = "the same seed gives the same result"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A promise in words, and what looks at it: only where those that it rests on hold."""
+
+    words: str
+    checks: Sequence[Check]
+    after: Sequence[str] = ()
+
+
+PROMISES: Sequence[Promise] = (
+    Promise(ENCODED, [encodable.check]),
+    Promise(BYTES, [declared_bytes.check]),
+    Promise("every value is finite", [encodable.check_finite]),
+    Promise(DRAWN, [randomness.check]),
+    Promise(SAME, [randomness.check_repeats], [DRAWN]),
+    Promise("nothing is changed in place", [untouched.check, untouched.check_kept]),
+    Promise("clients are trained together", [groups.check]),
+    Promise("a cohort learns what its clients learn one by one", [cohorts.check], [DRAWN, SAME]),
+    Promise("what is computed is billed", [billing.check]),
+    Promise("corrections of gradients have the right sign", [corrections.check]),
+    Promise("an interrupted point ends like one that was not", [resumed.check], [ENCODED, BYTES, DRAWN, SAME]),
+    Promise("every protocol runs, or is refused with a reason", [protocols.check], [ENCODED, BYTES]),
 )
 
 
@@ -70,8 +87,15 @@ def tried(trial: Trial) -> Iterator[report.Section]:
     """Run the checks and yield what was found of each promise; only the first where it cannot even be played."""
     failed = _plays(trial)
     yield PLAYED, failed
-    for promise, checks in () if failed else PROMISES:
-        yield promise, [finding for check in checks for finding in _safe(trial, check)]
+    wrong: list[str] = []
+    for promise in () if failed else PROMISES:
+        if first := next((words for words in promise.after if words in wrong), None):
+            yield promise.words, [Finding("untried", f"until this holds: {first}")]
+            continue
+        findings = [finding for check in promise.checks for finding in _safe(trial, check)]
+        if any(finding.kind == "broken" for finding in findings):
+            wrong.append(promise.words)
+        yield promise.words, findings
 
 
 def built(part: Part) -> type[Algorithm]:

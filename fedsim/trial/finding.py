@@ -1,4 +1,4 @@
-"""What a check has found: a broken promise, a warning, or a note, with the line to look at and the remedy."""
+"""What a check has found, with the line to look at and the remedy."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,9 +6,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to report; `where` is "file:line" of the author's code, "" where no line stands for it."""
+    """One thing to report; `where` is "file:line" of the author's code, "" where no line stands for it.
 
-    kind: Literal["broken", "warning", "note"]
+    What is "broken" is a promise; "untried" says why one was not looked at.
+    """
+
+    kind: Literal["broken", "warning", "note", "untried"]
     what: str
     where: str = ""
     remedy: str = ""

@@ -33,21 +33,27 @@ def names() -> list[str]:
 
 def check(trial: Trial) -> list[Finding]:
     """Run a small point under each protocol; notes say which have run, and why the others were refused."""
-    ran, refused, failed = [], [], []
+    ran: list[str] = []
+    refused: list[Finding] = []
+    failed: dict[tuple[str, str], tuple[list[str], str]] = {}  # by kind and line: under which protocols, and the words
     for name in names():
         try:
             outcome = _run(trial, name)
         except UserError as error:
             refused.append(Finding("note", f"refused: {_reason(error)}"))
         except Exception as error:  # whatever the author's code raises is what is looked for
-            told = f"under {name} it fails: {type(error).__name__}: {error}"
-            failed.append(broken(told, trial.author.line_of_error(error), "raise UserError to refuse a scenario"))
+            told = f"it fails: {type(error).__name__}: {error}"
+            failed.setdefault((told.split(": ")[1], trial.author.line_of_error(error)), ([], told))[0].append(name)
         else:
             if outcome == "stalled":
-                failed.append(broken(f"under {name} it stalls: nobody is asked or replies any more"))
+                failed.setdefault(("", ""), ([], "it stalls: nobody is asked or replies any more"))[0].append(name)
             else:
                 ran.append(name)
-    return [*failed, *([Finding("note", f"it runs under {', '.join(ran)}")] if ran else []), *refused]
+    wrong = [
+        broken(f"under {', '.join(under)} {told}", where, "what cannot work is refused by raising UserError")
+        for (_, where), (under, told) in failed.items()
+    ]
+    return [*wrong, *([Finding("note", f"it runs under {', '.join(ran)}")] if ran else []), *refused]
 
 
 def _run(trial: Trial, name: str) -> str:

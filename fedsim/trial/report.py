@@ -6,7 +6,7 @@ from textwrap import wrap
 from fedsim.trial.finding import Finding
 
 WIDTH, MARGIN = 80, 10
-WORDS = {"broken": "BROKEN", "warning": "warning", "note": "", "holds": "holds"}
+WORDS = {"broken": "BROKEN", "untried": "untried"}
 
 Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
 
@@ -14,10 +14,9 @@ Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
 def lines(section: Section, width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of a promise and of what was found of it."""
     promise, findings = section
-    is_broken = any(finding.kind == "broken" for finding in findings)
-    yield from _entry(WORDS["broken" if is_broken else "holds"], promise, width)
+    yield from _entry(next((WORDS[one.kind] for one in findings if one.kind in WORDS), "holds"), promise, width)
     for finding in findings:
-        yield from _entry(WORDS["warning"] if finding.kind == "warning" else "", finding.what, width)
+        yield from _entry("warning" if finding.kind == "warning" else "", finding.what, width)
         if finding.where:
             yield from _entry("", f"at {finding.where}", width)
         if finding.remedy:
@@ -32,7 +31,9 @@ def summary(sections: Sequence[Section]) -> str:
         return "It does not run, so nothing else was tried."
     warnings = f"{warned or 'no'} warning{'s' * (warned != 1)}"
     if wrong:
-        return f"{wrong} of {len(sections)} promises {'is' if wrong == 1 else 'are'} broken; {warnings}."
+        left = sum(finding.kind == "untried" for _, findings in sections for finding in findings)
+        untried = f"{left} not tried; " if left else ""
+        return f"{wrong} of {len(sections)} promises {'is' if wrong == 1 else 'are'} broken; {untried}{warnings}."
     return f"All {len(sections)} promises hold; {warnings}."
 
 

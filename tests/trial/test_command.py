@@ -8,7 +8,7 @@ from lab import CONTROL, HEAD, here, write
 from fedsim import __main__ as command_line
 from fedsim.scenario import Part
 from fedsim.trial import command, report
-from fedsim.trial.finding import broken, warning
+from fedsim.trial.finding import Finding, broken, warning
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def call(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def quick(monkeypatch):
     """Leave out what runs whole points."""
-    slow = (command.resumed.check, command.protocols.check)
-    kept = [(promise, [check for check in checks if check not in slow]) for promise, checks in command.PROMISES]
+    slow = [command.resumed.check], [command.protocols.check]
+    kept = [promise for promise in command.PROMISES if promise.checks not in slow]
     monkeypatch.setattr(command, "PROMISES", kept)
 
 
@@ -108,7 +108,7 @@ def test_what_fails_in_a_cohort_alone_is_told(call, tmp_path):
         (["fedprox", "nu=1"], "has no option 'nu'"),
         (["fedprox", "mu=high"], "mu"),
         (["traffic"], "needs the option"),
-        (["traffic", "up=1 KB", "down=1 KB"], "trains nothing"),
+        (["traffic", "up=1 kB", "down=1 kB"], "trains nothing"),
         (["fedavg", "--set", "a=1"], "leave --set out"),
         (["faulty.py"], "importing it raises ZeroDivisionError"),
         (["broken.py"], "broken.py cannot be imported: invalid syntax"),
@@ -120,6 +120,22 @@ def test_bad_input_is_one_message(call, tmp_path, words, told):
     code, out, err = call("--try", *words)
     assert (code, out) == (2, "")
     assert told in err
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_rests_on_a_broken_promise_is_not_tried(call, tmp_path):
+    body = """
+    def work(self, job):
+        noise = float(torch.rand(1))  # HERE
+        return {**(yield from super().work(job)), "noise": noise}
+    """
+    write(tmp_path, body)
+    code, out, _ = call("--try", "mine.py")
+    assert code == 1
+    assert f"at {here(tmp_path).rpartition('/')[2]}: noise = float(torch.rand(1))  # HERE" in out
+    assert "untried   the same seed gives the same result\n          until this holds: nothing draws from" in out
+    assert "untried   a cohort learns" in out
+    assert out.endswith("\n2 of 11 promises are broken; 2 not tried; no warnings.\n")
 
 
 def test_a_scenario_beside_it_is_refused(call):
@@ -136,16 +152,19 @@ def test_values_of_options_are_read_as_yaml():
 def test_a_report_in_words():
     sections = [
         ("it holds", []),
+        ("it may hold", [Finding("untried", "until that holds")]),
         ("it does not", [broken("this is so", "mine.py:3: x = 1", "do that"), warning("and this is " + "odd " * 20)]),
     ]
     lines = [line for section in sections for line in report.lines(section)]
-    assert lines[:5] == [
+    assert lines[:7] == [
         "holds     it holds",
+        "untried   it may hold",
+        "          until that holds",
         "BROKEN    it does not",
         "          this is so",
         "          at mine.py:3: x = 1",
         "          -> do that",
     ]
-    assert lines[5].startswith("warning   and this is odd")
+    assert lines[7].startswith("warning   and this is odd")
     assert max(map(len, lines)) <= 80
-    assert report.summary(sections) == "1 of 2 promises is broken; 1 warning."
+    assert report.summary(sections) == "1 of 3 promises is broken; 1 not tried; 1 warning."
