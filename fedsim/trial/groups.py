@@ -38,7 +38,9 @@ def _by_function(fits: Sequence[Fit]) -> list[Finding]:
     """Tell of a function of the same code that is another object in each job: a lambda, a closure, a partial one."""
     findings = []
     for name in ("loss", "correct"):
-        functions: list[Callable[..., Any]] = [f for fit in fits if (f := getattr(fit, name)) is not None]
+        functions: list[Callable[..., Any]] = [
+            f for fit in fits if not fit.each and (f := getattr(fit, name)) is not None
+        ]
         places_of = {places.definition(function) for function in functions}
         if _distinct(functions) > len(places_of):
             findings.append(

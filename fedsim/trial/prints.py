@@ -4,44 +4,68 @@ What fedsim derives from a graph and keeps with it (`layout`) is left out, and s
 which the trainer looks after.
 """
 
+import dataclasses
 import hashlib
 import random
 from collections.abc import Iterator, Mapping
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 DEPTH = 40  # entries are looked into so deep
+NAMED = (type, FunctionType, MethodType, ModuleType)  # whose texts have addresses in them
+LEAVES = (
+    torch.Tensor, np.ndarray, torch.Generator, np.random.Generator, random.Random, set, frozenset, str, bytes, int,
+    float, complex, type(None), *NAMED,
+)  # fmt: skip
 
 Prints = Mapping[str, bytes]
 
 
 def of(value: Any) -> Prints:
     """Return the digest of each entry of a value by its path, such as "['model']['weight']"."""
-    return dict(_walk(value, "", 0))
+    return dict(_walk(value, "", 0, set()))
 
 
 def changed(before: Prints, after: Prints) -> list[str]:
-    """Return the paths whose entries differ, are new or are gone."""
-    return [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    """Return the paths whose entries differ or are gone.
+
+    A dict or a list differs itself where it has new entries; an object does not, for it may cache what it computes.
+    """
+    return [path for path, digest in before.items() if after.get(path) != digest]
 
 
-def _walk(node: Any, path: str, depth: int) -> Iterator[tuple[str, bytes]]:
-    if isinstance(node, dict) and depth < DEPTH:
-        held = {key: value for key, value in node.items() if key != "layout" and not str(key).startswith("optimiser.")}
-        yield path, _digest(f"{type(node).__name__} of {[*map(repr, held)]}".encode())
-        for key, value in held.items():
-            yield from _walk(value, f"{path}[{key!r}]", depth + 1)
-    elif isinstance(node, list | tuple) and depth < DEPTH:
-        yield path, _digest(f"{type(node).__name__} of {len(node)}".encode())
-        for number, value in enumerate(node):
-            yield from _walk(value, f"{path}[{number}]", depth + 1)
-    else:
-        yield path, _digest(_bytes(node, depth))
+def _walk(node: Any, path: str, depth: int, seen: set[int]) -> Iterator[tuple[str, bytes]]:
+    yield path, hashlib.blake2b(_bytes(node), digest_size=12).digest()
+    if depth < DEPTH:
+        for step, value in _entries(node, seen):
+            yield from _walk(value, path + step, depth + 1, seen)
 
 
-def _bytes(node: Any, depth: int) -> bytes:
+def _entries(node: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict):
+        yield from ((f"[{key!r}]", value) for key, value in _held(node).items())
+    elif isinstance(node, list | tuple):
+        yield from ((f"[{number}]", value) for number, value in enumerate(node))
+    elif not isinstance(node, LEAVES) and id(node) not in seen:  # an object, which others may refer to
+        seen.add(id(node))
+        own = dict(getattr(node, "__dict__", {}))
+        if dataclasses.is_dataclass(node) and not own:
+            own = {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
+        yield from ((f".{name}", value) for name, value in own.items())
+
+
+def _held(node: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: value for key, value in node.items() if key != "layout" and not str(key).startswith("optimiser.")}
+
+
+def _bytes(node: Any) -> bytes:
+    if isinstance(node, dict):
+        return f"{type(node).__name__} of {[*map(repr, _held(node))]}".encode()
+    if isinstance(node, list | tuple):
+        return f"{type(node).__name__} of {len(node)}".encode()
     if isinstance(node, torch.Tensor):
         parts = [node]
         if node.layout == torch.sparse_csr:
@@ -59,16 +83,12 @@ def _bytes(node: Any, depth: int) -> bytes:
         return repr(node.getstate()).encode()
     if isinstance(node, set | frozenset):
         return repr(sorted(map(repr, node))).encode()
-    if isinstance(node, str | bytes | int | float | complex | None):
+    if isinstance(node, NAMED):
+        return getattr(node, "__qualname__", node.__name__).encode()
+    if isinstance(node, LEAVES):
         return f"{type(node).__name__} {node!r}".encode()
-    held = getattr(node, "__dict__", None)
-    inner = b"".join(digest for _, digest in _walk(dict(held), "", depth + 1)) if held and depth < DEPTH else b""
-    return type(node).__qualname__.encode() + inner
+    return type(node).__qualname__.encode()
 
 
 def _raw(tensor: torch.Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=12).digest()

@@ -61,7 +61,7 @@ class Recording(Watch):
         for (what, whose), value in given.items():
             paths = prints.changed(before[what, whose], _now(value))
             if what in KEPT:
-                paths = [path for path in paths if path and path in before[what, whose]]
+                paths = [path for path in paths if path]
             self.changes += [Event(number, name, what, whose, path) for path in paths[:1]]
 
 
