@@ -58,6 +58,8 @@ def command(given: argparse.Namespace) -> int:
     if given.list is not None:
         listing.show(console, *listing.chosen(given.list))
         return 0
+    if given.tried is not None:
+        return try_out(given, console)
     if given.init is not None:
         console.print(starter.write(given.init), soft_wrap=True)
         return 0
@@ -86,6 +88,20 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
         raise UserError(
             "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
         )
+
+
+def try_out(given: argparse.Namespace, console: Console) -> int:
+    """Try an algorithm and return the exit code."""
+    from fedsim.trial import command
+
+    others = {
+        "a scenario": given.scenario, "--set": given.set, "--dry-run": given.dry_run, "--explain": given.explain,
+        "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
+    }  # fmt: skip
+    if wrong := [flag for flag, value in others.items() if value]:
+        told = f"--try checks an algorithm on data of its own and runs no scenario: leave {wrong[0]} out"
+        raise UserError(f"{told}; options of the algorithm stand behind its name, as in: --try fedprox mu=0.1")
+    return command.run(given.tried, console)
 
 
 def tell(

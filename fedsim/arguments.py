@@ -22,6 +22,9 @@ EXAMPLES = """examples:
       the same with fewer rounds and two seeds
   python -m fedsim --list algorithm
       list the algorithms; --list algorithm power shows the options of one
+  python -m fedsim --try mylab.scaffold option=2
+      check an algorithm of your own: which promise is broken, at which line;
+      so do --try mylab/scaffold.py option=2, and --try fedavg
   python -m fedsim --init my_study
       write a small study to start from
   python -m fedsim scenarios/cora_continual.yaml --tune 20
@@ -39,7 +42,7 @@ has changed, the points that used it run again, and a message names the file.
 
 exit codes:
   0    done
-  1    a point failed (the others still finish)
+  1    a point failed (the others still finish), or a promise is broken (--try)
   2    a mistake in what was given, or results that cannot be written (finished
        points are kept)
   130  interrupted with Ctrl-C
@@ -68,7 +71,8 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="python -m fedsim",
         usage="python -m fedsim SCENARIO [options]\n"
-        "       python -m fedsim --list [KIND [NAME]] | --init FOLDER | --schema | --version",
+        "       python -m fedsim --list [KIND [NAME]] | --try ALGORITHM [KEY=VALUE ...]\n"
+        "       python -m fedsim --init FOLDER | --schema | --version",
         description="Run every point of a scenario's grid, and write tables, a summary and a report of them.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -88,6 +92,9 @@ def parser() -> argparse.ArgumentParser:
     add("-v", "--verbose", action="store_true", help="with --dry-run: every point in full; with --explain: every "
         "condition and all options")  # fmt: skip
     add("--list", nargs="*", metavar=("KIND", "NAME"), help=LIST)
+    add("--try", nargs="+", dest="tried", metavar=("ALGORITHM", "KEY=VALUE"),
+        help="check whether an algorithm keeps the contract, on a small graph of its own; a name, a dotted module or a "
+        "file, and its options")  # fmt: skip
     add("--init", type=Path, metavar="FOLDER", help="write a scenario, a table of clients and an algorithm to start "
         "from into a new folder")  # fmt: skip
     add("--schema", action="store_true", help="print the JSON schema of scenario files")

@@ -5,7 +5,9 @@ fits is known when the class is built.  Classes made at run time are not seen.
 """
 
 import ast
+import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, is_dataclass
 from dataclasses import fields as dataclass_fields
 from functools import lru_cache
@@ -65,6 +67,12 @@ def shown(path: Path) -> str:
         if path.resolve().is_relative_to(root):
             return path.resolve().relative_to(root).as_posix()
     return str(path)
+
+
+def line_of(function: Callable[..., Any]) -> str:
+    """Return "file:line" of a function's definition, "" where it has no source, such as one written in C."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}" if code else ""
 
 
 def outlines(module: str, contract: tuple[str, str]) -> dict[str, Outline]:

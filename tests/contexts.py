@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 

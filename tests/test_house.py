@@ -29,6 +29,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (13, "fedsim.tune", "sweeps in search of options"),
     (13, "fedsim.observed", "sweeps that loggers hear of"),
     (13, "fedsim.explain", "what a scenario will run"),
+    (13, "fedsim.trial", "whether an algorithm keeps its contract"),
     (13, "fedsim.arguments", "the flags"),
     (12, "fedsim.preview", "what a point will take"),
     (3, "fedsim.listing", "what there is to name"),
@@ -94,7 +95,7 @@ WITHIN_FLOOR_1 = [
     "fedsim.units",
     "fedsim.errors",
 ]
-TORCH = ("fedsim.learn", "fedsim.learning", "fedsim.data", "algorithms")  # all that may import it
+TORCH = ("fedsim.learn", "fedsim.learning", "fedsim.data", "fedsim.trial", "algorithms")  # all that may import it
 ALGORITHMS_USE = (
     "fedsim.algorithm",
     "fedsim.learn",

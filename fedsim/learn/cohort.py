@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fedsim.algorithm import Algorithm, Fit, Job
-from fedsim.learn import layout
+from fedsim.learn import declared, layout
 from fedsim.learn.training import Trainer
 from fedsim.net import wire
 from fedsim.net.wire import Tree
@@ -67,11 +67,8 @@ class JobPromise:
 
     def fill(self, upload: Tree) -> None:
         """Take the finished upload, checking its size against the declared one."""
-        if self.declared is not None and (size := wire.size(upload)) != self.declared:
-            raise ValueError(
-                f"upload_like promised {self.declared} bytes for step {self.job.step!r}, the upload of client "
-                f"{self.job.client} has {size}"
-            )
+        if self.declared is not None and wire.size(upload) != self.declared:
+            raise ValueError(declared.mismatch(self._cohort._algorithm, self.job, self.like, upload))
         self._value, self._done, self.like = upload, True, upload
 
 

@@ -1,0 +1,66 @@
+"""A Python file as a module that scenarios can name, wherever it lies."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from fedsim import find, source
+from fedsim.errors import UserError
+
+PACKAGE = "tried"  # of a file that no folder on Python's path reaches under a dotted name
+
+
+def is_file(name: str) -> bool:
+    """Return whether a word means a file and not a name."""
+    return name.endswith(".py") or "/" in name or "\\" in name
+
+
+def module(name: str) -> str:
+    """Return the name under which scenarios find the file.  Raises UserError where there is no such file."""
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise UserError(f"--try {name}: there is no such file")
+    if path.suffix != ".py" or not path.stem.isidentifier() or path.stem.startswith("_"):
+        raise UserError(f"--try {name}: give a file of Python whose name is an identifier, such as mine.py")
+    if path.parent in [folder.resolve() for folder in source.folders_of(find.KINDS["algorithm"].package)]:
+        return path.stem
+    for folder in [Path(entry or ".").resolve() for entry in sys.path]:
+        steps = path.relative_to(folder).with_suffix("").parts if path.is_relative_to(folder) else ()
+        dotted = ".".join(steps)
+        if len(steps) > 1 and all(step.isidentifier() for step in steps) and _leads_to(dotted, path):
+            return dotted
+    _forget()
+    sys.meta_path.append(_Beside(path.parent))
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # so that it finds what lies beside it, as a script does
+    return f"{PACKAGE}.{path.stem}"
+
+
+def _forget() -> None:
+    """Make room for another folder's files under the name of the package."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Beside)]
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def _leads_to(dotted: str, path: Path) -> bool:
+    found = source.file_of(dotted)
+    return found is not None and found.resolve() == path
+
+
+class _Beside:
+    """Finds the package `tried`, whose modules are the files of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != PACKAGE:
+            return None
+        spec = ModuleSpec(PACKAGE, None, is_package=True)
+        spec.submodule_search_locations = [str(self._folder)]
+        return spec

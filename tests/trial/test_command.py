@@ -1,0 +1,170 @@
+"""`--try` from the command line: its exit codes, its words for algorithms, and a report of 80 columns."""
+
+import sys
+
+import pytest
+from lab import CONTROL, HEAD, here, write
+
+from fedsim import __main__ as command_line
+from fedsim.scenario import Part
+from fedsim.trial import command, report
+from fedsim.trial.finding import Finding, broken, warning
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Call the command in an empty folder; gives exit code, output and messages."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.delenv("FEDSIM_DATA", raising=False)
+    before = {*sys.modules}
+
+    def call(*words):
+        try:
+            code = command_line.main(words)
+        except SystemExit as exit:
+            code = exit.code
+        told = capsys.readouterr()
+        assert "Traceback" not in told.out + told.err
+        return code, told.out, told.err
+
+    yield call
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] in ("tried", "lab_of_mine"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Leave out what runs whole points."""
+    slow = [command.resumed.check], [command.protocols.check]
+    kept = [promise for promise in command.PROMISES if promise.checks not in slow]
+    monkeypatch.setattr(command, "PROMISES", kept)
+
+
+@pytest.mark.long
+def test_what_comes_with_fedsim_keeps_every_promise(call):
+    code, out, err = call("--try", "fedavg")
+    assert (code, err) == (0, "")
+    assert "BROKEN" not in out
+    assert "runs under buffered, deadline, gossip, hierarchical, isolated, one_shot, sync" in " ".join(out.split())
+    assert out.endswith(f"All {1 + len(command.PROMISES)} promises hold; no warnings.\n")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_a_module_and_options(call, tmp_path):
+    folder = tmp_path / "lab_of_mine"
+    folder.mkdir()
+    write(folder, CONTROL)
+    code, out, _ = call("--try", "lab_of_mine/mine.py")
+    assert (code, out.splitlines()[0]) == (0, "Mine (lab_of_mine/mine.py)")
+    assert "no warnings" in out
+    code, out, _ = call("--try", "lab_of_mine.mine", "correct_sign=-1", "lr=0.1")
+    assert (code, out.splitlines()[0]) == (0, "Mine (lab_of_mine/mine.py) correct_sign=-1 lr=0.1")
+    line = here(folder).rpartition(":")[2]
+    assert f"          at lab_of_mine/mine.py:{line}\n" in out
+    assert out.endswith("1 warning.\n")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_outside_of_every_package(call, tmp_path):
+    write(tmp_path, "def work(self, job):\n    return {1: 2}\n    yield\n")
+    code, out, _ = call("--try", "mine.py")
+    assert code == 1
+    assert out.startswith("Mine (mine.py)\n")
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other", "def start(self):\n    return {}[0]  # HERE\n")
+    code, out, _ = call("--try", "./other/mine.py")
+    assert code == 1
+    assert "BROKEN    work, updates and training run to the end\n          it raises KeyError: 0\n" in out
+    line = here(tmp_path / "other").rpartition(":")[2]
+    assert f"at other/mine.py:{line}: return {{}}[0]  # HERE" in out
+    assert out.endswith("It does not run, so nothing else was tried.\n")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_fails_in_a_cohort_alone_is_told(call, tmp_path):
+    body = """
+    def loss(self, params, data, given):
+        assert len(data["sizes"]) == 1
+        return super().loss(params, data, given)
+    """
+    write(tmp_path, body)
+    code, out, _ = call("--try", "mine.py")
+    assert code == 1
+    assert "with every client trained by itself it works" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["fedagv"], "did you mean 'fedavg'?"),
+        (["mine.py"], "there is no such file"),
+        (["no.such.module"], "there is no module of that name"),
+        (["fedavg", "mu"], "write it as KEY=VALUE, as in mu=0.1"),
+        (["fedprox", "nu=1"], "has no option 'nu'"),
+        (["fedprox", "mu=high"], "mu"),
+        (["traffic"], "needs the option"),
+        (["traffic", "up=1 kB", "down=1 kB"], "trains nothing"),
+        (["fedavg", "--set", "a=1"], "leave --set out"),
+        (["faulty.py"], "importing it raises ZeroDivisionError"),
+        (["broken.py"], "broken.py cannot be imported: invalid syntax"),
+    ],
+)
+def test_bad_input_is_one_message(call, tmp_path, words, told):
+    (tmp_path / "faulty.py").write_text(f"{HEAD}    x: int = 1 // 0\n", "utf-8")
+    (tmp_path / "broken.py").write_text("class\n", "utf-8")
+    code, out, err = call("--try", *words)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_rests_on_a_broken_promise_is_not_tried(call, tmp_path):
+    body = """
+    def work(self, job):
+        noise = float(torch.rand(1))  # HERE
+        return {**(yield from super().work(job)), "noise": noise}
+    """
+    write(tmp_path, body)
+    code, out, _ = call("--try", "mine.py")
+    assert code == 1
+    assert f"at {here(tmp_path).rpartition('/')[2]}: noise = float(torch.rand(1))  # HERE" in out
+    assert "untried   the same seed gives the same result\n          until this holds: nothing draws from" in out
+    assert "untried   a cohort learns" in out
+    assert out.endswith("\n2 of 11 promises are broken; 2 not tried; no warnings.\n")
+
+
+def test_a_scenario_beside_it_is_refused(call):
+    code, out, err = call("first.yaml", "--try", "fedavg")
+    assert (code, out) == (2, "")
+    assert "leave a scenario out" in err
+
+
+def test_values_of_options_are_read_as_yaml():
+    part = command.named(["fedprox", "mu=0.5", "names=[a, b]", "aggregation=median"])
+    assert part == Part(name="fedprox", options={"mu": 0.5, "names": ["a", "b"], "aggregation": "median"})
+
+
+def test_a_report_in_words():
+    sections = [
+        ("it holds", []),
+        ("it may hold", [Finding("untried", "until that holds")]),
+        ("it does not", [broken("this is so", "mine.py:3: x = 1", "do that"), warning("and this is " + "odd " * 20)]),
+    ]
+    lines = [line for section in sections for line in report.lines(section)]
+    assert lines[:7] == [
+        "holds     it holds",
+        "untried   it may hold",
+        "          until that holds",
+        "BROKEN    it does not",
+        "          this is so",
+        "          at mine.py:3: x = 1",
+        "          -> do that",
+    ]
+    assert lines[7].startswith("warning   and this is odd")
+    assert max(map(len, lines)) <= 80
+    assert report.summary(sections) == "1 of 3 promises is broken; 1 not tried; 1 warning."

@@ -1,0 +1,40 @@
+"""The algorithms that come with fedsim are tried too; whole points of each are run in tests/algorithms/test_contract.py."""
+
+import pytest
+
+from fedsim import find
+from fedsim.scenario import Part
+from fedsim.trial import command
+from fedsim.trial.stage import accepted
+from fedsim.trial.trial import Trial
+
+ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
+# What makes a trial short; an algorithm that is not here is tried with its defaults.
+CHEAPER = {
+    "power": ["rebuild_steps=8"],
+    "fed_dslr": ["structure_steps=6"],
+    "fedsage_plus": ["generator_epochs=2", "encoder=6", "latent=5", "narrow=6", "wide=8"],
+    "fed_pub": ["proxy_blocks=1"],
+    "feddgl": ["epochs=4"],
+    "ghost": ["repeats=1", "server_steps=2"],
+    "fens": ["aggregator_rounds=2", "width=6"],
+    "fed_sd2c": ["latent=4", "width=6", "latent_steps=3", "server_epochs=3"],
+    "fed_nova": ["least=1"],
+    "fed_tad": ["vertices=12", "iterations=1", "model_steps=2", "walk=2"],
+    "fed_cvae": ["hidden=8", "latent=4", "server_steps=3"],
+}
+POINTS = ([command.resumed.check], [command.protocols.check])
+
+
+def test_every_option_is_of_an_algorithm():
+    assert {*CHEAPER} <= {*ALGORITHMS}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_promise_is_broken(name, monkeypatch):
+    monkeypatch.setattr(command, "PROMISES", [one for one in command.PROMISES if one.checks not in POINTS])
+    part = command.named([name, *CHEAPER.get(name, ())])
+    sections = [*command.tried(Trial(accepted(part), command.built(part)))]
+    assert len(sections) == 1 + len(command.PROMISES)
+    assert [finding for _, found in sections for finding in found if finding.kind not in ("note", "warning")] == []
