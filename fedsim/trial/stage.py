@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim import find, learning
+from fedsim import learning
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Period
 from fedsim.errors import UserError
 from fedsim.learn.optimiser import build
 from fedsim.learn.training import Trainer
+from fedsim.parts import Parts
 from fedsim.scenario import Part, Point, Scenario
 
 if TYPE_CHECKING:
@@ -86,9 +87,7 @@ class Stage:
 
     def lesson(self, **changes: Any) -> Lesson:
         """Return the algorithm made anew and bound.  Raises UserError where it refuses the deployment."""
-        scenario = self.scenario(**changes)
-        algorithm = find.build("algorithm", self.part)
-        made = learning.prepare(algorithm, scenario, CLIENTS, Path())
+        made = learning.prepare(Parts(self.scenario(**changes)), Path())
         return Lesson(made.algorithm, made.task, made.periods)
 
     def trainer(self, **changes: Any) -> Trainer:
