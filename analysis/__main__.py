@@ -14,15 +14,15 @@ from analysis.stored import NotARunError
 from analysis.timeline.write import write as write_timeline
 
 EXAMPLES = """examples:
-  python -m analysis runs/sparse_clients
+  {prog} runs/sparse_clients
       report.html, figures/ and tables/ in the run's folder
-  python -m analysis runs/sparse_clients --out paper
+  {prog} runs/sparse_clients --out paper
       the same in paper/
-  python -m analysis runs/lossless runs/lossy --out both
+  {prog} runs/lossless runs/lossy --out both
       a report of two runs side by side, the run as a further axis
-  python -m analysis runs/protocols --trace
+  {prog} runs/protocols --trace
       no report: trace.json.gz in each point's folder
-  python -m analysis --compare runs/before runs/after
+  {prog} --compare runs/before runs/after
       how many points are alike, and what differs in the others
 
 Without --out everything goes into the first run's folder. Only finished points
@@ -35,14 +35,17 @@ exit codes:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the report and print its path; return 0, or 2 after a message if the folders or `--out` are not usable."""
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis") -> int:
+    """Write the report and print its path; return 0, or 2 after a message if the folders or `--out` are not usable.
+
+    `prog` is the command as its help shows it.
+    """
     terminal.prepare()
     parser = argparse.ArgumentParser(
-        prog="python -m analysis",
-        usage="python -m analysis RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all]",
+        prog=prog,
+        usage=f"{prog} RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all]",
         description="Write a report of finished runs: one HTML page, figures (SVG, PNG) and tables (CSV).",
-        epilog=EXAMPLES,
+        epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -39,7 +39,7 @@ def rounds(*flags):
     point = next(iter(scenario.points()))
     recorder = Counted()
     began = time.perf_counter()
-    world, _, done = build(point.scenario, Path(), recorder)
+    world, _, _, _, done = build(point.scenario, Path(), recorder)
     world.env.run(until=done)
     world.end()
     world.ledger.close()

@@ -40,14 +40,14 @@ def through_mesh(work: Load, edges: int, ingress: float) -> tuple[float, float]:
     """Return the seconds that it takes, and the simulated second in which the last flow ends."""
     env = simpy.Environment()
     mesh = Mesh(env)
-    root = mesh.pipe(ingress)
-    paths = [mesh.path([mesh.pipe(UPLINK), root]) for _ in range(edges)]
+    root = mesh.link(ingress)
+    pools = [mesh.pool([mesh.link(UPLINK), root]) for _ in range(edges)]
     waiting, ends = iter(range(len(work.sizes))), [0.0]
 
     def go_on(_: object = None) -> None:
         ends[0] = env.now
         for flow in waiting:
-            paths[work.edges[flow]].join(float(work.sizes[flow]), float(work.ceilings[flow]), go_on)
+            pools[work.edges[flow]].join(float(work.sizes[flow]), float(work.ceilings[flow]), go_on)
             return
 
     for _ in range(work.at_once):

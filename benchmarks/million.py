@@ -24,6 +24,7 @@ ASKED = "protocol={name: sync, rounds: 10, clients: 1000}"
 
 def measured(begun, *flags):
     """Run the scenario's point in this process, which began at that time; return what it took."""
+    import fedsim  # noqa: F401 -- by which analysis is found from any folder
     from analysis.summarise import summarise
     from fedsim import check, scenario_file
     from fedsim.record import Recorder
@@ -33,7 +34,7 @@ def measured(begun, *flags):
     (point,) = scenario.points()
     assert check.points([point]) == []
     recorder = Recorder()
-    world, _, done = build(point.scenario, Path(), recorder)
+    world, _, _, _, done = build(point.scenario, Path(), recorder)
     while not world.server.rounds:
         world.env.step()
     started, busy = time.time(), time.process_time()

@@ -43,7 +43,7 @@ def fedsim_rounds(clients: int, rounds: int, limited: bool) -> tuple[float, int]
         path.write_text(TEXT.format(clients=clients, rounds=rounds, server=server))
         scenario, _ = scenario_file.load(path, [])
         recorder = Recorder()
-        world, _, done = build(next(iter(scenario.points())).scenario, Path(folder), recorder)
+        world, _, _, _, done = build(next(iter(scenario.points())).scenario, Path(folder), recorder)
         began = time.perf_counter()
         world.env.run(until=done)
         world.end()

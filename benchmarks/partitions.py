@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import fedsim  # noqa: F401 -- by which analysis is found from any folder
 from analysis.panels import draw, finished
 from fedsim import seeds
 from fedsim.data.cuts import measure, moved

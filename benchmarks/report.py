@@ -23,6 +23,7 @@ LARGEST = 10e6  # bytes of a page
 
 def reported(run: Path) -> None:
     """Write a run's report and print what it took: bytes of the page, peak MB, processor seconds."""
+    import fedsim  # noqa: F401 -- by which analysis is found from any folder
     from analysis.report import write
 
     page = write([run])
@@ -32,6 +33,8 @@ def reported(run: Path) -> None:
 
 def measured(folder: Path, points: int) -> None:
     """Make up a sweep, have its report written, and print a row."""
+    import fedsim  # noqa: F401 -- see above
+
     sys.path.insert(0, str(ROOT / "tests" / "analysis"))
     from synthetic_sweep import write_sweep
 

@@ -27,7 +27,7 @@ import numpy as np
 from loop import Network, apart, average, loop, timed, to_state_dict
 
 from fedsim.record import Recorder
-from fedsim.run import build
+from fedsim.run import Built, build
 from fedsim.scenario import Scenario
 
 RATE = 0.01
@@ -78,6 +78,11 @@ def next_round(world: Any) -> np.ndarray:
     return took_part
 
 
+def model(built: Built) -> Any:
+    """Return the server's model."""
+    return built.learner._values[built.world.server.state]["model"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=100, help="clients that there are")
@@ -88,14 +93,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="rounds that are timed; the median counts")
     options = parser.parse_args()
     warm = math.ceil(3 / options.participation)
-    world, _, _ = build(scenario(options, warm + options.rounds + 1), Path(), Recorder())
-    weights = to_state_dict(world.server.state["model"])
+    built = build(scenario(options, warm + options.rounds + 1), Path(), Recorder())
+    world, weights = built.world, to_state_dict(model(built))
     seconds: dict[str, list[float]] = {"fedsim, whole rounds": [], "PyG loop, no network": []}
     others, cohort = None, np.arange(0)
     gc.freeze()  # as `fedsim.run` does for a whole run; the loop is spared as much
     for number in range(warm + options.rounds):
         took, cohort = timed(partial(next_round, world))
-        graphs = [host.data for host in world.clients.values()]
+        graphs = [built.learner.trained.clients[client].data for client in world.clients]
         if others is None:
             widths = [graphs[0]["x"].shape[1], 64, 10 if options.ragged else 5]
             others = loop(graphs, partial(Network, widths), RATE)
@@ -118,7 +123,7 @@ def main() -> None:
     for name, times in seconds.items():
         took = statistics.median(times)
         print(f"{name:24}{took * 1e3:10.2f}{len(cohort) / took:12.0f}{took / mine:8.1f}")
-    gap = apart(to_state_dict(world.server.state["model"]), weights)
+    gap = apart(to_state_dict(model(built)), weights)
     print(f"\nthe models differ by {gap:.1e} after {warm + options.rounds} rounds")
     most = RAGGED_TOLERANCE if options.ragged else TOLERANCE
     if gap > most:

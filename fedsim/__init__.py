@@ -1,13 +1,18 @@
 """fedsim: a discrete-event network simulator for federated graph learning."""
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fedsim import shipped
 
 if TYPE_CHECKING:
     from fedsim.simulation import Result, simulate
 
 __version__ = "0.1.0"
 __all__ = ["Result", "__version__", "simulate"]
+
+shipped.install(Path(__file__).resolve().parent)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from analysis import terminal
 from analysis.axes import short
-from fedsim import arguments, check, listing, scenario_file, starter
+from fedsim import arguments, check, listing, scenario_file, shipped, starter
 from fedsim.errors import ScenarioError, UserError
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import Document
@@ -35,11 +35,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
     given = arguments.parser().parse_args(words)
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)  # so that dotted names of parts are found
     try:
-        return command(given)
+        with shipped.within_reach(Path.cwd(), *([given.scenario.parent] if given.scenario else [])):
+            return command(given)
     except UserError as error:
         print(f"fedsim: {error}", file=sys.stderr)
         return 2
@@ -189,6 +187,7 @@ def show(console: Console, points: Sequence[Point], every: bool) -> None:
     notes = [
         f"{len(points)} point{'s' * (len(points) > 1)}. {CHECKED}",
         *([f"The same in all: {same}"] if same else []),
+        *check.notes(points),
     ]
     for note in notes:
         print(*terminal.wrapped(note, console.width), sep="\n")

@@ -20,7 +20,7 @@ from fedsim.scenario_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
 LEARNS = ("data", "model", "training")
-NOTHING = Part(name="traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
+NOTHING = Part(name="algorithms.traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
@@ -61,6 +61,12 @@ def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> No
     """Hold that the points can be run.  Raises UserError that names the file and places where they cannot."""
     if problems := points(chosen, whole):
         raise document.error(problems)
+
+
+def notes(chosen: Sequence[Point]) -> list[str]:
+    """Return a line for each name that is a file of the user's although fedsim has one of that name."""
+    named = dict.fromkeys((kind, part.name) for point in chosen for kind, _, part in point.scenario.parts())
+    return [note for kind, name in named if (note := find.note(kind, name))]
 
 
 def _once(

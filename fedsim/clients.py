@@ -1,48 +1,37 @@
-"""The clients: what each holds and remembers, and how its work takes time.
+"""The clients: who is there and at work, whose state is its own, and how work takes time.
 
-A client is a small host and a place in a few rows (who is busy, who holds data, how many examples, when last asked),
-so that a cohort can be drawn from very many.  Work takes operations over speed, times the slowdown of the moment, and
-ends when the client goes to sleep or leaves; nothing is read from the host's clock.
+A client is a place in a few rows (who is busy, who holds data, how many examples, when last asked), so that a cohort
+can be drawn from very many.  Work takes operations over speed, times the slowdown of the moment, and ends when the
+client goes to sleep or leaves; nothing is read from the host's clock.  What a client holds and remembers is with the
+learner.
 
 What it does not model: several jobs on one client at a time, and memory limits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim.algorithm import Job, State
-from fedsim.net.masking import STEPS
+from fedsim.learner.contract import Learner
+from fedsim.learner.ticket import Ticket
+from fedsim.masks import Masks, span_of
 from fedsim.net.network import Network
-from fedsim.net.promised import WorkPromise
-from fedsim.net.wire import Tree
 from fedsim.record import Column, Row, Span
 
 if TYPE_CHECKING:
-    from fedsim.data.graph import Graph, Period
+    from fedsim.data.graph import Period
 
-
-class Backend(Protocol):
-    """Who does the work: learn/cohort.py, or one that trains nothing."""
-
-    def submit(self, job: Job) -> WorkPromise:
-        """Queue a job."""
-        ...
-
-    def flops(self, job: Job) -> float:
-        """Return the operations that the job takes."""
-        ...
+Begun = tuple[Ticket | None, float]  # an upload to come, and the operations that the work takes
 
 
 class Joint(Protocol):
-    """The asks of a whole cohort (`wave.py`), as far as its clients must tell it what happens to them."""
+    """The asks of a whole cohort (`wave.py`), as far as its clients must report to it."""
 
     def cut(self, client: int) -> None:
-        """Hear that a client went to sleep, or leaves."""
+        """Note that a client went to sleep, or leaves."""
         ...
 
     def ended(self, client: int) -> bool:
@@ -54,7 +43,7 @@ class Joint(Protocol):
         ...
 
     def renew(self, client: int) -> None:
-        """Hear that a client has just been given data."""
+        """Note that a client has just been given data."""
         ...
 
     def end(self) -> None:
@@ -62,97 +51,33 @@ class Joint(Protocol):
         ...
 
 
-def span_of(step: str) -> str:
-    """Return what the span of a client's work in this step is called."""
-    return "mask" if step in STEPS else "train"
+class Clients:
+    """All clients, as rows (K,) that a sampler or a server may look at.
 
-
-class ClientHost:
-    """One client: what it holds, what it remembers, how fast it is (floating-point operations a second).
-
-    `state` is its own where there is no server (gossip, isolated); `notes` are what a codec keeps for it (error
-    feedback).
-    """
-
-    __slots__ = ("_jobs", "_last", "_memory", "_seed_of", "data", "notes", "number", "period", "seen", "speed", "state")
-
-    def __init__(self, number: int, speed: float, seed_of: Callable[[int, int], int]) -> None:
-        """Start with no data; `seed_of(client, job number)` gives each job its seed."""
-        self.number, self.speed = number, speed
-        self.data: Graph | None = None
-        self.period = -1
-        self.seen: list[Period] = []
-        self.state: State | None = None
-        self.notes: dict[str, Any] = {}
-        self._jobs = 0
-        self._seed_of = seed_of
-        self._memory: dict[str, Any] = {}
-        self._last: WorkPromise | None = None
-
-    def arrive(self, period: "Period") -> None:
-        """Hold this period's graph from now on; a job that has begun does not see it."""
-        self.data, self.period = period.graph, period.number
-        self.seen.append(period)
-
-    @property
-    def memory(self) -> dict[str, Any]:
-        """The notebook as the last finished job left it (which settles that job)."""
-        if self._last is not None:
-            self._memory, self._last = self._last.memory(), None
-        return self._memory
-
-    def job(self, step: str, download: Tree) -> Job:
-        """Return the work for this download with what the client holds at this moment."""
-        self._jobs += step not in STEPS  # so that training draws the same, masked or not
-        seed = self._seed_of(self.number, self._jobs)
-        return Job(self.number, step, self.period, download, self.data, dict(self.memory), seed)  # type: ignore[arg-type]
-
-    def again(self, job: Job) -> Job:
-        """Return a job that has not begun with what the client holds at this moment."""
-        return replace(job, period=self.period, data=self.data, memory=dict(self.memory))  # type: ignore[arg-type]
-
-    def forget(self, step: str) -> None:
-        """Hear that the last job, of this step, will never begin."""
-        self._jobs -= step not in STEPS
-
-    def finished(self, promise: WorkPromise) -> None:
-        """Take over the memory of a job that trained to its end."""
-        self._last = promise
-
-    def notebook(self) -> tuple[dict[str, Any], bool]:
-        """Return the memory as it was last read, and whether no job has finished since."""
-        return self._memory, self._last is None
-
-    def reopen(self, memory: dict[str, Any], settled: bool) -> None:
-        """Take over both from a checkpoint; where a job has finished since, it is the one that this host knows of."""
-        self._memory, self._last = memory, None if settled else self._last
-
-
-class Clients(Mapping[int, ClientHost]):
-    """All clients by number, and as rows (K,) what a sampler or a server may look at.
-
-    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `turns`: the number of the last
-    ask, counted over all clients from 1 (0: never asked).
+    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods that have reached
+    it; `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `states` are the own
+    states of clients that have one, where there is no server (gossip, isolated).
     """
 
     def __init__(
         self,
         env: simpy.Environment,
         network: Network,
-        backend: Backend,
+        learner: Learner,
         speeds: npt.NDArray[np.float64],
-        seed_of: Callable[[int, int], int],
         rng: Callable[[str], np.random.Generator],
         write: Callable[[Row], None],
         extend: Callable[[type[Row], Mapping[str, Column]], None],
+        masks: Masks | None = None,
     ) -> None:
         """Stand for one client a speed (operations a second); watch who comes and goes."""
-        self.env, self.network, self.backend = env, network, backend
-        self._speeds, self._seed_of = speeds, seed_of
-        self._hosts: dict[int, ClientHost] = {}  # of those that anybody has asked for
+        self.env, self.network, self.learner, self.masks = env, network, learner, masks
+        self._speeds = speeds
         count = len(speeds)
         self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.met = np.zeros(count, dtype=np.int64)
+        self.states: dict[int, Ticket] = {}
         self._stirred: simpy.Event = env.event()
         self.rng, self._write, self._extend = rng, write, extend
         self._turn = 0
@@ -162,25 +87,6 @@ class Clients(Mapping[int, ClientHost]):
         network.nodes.presence.came = self.stir
         network.nodes.watch(self._changed, idle=False)
 
-    def known(self) -> list[ClientHost]:
-        """Return the hosts of those that anybody has asked for, as they stand."""
-        return [*self._hosts.values()]
-
-    def __getitem__(self, client: int) -> ClientHost:
-        """Return the host of that number, which remembers what it has done by now."""
-        host = self.host(client)
-        if client in self.joint:
-            self.joint[client].catch_up(client)
-        return host
-
-    def host(self, client: int) -> ClientHost:
-        """Return the host of that number as it stands.  Raises KeyError where there is none."""
-        if client not in self._hosts:
-            if not 0 <= client < len(self):
-                raise KeyError(client)
-            self._hosts[client] = ClientHost(int(client), float(self._speeds[client]), self._seed_of)
-        return self._hosts[client]
-
     def __iter__(self) -> Iterator[int]:
         """Yield the numbers, in order."""
         return iter(range(len(self)))
@@ -189,9 +95,17 @@ class Clients(Mapping[int, ClientHost]):
         """Return the number of clients."""
         return len(self._speeds)
 
+    def catch_up(self, clients: Sequence[int] | None = None) -> None:
+        """Have these clients, or all, remember what they have done by now, those of waves too."""
+        for client in [*self.joint] if clients is None else clients:
+            if client in self.joint:
+                self.joint[client].catch_up(client)
+
     def arrive(self, client: int, period: "Period") -> None:
         """Let a period reach a client."""
-        self[client].arrive(period)
+        self.catch_up([client])
+        self.learner.arrive(client, period)
+        self.met[client] += 1
         if client in self.joint:
             self.joint[client].renew(client)
         self.examples[client] = period.examples
@@ -255,44 +169,44 @@ class Clients(Mapping[int, ClientHost]):
         self.network.nodes.presence.dismiss(client)
         self.stir()
 
-    def start(self, client: int, step: str, download: Tree) -> tuple[Job, WorkPromise, float]:
-        """Return the job of a download, the promise of what comes of it, and its operations."""
-        job = self[client].job(step, download)
-        promise = self.backend.submit(job)
-        return job, promise, self.backend.flops(job)
+    def start(
+        self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
+    ) -> list[Begun]:
+        """Begin the work of each client on its download; return what comes of it, and its operations.
 
-    def restart(self, job: Job) -> tuple[Job, WorkPromise, float]:
-        """Return the same of a job that has not begun, with what its client holds at this moment."""
-        job = self[job.client].again(job)
-        promise = self.backend.submit(job)
-        return job, promise, self.backend.flops(job)
+        An exchange of masking's own takes none and brings nothing.
+        """
+        if self.masks is not None and self.masks.owns(step):
+            return [(None, 0.0)] * len(clients)
+        self.catch_up(clients)
+        uploads, operations = self.learner.work(clients, step, downloads, travels=travels)
+        return [*zip(uploads, operations.tolist(), strict=True)]
 
-    def unstarted(self, job: Job) -> None:
-        """Hear that the last job of a client will never begin."""
-        self[job.client].forget(job.step)
-
-    def done(self, client: int, step: str, promise: WorkPromise) -> None:
-        """Hear that a client has come to the end of a job; masking's own leave its memory as it was."""
-        if step not in STEPS:
-            self._hosts[client].finished(promise)
+    def done(self, client: int, upload: Ticket | None) -> None:
+        """Note that a client has come to the end of a job; masking's own leave its memory as it was."""
+        if upload is not None:
+            self.learner.done(client, upload)
 
     def seconds(self, clients: npt.NDArray[np.int64], operations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the seconds (K,) that so many operations each take these clients at their present pace."""
         return operations / (self._speeds[clients] / self.network.nodes.slowdown[clients])
 
-    def work(self, client: int, step: str, download: Tree) -> Generator[simpy.Event, Any, WorkPromise | None]:
-        """Let a client work on a download, which takes its time; return the promise of what comes of it.
+    def work(
+        self, client: int, step: str, download: Ticket | None, *, travels: bool = True
+    ) -> Generator[simpy.Event, Any, list[Ticket | None]]:
+        """Let a client work on a download, which takes its time; return its upload, alone in a list.
 
-        None where it is offline, or goes to sleep or leaves before it is through.
+        The list is empty where it is offline, or goes to sleep or leaves before it is through.
         """
         if not self.network.nodes.is_online(client):
-            return None
-        _, promise, operations = self.start(client, step, download)
+            return []
+        ((upload, operations),) = self.start([client], step, [download], travels=travels)
         if not (yield from self.compute(client, operations, span_of(step))):
-            promise.cancel()
-            return None
-        self.done(client, step, promise)
-        return promise
+            if upload is not None:
+                self.learner.dropped(upload)
+            return []
+        self.done(client, upload)
+        return [upload]
 
     def compute(self, client: int, operations: float, what: str) -> Generator[simpy.Event, Any, bool]:
         """Keep a client busy with so many operations, a span of that name; return whether it got through.
@@ -331,7 +245,7 @@ class Clients(Mapping[int, ClientHost]):
                 return True
 
     def _changed(self, client: int, what: str) -> None:
-        """Hear that a client went to sleep, woke, left or changed its pace, and break off its work or set it anew."""
+        """Break off a client's work, or set it anew, when it goes to sleep, wakes, leaves or changes its pace."""
         if client in self.joint and what in ("sleep", "leave"):
             self.joint[client].cut(client)
         if client in self._computing and what != "wake":

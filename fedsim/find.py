@@ -1,7 +1,8 @@
 """From a name in a scenario to a file, to the one class in it, to that class built with its options.
 
-A name is the name of a file: `algorithm: power` is `algorithms/power.py`.  A dotted name (`mylab.power2`) is a module
-outside the project.  `check` and `spelled_out` look at sources only; `build` imports.  There is no registry.
+A name is the name of a file, or of a folder with an `__init__.py`: `algorithm: power` is `algorithms/power.py`, of the
+user's own folder `algorithms` before fedsim's (`shipped`).  A dotted name (`mylab.power2`) is a module, the user's or
+fedsim's.  `check` and `spelled_out` look at sources only; `build` imports.  There is no registry.
 """
 
 import dataclasses
@@ -10,11 +11,12 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim import defaults, source, units, wording
+from fedsim import defaults, shipped, source, units, wording
 from fedsim.errors import Problem, ScenarioError, UserError
 
 
@@ -55,11 +57,19 @@ KINDS = {
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind that come with the project: its files, and its folders with an `__init__.py`."""
-    folders = source.folders_of(KINDS[kind].package)
-    files = [path.stem for folder in folders for path in folder.glob("*.py")]
-    files += [path.parent.name for folder in folders for path in folder.glob("*/__init__.py")]
-    return sorted(name for name in files if not name.startswith("_"))
+    """Return the names of a kind that come with the project, and those of the user's folder of that kind."""
+    package = KINDS[kind].package
+    ours = {name for folder in source.folders_of(package) for name in _files(folder)}
+    theirs = {name for folder in shipped.folders(package) for name in _files(folder)} - ours
+    return sorted(ours | {name for name in theirs if _is_one(kind, name)})
+
+
+def note(kind: str, name: str) -> str:
+    """Return a line that says where a name is the user's file although fedsim has one of that name, "" elsewhere."""
+    module, own = module_of(kind, name), f"{KINDS[kind].package}.{name}"
+    if module is None or module in (name, own):
+        return ""
+    return f"{kind} {name} is {source.file_of(module)}; fedsim's own is {own}"
 
 
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
@@ -77,7 +87,7 @@ def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
         return [Problem(where, f"{source.shown(path)} cannot be read: {error}")]
     name = _pick([*outlines], part.name)
     if name is None:
-        return [Problem(where, _not_one(kind, source.shown(path), [*outlines]))]
+        return [Problem(where, _not_one(kind, part.name, source.shown(path), [*outlines]))]
     if not outlines[name].certain:
         return []  # a base class is out of reach: only building it can tell
     return _option_problems(part, outlines[name].options, source.shown(path), where)
@@ -158,7 +168,7 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     }
     name = _pick([*classes], part.name)
     if name is None:
-        raise ScenarioError([Problem(where, _not_one(kind, source.shown(path), [*classes]))])
+        raise ScenarioError([Problem(where, _not_one(kind, part.name, source.shown(path), [*classes]))])
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))
         raise ScenarioError([Problem(where, f"{name} in {source.shown(path)} lacks {missing}")])
@@ -169,7 +179,7 @@ def module_of(kind: str, name: str) -> str | None:
     """Return the dotted module that a name stands for, or None where it cannot be one."""
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
-    return name if "." in name else f"{KINDS[kind].package}.{name}"
+    return name if "." in name else shipped.preferred(KINDS[kind].package, name)
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,21 @@ def _told(kind: str, name: str) -> _Told:
         return _Told(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
     except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
         return _Told()
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the names of the modules and packages in a folder."""
+    found = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
+    return [name for name in found if not name.startswith("_")]
+
+
+def _is_one(kind: str, name: str) -> bool:
+    """Return whether a file of the user's, which need not have to do with fedsim, defines a part of this kind."""
+    module = module_of(kind, name)
+    try:
+        return module is not None and any(o.is_kind for o in source.outlines(module, KINDS[kind].contract).values())
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return False
 
 
 def _part_spelled_out(kind: str, value: Any) -> Any:
@@ -229,10 +254,13 @@ def _pick(classes: list[str], name: str) -> str | None:
     return classes[0] if len(classes) == 1 else alike[0] if len(alike) == 1 else None
 
 
-def _not_one(kind: str, path: str, classes: list[str]) -> str:
+def _not_one(kind: str, name: str, path: str, classes: list[str]) -> str:
     contract = KINDS[kind].contract[1]
     if not classes:
-        return f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}"
+        instead = f" ({told})" if (told := note(kind, name)) else ""
+        return (
+            f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}{instead}"
+        )
     return f"{path} defines {len(classes)} of the kind {contract} ({', '.join(classes)}): keep one per file"
 
 

@@ -15,27 +15,22 @@ What it does not model: a server that learns of a lost client only by a timeout 
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import simpy
 
 from fedsim import record
-from fedsim.algorithm import Algorithm, Reply, State
 from fedsim.checkpoints import Checkpoints
 from fedsim.clients import Clients
 from fedsim.cores import Cores
-from fedsim.guard import Guard
-from fedsim.masked import Masked
-from fedsim.net import masking, wire
-from fedsim.net.codec import Codec, Memory
-from fedsim.net.message import Message, Promise
+from fedsim.learner.contract import Learner
+from fedsim.learner.ticket import Reply, Share, Ticket
+from fedsim.net import masking
+from fedsim.net.message import Message
 from fedsim.net.network import Network
-from fedsim.net.promised import WorkPromise
 from fedsim.net.service import Service
-from fedsim.net.squeezed import Squeezed, Squeezer
 from fedsim.net.transfer import Lost
 from fedsim.net.wire import Tree
 from fedsim.record import SERVER, Row, Span, Update
@@ -60,36 +55,33 @@ class ServerHost:
     """Its state and version, the asks under way, and the rows of what they moved; `node` is its number.
 
     `rounds` is how many rounds the protocol has begun; `wanted` how many clients it would ask for the next row, where
-    it has such a number; `up` and `down` squeeze what travels to it and from it.
+    it has such a number.
     """
 
     env: simpy.Environment
     network: Network
-    algorithm: Algorithm
+    learner: Learner
     clients: Clients
     write: Callable[[Row], None]
     speed: float
     cores: int = 1
     node: int = SERVER
-    up: Codec | None = None
-    down: Codec | None = None
     write_many: WriteMany | None = None  # None: every ask goes by itself
-    squeezer: Squeezer = field(default_factory=Squeezer)
-    guard: Guard | None = None  # None: the algorithm folds what has come
-    state: State = field(init=False)
+    state: Ticket = field(init=False)
     version: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
     wanted: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Start the algorithm."""
-        self.state = self.algorithm.start()
+        """Take the learner's first state."""
+        self.state = self.learner.start()
         self.updated: simpy.Event = self.env.event()
         self.busy: set[int] = set()
         self.unread = Unread(self.node, self.write)
         self._cores = Cores(self.env, self.cores, self.speed, self.node, self.write)
         self._asks = 0
         self._lost = self._late = self._refused = 0
+        self._epsilon: float | None = None
         self.restarts = 0
         self._forgotten = 0  # the last ask that it has forgotten in a restart
         self._down_since: float | None = None
@@ -118,12 +110,27 @@ class ServerHost:
         self.env.process(self._exchange(ask, self._asks, beside))
         return ask
 
-    def download(self, client: int, step: str, beside: Tree = None) -> Tree:
-        """Return what this client is sent: the algorithm's download, what masking sends beside it, or that alone."""
-        if step in masking.STEPS:
-            return {masking.BESIDE: beside}
-        own = self.algorithm.download(self.state, client, step)
-        return own if beside is None else self.squeezer.joined(own, masking.BESIDE, beside)
+    def downloads(
+        self, clients: Sequence[int], step: str, beside: Mapping[int, Tree] | None = None
+    ) -> tuple[list[Ticket | None], list[int]]:
+        """Return what these clients are sent, and its bytes with what masking sends beside it, or of that alone."""
+        masks = self.clients.masks
+        if masks is not None and masks.owns(step):
+            extra = beside or {}
+            return [None] * len(clients), [masks.own(extra.get(client)) for client in clients]
+        tickets = self.learner.downloads(self.state, clients, step)
+        sizes = [ticket.nbytes for ticket in tickets]
+        if masks is not None and beside is not None:
+            sizes = [masks.down(size, beside[client]) for client, size in zip(clients, sizes, strict=True)]
+        return [*tickets], sizes
+
+    def upload_bytes(self, step: str, upload: Ticket | None, beside: Tree) -> int:
+        """Return the bytes of what a client sends back, masked where the scenario says so."""
+        masks = self.clients.masks
+        if masks is not None:
+            return masks.up(self.learner, step, upload, beside)
+        assert upload is not None
+        return self.learner.size(upload)
 
     def ask_all(
         self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
@@ -134,8 +141,7 @@ class ServerHost:
         until all of them have ended.  Raises ValueError for a client that is at work already.
         """
         numbers = np.array(clients, dtype=np.int64)
-        plain = self.algorithm.talks and self.up is None and self.down is None and self.node == SERVER
-        if self.write_many is None or not plain or not len(clients):
+        if self.write_many is None or not self.learner.talks or self.node != SERVER or not len(clients):
             return None
         if not self.network.nodes.online[numbers].all() or not self.network.planner.fits(numbers, alone):
             return None
@@ -146,7 +152,7 @@ class ServerHost:
         return wave
 
     def release(self, clients: Sequence[int]) -> None:
-        """Hear that these clients of a wave are free again."""
+        """Note that these clients of a wave are free again."""
         self.busy.difference_update(clients)
         self.clients.part(clients)
 
@@ -172,20 +178,19 @@ class ServerHost:
         return known
 
     def screen(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Return the replies that can be folded, opened, in order of the client; those that are not finite are refused.
+        """Return the replies that can be folded, in order of the client; those that are not finite are refused.
 
         An edge aggregator, a server and a peer all take what they fold from here.
         """
         # what a set of replies amounts to must not depend on which came first
         ordered = sorted(self.remembered(replies), key=lambda reply: (reply.client, reply.ask))
-        opened = [replace(reply, upload=_opened(reply.upload)) for reply in ordered]
-        sound = [reply for reply in opened if self.squeezer.finite(reply.upload)]
-        if len(sound) < len(opened):
-            kept = {id(reply) for reply in sound}
-            for reply in opened:
-                if id(reply) not in kept:
-                    self._refused += 1
-                    self.unread.decide(reply.ask, "discarded")
+        sound = []
+        for reply, finite in zip(ordered, self.learner.finite(ordered), strict=True):
+            if finite:
+                sound.append(reply)
+            else:
+                self._refused += 1
+                self.unread.decide(reply.ask, "discarded")
         return sound
 
     def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, int]:
@@ -199,35 +204,28 @@ class ServerHost:
         return len(opened)
 
     def fold(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, list[Reply]]:
-        """Fold replies into the state, which takes the server's time; return those folded, opened, in order."""
-        opened = self.screen(replies)
-        if opened:
-            if not (yield from self.compute(self.algorithm.server_flops(self.state, opened, step))):
-                self._lose(opened)
+        """Fold replies into the state, which takes the server's time; return those folded, in order."""
+        sound = self.screen(replies)
+        if sound:
+            if not (yield from self.compute(self.learner.operations(self.state, sound, step))):
+                self._lose(sound)
                 return []
-            self.state = self.algorithm.update(self.state, self._seen(opened), step)
-        for reply in opened:
+            self.state, self._epsilon = self.learner.fold(self.state, sound, step)
+        for reply in sound:
             self.unread.decide(reply.ask, "delivered")
-        return opened
+        return sound
 
-    def _seen(self, opened: Sequence[Reply]) -> Sequence[Reply]:
-        """Return what the algorithm may see of these replies."""
-        if self.guard is None:
-            return opened
-        self.guard.spend([reply.client for reply in opened])
-        return self.guard.release(opened)
-
-    def hear(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
+    def accept(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
         """Take replies of an exchange of masking's own, which change no state."""
         for reply in replies:
             self.unread.decide(reply.ask, "delivered")
         yield from self.count(step, len(replies), 0.0)
 
-    def mix(self, shares: Sequence[Tree], weights: Sequence[float]) -> Generator[simpy.Event, Any, bool]:
+    def mix(self, shares: Sequence[Share], weights: Sequence[float]) -> Generator[simpy.Event, Any, bool]:
         """Merge what others have shared into the state, which takes a multiply-add a number; return whether it did."""
-        if not (yield from self.compute(sum(wire.array_bytes(share) / 2 for share in shares))):
+        if not (yield from self.compute(sum(share.operations for share in shares))):
             return False
-        self.state = self.algorithm.mix(self.state, shares, weights)
+        self.state = self.learner.mix(self.state, shares, weights)
         return True
 
     def compute(self, operations: float) -> Generator[simpy.Event, Any, bool]:
@@ -253,14 +251,14 @@ class ServerHost:
         """
         lost, late, refused = self.tally()
         asked = folded + lost + late + refused
-        counts = bool(folded) and step not in self.algorithm.prepares and step not in masking.STEPS
+        counts = bool(folded) and step not in self.learner.prepares and step not in masking.STEPS
         self.version += counts
         if counts and self._service is not None:
             self._checkpoints.keep(self._service.intervals, self.version, self.state)
-        epsilon = self.guard.epsilon if self.guard and counts else None
+        epsilon = self._epsilon if counts else None
         wanted, self.wanted = self.wanted, None
-        told = step, asked, folded, lost, late, staleness, refused, epsilon, wanted
-        self.write(Update(self.env.now, self.version, *told))
+        counted = step, asked, folded, lost, late, staleness, refused, epsilon, wanted
+        self.write(Update(self.env.now, self.version, *counted))
         if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
@@ -300,7 +298,7 @@ class ServerHost:
     def _exchange(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, None]:
         reply = None
         with suppress(Lost):
-            reply = yield from (self._talk(ask, number, beside) if self.algorithm.talks else self._alone(ask, number))
+            reply = yield from (self._talk(ask, number, beside) if self.learner.talks else self._alone(ask, number))
         self.busy.remove(ask.client)
         if reply is None and ask.open:
             self._lost += 1
@@ -310,68 +308,25 @@ class ServerHost:
         self.clients.finish(ask.client)
 
     def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
-        client, version = ask.client, self.version
-        download = self.download(client, ask.step, beside)
-        sent = download
-        if self.down is not None:  # what the client starts from, and the reply tells, is what it has received
-            sent, download, _ = self.squeezer.squeeze(self.down, download, {}, self.clients.rng(f"codec down {client}"))
-        yield self.network.send(Message(self.node, client, ask.step, sent, version))
-        promise = yield from self.clients.work(client, ask.step, download)
-        if promise is None:
+        client, step, version = ask.client, ask.step, self.version
+        (download,), (nbytes,) = self.downloads([client], step, None if beside is None else {client: beside})
+        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, (download, beside)))
+        worked = yield from self.clients.work(client, step, download)
+        if not worked:
             return None
-        promise, parcel = self._squeezed(self.forged(client, promise), client, ask.step)
-        yield self.network.send(Message(client, self.node, ask.step, parcel, version))
+        (upload,) = worked
+        nbytes = self.upload_bytes(step, upload, beside)
+        yield self.network.send(Message.carrying(client, self.node, step, nbytes, version))
         self.unread.answer(client, number)
-        return Reply(client, version, download, promise, ask=number)
-
-    def forged(self, client: int, promise: WorkPromise) -> WorkPromise:
-        """Return the upload that this client sends: its own, or what it forges of it."""
-        forgers = self.network.forgers
-        if client not in forgers:
-            return promise
-        rng = self.clients.rng(f"forge/{client}")
-        forged: WorkPromise = self.squeezer.promise(promise, lambda inner: forgers.upload(client, inner, rng))
-        return forged
-
-    def _squeezed(self, promise: WorkPromise, client: int, step: str) -> tuple[WorkPromise, Promise]:
-        """Return the upload as the server will have it, and what travels for it."""
-        if self.up is None:
-            return promise, promise.parcel if isinstance(promise, Masked) else promise
-        host = self.clients[client]
-
-        def keep(memory: Memory) -> None:
-            host.notes[step] = memory
-
-        codec, rng = self.up, self.clients.rng(f"codec up {client}")
-        squeezed = self.squeezer.promise(
-            promise, lambda inner: Squeezed(inner, codec, rng, lambda: host.notes.get(step, {}), keep)
-        )
-        host.finished(squeezed)  # whoever reads the client's memory has its uploads squeezed first, in their order
-        return squeezed, squeezed.parcel
-
-    def squeezed_share(self, share: Tree, sender: int) -> tuple[Tree, Tree]:
-        """Return what travels for a peer's share, and what those who receive it have."""
-        if sender in (forgers := self.network.forgers):
-            share = self.squeezer.tree(partial(forgers.share, sender, share, self.clients.rng(f"forge/{sender}")))
-        if self.up is None:
-            return share, share
-        codec = self.up
-        if codec.finite and not self.squeezer.finite(share):  # whoever receives it refuses it, whatever a codec does
-            return self.squeezer.parcel(lambda: codec.like(share)), share
-        encoded, received, _ = self.squeezer.squeeze(codec, share, {}, self.clients.rng(f"codec share {sender}"))
-        return encoded, received
+        return Reply(client, version, download, upload, ask=number)
 
     def _alone(self, ask: Ask, number: int) -> Generator[simpy.Event, Any, Reply | None]:
         """Work that needs no network: nothing is sent either way."""
         version = self.version
-        promise = yield from self.clients.work(ask.client, ask.step, None)
-        return None if promise is None else Reply(ask.client, version, None, promise, ask=number)
+        worked = yield from self.clients.work(ask.client, ask.step, None, travels=False)
+        return Reply(ask.client, version, None, worked[0], ask=number) if worked else None
 
     def _lose(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
             self._lost += 1
             self.unread.decide(reply.ask, "discarded")
-
-
-def _opened(upload: Any) -> Tree:
-    return upload.value() if hasattr(upload, "value") else upload

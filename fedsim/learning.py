@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,19 +29,20 @@ from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.errors import Problem, ScenarioError
-from fedsim.guard import Guard
 from fedsim.learn import asked, preserve, setaside
 from fedsim.learn.cohort import Cohort
-from fedsim.learn.evaluate import Evaluator
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import Task
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
-from fedsim.protocol import Protocol
-from fedsim.record import Recorder
+from fedsim.learner.scoring import Scoring
+from fedsim.learner.trained import Trained
 from fedsim.scenario import Part, Scenario
-from fedsim.tape import Held
-from fedsim.world import Streams, World
+from fedsim.seeds import Streams
+from fedsim.world import World
+
+if TYPE_CHECKING:
+    from fedsim.learn.release import Release
 
 MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
 PREPARED = 2  # data sets kept between points of one process: most points of a sweep share theirs
@@ -66,9 +67,9 @@ class Lesson:
         """Return a value of the algorithm's as bytes.  Raises Unfit where it holds what cannot be kept."""
         return preserve.pack(value, self._given)
 
-    def unpack(self, data: bytes, held: Callable[[int], Held]) -> Any:
+    def unpack(self, data: bytes) -> Any:
         """Return the value of the bytes; see `preserve.unpack`."""
-        return preserve.unpack(data, self._given, held)
+        return preserve.unpack(data, self._given)
 
     @cached_property
     def _given(self) -> preserve.Given:
@@ -82,21 +83,15 @@ class Lesson:
         yield from (graph for graphs in self.apart.values() for graph in graphs)
         yield from self.overview.snapshots if self.overview else ()
 
-    def start(self, world: World, recorder: Recorder, scenario: Scenario) -> Evaluator:
-        """Set off the observer; `deliver` comes after it.
-
-        Started in this order they wake in this order: scores are taken before the next period arrives.
-        """
+    def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
+        """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
         measure = scenario.measure
         asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods)
-        evaluator = Evaluator(
-            world, self.task, recorder,
-            metrics=measure.metrics, models=measure.models, splits=measure.splits, every=measure.every,
-            apart=self.apart, algorithm=self.algorithm, periods=self.periods,
+        return Scoring(
+            trained.clients, self.task, self.algorithm,
+            metrics=measure.metrics, models=measure.models, splits=measure.splits,
+            apart=self.apart, periods=self.periods,
         )  # fmt: skip
-        world.env.process(evaluator.watch())
-        world.env.process(evaluator.run())
-        return evaluator
 
     def deliver(self, world: World) -> None:
         """Set off the stream."""
@@ -149,17 +144,18 @@ def prepare(algorithm: Algorithm, scenario: Scenario, clients: int, root: Path) 
     )
 
 
-def guard(world: World, scenario: Scenario, protocol: Protocol) -> Guard | None:
-    """Return who makes what is folded differentially private, or None where the scenario does not ask for it."""
+def release(scenario: Scenario, count: int | None, by_chance: bool, rng: Streams) -> "Release | None":
+    """Return what makes private what is folded, or None where the scenario does not ask for it.
+
+    `count` is how many replies an update is meant to fold, `by_chance` whether these are drawn with equal chances.
+    """
     given = scenario.privacy
     if given.clip is None:
         return None
     from fedsim.learn.release import Release  # whose library takes seconds to load
 
-    count = protocol.folded(len(world.clients))
     assert count is not None  # `private.problems` has seen to it
-    by_chance = protocol.by_chance and world.sampler.even
-    return Release(given.clip, given.noise, given.delta, count, by_chance, world.rng("privacy"))
+    return Release(given.clip, given.noise, given.delta, count, by_chance, rng("privacy"))
 
 
 def versions() -> Mapping[str, str]:

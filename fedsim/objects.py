@@ -124,15 +124,11 @@ def _part(kind: str, value: Any, files: Files, where: str) -> Any:
 
 def _known_name(kind: str, cls: type) -> str | None:
     """Return the name that leads to the class from any process, None where none does."""
-    package = f"{find.KINDS[kind].package}."
-    short = cls.__module__.removeprefix(package) if cls.__module__.startswith(package) else cls.__module__
-    if short == cls.__module__ and "." not in short:
-        return None
-    try:
-        found = find.find(kind, _Name(short, {}), kind)
-    except ScenarioError:
-        return None
-    return short if found is cls else None
+    for name in (cls.__module__.rpartition(".")[2], cls.__module__):
+        with suppress(ScenarioError):
+            if find.module_of(kind, name) == cls.__module__ and find.find(kind, _Name(name, {}), kind) is cls:
+                return name
+    return None
 
 
 def _saved(cls: type, files: Files) -> str:

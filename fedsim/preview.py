@@ -55,8 +55,9 @@ def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Prev
     Raises UserError where the size of an upload is known only once it is trained, and whatever a run would refuse.
     """
     recorder = _Counting()
-    world, _, done = build(scenario, data_root, recorder, trains=False)
-    why = _look(world, done, scenario.measure.until, recorder, updates)
+    built = build(scenario, data_root, recorder, trains=False)
+    world = built.world
+    why = _look(world, built.done, scenario.measure.until, recorder, updates)
     world.end()
     tables = {name: table.to_pandas() for name, table in recorder.tables().items()}
     return Preview(tables["updates"].head(updates), tables["transfers"], why)

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply, State, declared
+from fedsim.algorithm import Algorithm, declared
 from fedsim.hosts import Ask
+from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.topology import Topology
 from fedsim.net.wire import Tree
 from fedsim.units import Count, Fraction
@@ -106,12 +107,12 @@ def exchanges(world: World) -> Iterator[str]:
 
     Where the server restarts the round is over: what its steps have brought is lost.
     """
-    waiting, restarts = list(world.algorithm.steps(world.server.state)), world.server.restarts
+    waiting, restarts = world.learner.steps(world.server.state), world.server.restarts
     while waiting and world.server.restarts == restarts:
         step, before = waiting.pop(0), world.server.state
         yield step
         if world.server.state is not before:  # where nobody has replied, nothing new is known
-            waiting = [*world.algorithm.more(world.server.state, step), *waiting]
+            waiting = [*world.learner.more(world.server.state, step), *waiting]
 
 
 def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
@@ -157,11 +158,9 @@ def gather(
     return replies
 
 
-def own_state(world: World, client: int) -> State:
+def own_state(world: World, client: int) -> Ticket:
     """Return the state of a client that goes on from its own, where there is no server."""
-    state = world.clients[client].state
-    assert state is not None
-    return state
+    return world.clients.states[client]
 
 
 def advance(world: World, client: int, step: str, version: int) -> Generator[simpy.Event, Any, bool]:
@@ -170,19 +169,19 @@ def advance(world: World, client: int, step: str, version: int) -> Generator[sim
     It takes the client's time (the spans `train` and `mix`).  Who goes to sleep or leaves before is noted as lost, and
     who has computed values that are not finite as refused; their state stays as it was.
     """
-    algorithm, clients, state = world.algorithm, world.clients, own_state(world, client)
-    download = algorithm.download(state, client, step)
-    promise = yield from clients.work(client, step, download)
-    if promise is None:
+    learner, clients, state = world.learner, world.clients, own_state(world, client)
+    (download,) = learner.downloads(state, [client], step)
+    worked = yield from clients.work(client, step, download, travels=False)
+    if not worked:
         world.server.note(lost=1)
         return False
-    replies = world.server.screen([Reply(client, version, download, promise)])
+    replies = world.server.screen([Reply(client, version, download, worked[0])])
     if not replies:
         return False
-    if not (yield from clients.compute(client, algorithm.server_flops(state, replies, step), "mix")):
+    if not (yield from clients.compute(client, learner.operations(state, replies, step), "mix")):
         world.server.note(lost=1)
         return False
-    clients[client].state = algorithm.update(state, replies, step)
+    clients.states[client] = learner.fold(state, replies, step).state
     return True
 
 
@@ -205,7 +204,7 @@ def exchange(
         world.server.wanted = len(cohort)
     wave = world.server.ask_all(cohort, step, want >= len(cohort) and math.isinf(before), beside)
     if wave is None:
-        told = beside or {}
-        asks = [world.server.ask(client, step, told.get(client)) for client in cohort]
+        extra = beside or {}
+        asks = [world.server.ask(client, step, extra.get(client)) for client in cohort]
         return (yield from gather(world, asks, want, before))
     return (yield from wave.first(want, before))

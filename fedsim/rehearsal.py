@@ -19,7 +19,7 @@ import simpy
 
 from fedsim import find, fleet, seeds
 from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.net.effect import Effect
+from fedsim.net.effect import Effect, check_hooks
 from fedsim.net.network import Network
 from fedsim.scenario import Scenario
 
@@ -48,6 +48,7 @@ def problems(scenario: Scenario) -> list[Problem]:
     found += unheard(scenario, protocol, effects)
     for number, effect in enumerate(effects):
         with _told_as(f"network.effects.{number}", found):
+            check_hooks(effect)
             effect.drive(laid[0].env, laid[0], rng(f"effect/{number}"))
             effect.forge(len(laid[0].nodes), rng(f"effect/{number}/forge"))
     if laid:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,34 +20,43 @@ import simpy
 
 from analysis.summarise import summarise
 from fedsim import __version__, budget, check, find, fleet, logbook, private, rehearsal, seeds, stamp
-from fedsim.algorithm import Algorithm, title_of
+from fedsim.algorithm import title_of
 from fedsim.checkpoint import EVERY, Keeper
-from fedsim.clients import Backend, Clients
+from fedsim.clients import Clients
 from fedsim.errors import Problem, ScenarioError
 from fedsim.hosts import ServerHost
+from fedsim.learner.keys import Keys
+from fedsim.learner.recorded import Recorded
+from fedsim.learner.traffic import Plain
+from fedsim.learner.trained import Trained
 from fedsim.ledger import Ledger
-from fedsim.masked import MaskedBackend
+from fedsim.masks import Masks
 from fedsim.net.masking import STEPS, Masking
-from fedsim.net.squeezed import Squeezer
-from fedsim.plain import Plain
+from fedsim.observer import Observer
 from fedsim.progress import Progress
 from fedsim.protocol import Protocol
 from fedsim.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.scenario import Point, Scenario
 from fedsim.scenario_file import dump
-from fedsim.tape import Tape
-from fedsim.taped import Taped, TapedBackend
+from fedsim.seeds import Streams
 from fedsim.views import Views
 from fedsim.wave import Columns
-from fedsim.world import Streams, World
-
-if TYPE_CHECKING:
-    from fedsim.learn.evaluate import Evaluator
+from fedsim.world import World
 
 Tell = Callable[[Progress], None]
 REPORT_EVERY = 0.2  # seconds between two reports of progress
 
 log = logging.getLogger(__name__)
+
+
+class Built(NamedTuple):
+    """A point that is ready to run: its world, whoever scores it (None where nothing is learned), and its protocol."""
+
+    world: World
+    observer: Observer | None
+    learner: Recorded
+    protocol: Protocol
+    done: simpy.Process
 
 
 def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float = EVERY) -> dict[str, Any]:
@@ -64,21 +73,22 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
     keeper = Keeper(folder, every, folder / "run.log", stamp.of(scenario))
-    world, evaluator, done = build(scenario, data_root, recorder, keeper)
-    views = observe(world, keeper) if scenario.measure.views else None
+    built = build(scenario, data_root, recorder, keeper)
+    world, observer = built.world, built.observer
+    views = observe(built, keeper) if scenario.measure.views else None
     gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
     try:
-        status = _run_clock(world, evaluator, done, scenario, progress, keeper if evaluator else None)
+        status = _run_clock(built, scenario, progress, keeper if observer else None)
     finally:
         gc.unfreeze()
     world.end()
-    if evaluator:
-        evaluator.score()
+    if observer:
+        observer.score()
     _close(world)
     tables = recorder.close(folder)
     if views:
         views.close(folder)
-    (folder / "scenario.yaml").write_text(_described(point, evaluator is not None), encoding="utf-8", newline="")
+    (folder / "scenario.yaml").write_text(_described(point, observer is not None), encoding="utf-8", newline="")
     measure = scenario.measure
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
@@ -86,11 +96,11 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: flo
         target_on=measure.target_on,
     )  # fmt: skip
     row["updates"] = world.server.version if row["asked"] is not None else None
-    row["metric"] = row["metric"] if evaluator else None
-    row["bytes_masking"] = backend.added if isinstance(backend := world.clients.backend, MaskedBackend) else None
+    row["metric"] = row["metric"] if observer else None
+    row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
     keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(scenario)}
-    device = {"device": _device(scenario) if evaluator else None, "threads": scenario.threads}
+    device = {"device": _device(scenario) if observer else None, "threads": scenario.threads}
     return {**row, **own, "real_seconds": time.perf_counter() - began, "provenance": device}
 
 
@@ -100,21 +110,21 @@ def _device(scenario: Scenario) -> str:
     return learning.device_name(scenario.device)
 
 
-def observe(world: World, keeper: Keeper) -> Views:
+def observe(built: Built, keeper: Keeper) -> Views:
     """Return what keeps all that clients receive from now on."""
-    views = Views(world.env)
-    world.network.received = views.hear
+    views = Views(built.world.env, built.learner.contents)
+    built.world.network.received = views.record
     keeper.watch(views)
     return views
 
 
 def build(
     scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None, *, trains: bool = True
-) -> "tuple[World, Evaluator | None, simpy.Process]":
-    """Return the world of a scenario with its processes started, the evaluator, and the protocol's process.
+) -> Built:
+    """Return the world of a scenario with its processes started.
 
-    Where nothing is learned there is no evaluator; elsewhere the keeper, if there is one, looks after it.  Where it is
-    not to be trained (`trains`) an `untrained` algorithm stands for the scenario's.
+    Where nothing is learned nobody scores; elsewhere the keeper, if there is one, looks after it.  Where it is not to
+    be trained (`trains`) an `untrained` algorithm stands for the scenario's.
     """
     protocol: Protocol = find.build("protocol", scenario.protocol)
     if wrong := check.missing_algorithm(scenario, protocol.asks):
@@ -127,41 +137,46 @@ def build(
         raise ScenarioError(wrong)
     if reason := protocol.refuse(algorithm, find.build("topology", scenario.network.topology)):
         raise ScenarioError([Problem("protocol", f"{scenario.protocol.name!r} {reason}")])
-    clients, rng = fleet.size(scenario), Streams(scenario.seed)
-    if algorithm.learns:
-        from fedsim import learning
-
-        lesson = learning.prepare(algorithm, scenario, clients, data_root)
-        algorithm = lesson.algorithm
-        backend: Backend = lesson.cohort
-        if not trains:
-            from fedsim.learn.untrained import Estimates, untrained
-
-            algorithm = known = untrained(algorithm)
-            backend = Estimates(known, lesson.cohort)
-        world = _world(scenario, rng, algorithm, backend, recorder, protocol, keeper.tape if keeper else None)
-        world.server.guard = learning.guard(world, scenario, protocol) if trains else None
-        evaluator = lesson.start(world, recorder, scenario) if trains else None
-        lesson.deliver(world)
-        if keeper and evaluator:
-            keeper.attend(world, lesson, evaluator, recorder)
-    else:
-        evaluator = None
-        world = _world(scenario, rng, algorithm, Plain(algorithm), recorder, protocol)
+    clients, rng, own_rng = fleet.size(scenario), Streams(scenario.seed), Streams(scenario.seed)
+    codec = fleet.codecs(scenario, protocol.shares_only)
+    if not algorithm.learns:
+        trained = Trained(algorithm, Plain(algorithm), own_rng, up=codec["up"], down=codec["down"])
+        world, learner = _world(scenario, rng, trained, None, recorder, protocol)
         world.clients.holding[:] = True
+        return Built(world, None, learner, protocol, world.env.process(protocol.run(world)))
+    from fedsim import learning
+
+    lesson = learning.prepare(algorithm, scenario, clients, data_root)
+    if trains:
+        trained = Trained(lesson.algorithm, lesson.cohort, own_rng, up=codec["up"], down=codec["down"])
+    else:
+        from fedsim.learner.untrained import Estimates, untrained
+
+        known = untrained(lesson.algorithm)
+        trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
+    world, learner = _world(scenario, rng, trained, keeper, recorder, protocol)
+    observer = None
+    if trains:
+        by_chance = protocol.by_chance and world.sampler.even
+        trained.guard = learning.release(scenario, protocol.folded(clients), by_chance, own_rng)
+        trained.scoring = lesson.scoring(trained, scenario)
+        observer = Observer(world, recorder.extend, scenario.measure.every)
+        observer.start()
+    lesson.deliver(world)
+    if keeper and observer:
+        keeper.attend(world, lesson, learner)
     # Started last, the protocol goes on last: a period has arrived before it asks again.
-    return world, evaluator, world.env.process(protocol.run(world))
+    return Built(world, observer, learner, protocol, world.env.process(protocol.run(world)))
 
 
 def _world(
     scenario: Scenario,
     rng: Streams,
-    algorithm: Algorithm,
-    backend: Any,
+    trained: Trained,
+    keeper: Keeper | None,
     recorder: Recorder,
     protocol: Protocol,
-    tape: Tape | None = None,
-) -> World:
+) -> tuple[World, Recorded]:
     env, columns = simpy.Environment(), fleet.rows(scenario, rng)
     network = scenario.network
     if wrong := fleet.missing_speed(columns, protocol.asks):
@@ -177,53 +192,46 @@ def _world(
         recorder.extend(Transfer, ups)
         recorder.extend(Span, spans)
 
-    if tape is not None:
-        algorithm, backend = Taped(tape, algorithm), TapedBackend(tape, backend)
     effects = [find.build("effect", part, f"network.effects.{i}") for i, part in enumerate(network.effects)]
     if wrong := rehearsal.unheard(scenario, protocol, effects):
         raise ScenarioError(wrong)
-    own_rng = partial(seeds.generator, scenario.seed)
-    links = fleet.network(env, scenario, columns, own_rng, lambda row: world.moved(row), effects)
-    ledger = Ledger(env, links, len(links.nodes), {*algorithm.prepares, *STEPS})
+    links_rng = partial(seeds.generator, scenario.seed)
+    links = fleet.network(env, scenario, columns, links_rng, lambda row: world.moved(row), effects)
+    trained.forgers = links.forgers
+    ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})
     secure = scenario.privacy.secure_aggregation
-    masks = Masking(secure.neighbours, secure.threshold, secure.bits) if secure.on else None
-    backend = backend if masks is None else MaskedBackend(backend, masks, tape or Squeezer())
+    masks = Masks(Masking(secure.neighbours, secure.threshold, secure.bits), trained.down) if secure.on else None
 
     def seed_of(client: int, job: int) -> int:
         return seeds.integer(scenario.seed, "job", client, job)
 
+    draws = scenario.network.codec.down is not None or protocol.shares_only
+    keys = None if keeper is None else Keys(b"", links.forgers, draws=draws)
+    learner = Recorded(trained, seed_of, keys, keeper.record() if keeper else None)
     speeds = columns.get("speed", links.nodes.uplink)  # nobody computes where nobody is asked
-    clients = Clients(env, links, backend, speeds, seed_of, rng, write, recorder.extend)
+    clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
     computer = scenario.server
-    codec = fleet.codecs(scenario, protocol.shares_only)
     until = scenario.measure.until
     alone = scenario.measure.views or (until is not None and until.metered)  # messages are looked at one by one
+    compressed = trained.up is not None or trained.down is not None
 
     def host(node: int) -> ServerHost:
         return ServerHost(
-            env, links, algorithm, clients, write, computer.speed, computer.cores, node, codec["up"], codec["down"],
-            None if alone else write_many,  # a wave plans its messages, and sends none
-            tape or Squeezer(),
+            env, links, learner, clients, write, computer.speed, computer.cores, node,
+            None if alone or compressed else write_many,  # a wave plans its messages, and sends none
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     sampler = find.build("sampler", scenario.clients.sampler)
-    world = World(env, links, algorithm, server, clients, rng, sampler, write, edges, ledger, masks)
-    return world
+    world = World(env, links, learner, server, clients, rng, sampler, write, edges, ledger)
+    return world, learner
 
 
-def _run_clock(
-    world: World,
-    evaluator: "Evaluator | None",
-    done: simpy.Process,
-    scenario: Scenario,
-    progress: Tell,
-    keeper: Keeper | None,
-) -> str:
+def _run_clock(built: Built, scenario: Scenario, progress: Tell, keeper: Keeper | None) -> str:
     """Step the clock until the protocol ends, a budget is used up, or nobody is left to wait for."""
+    world, observer, _, protocol, done = built
     env, until, last = world.env, scenario.measure.until, 0.0
     end = math.inf if until is None or until.time is None else until.time
-    protocol = find.build("protocol", scenario.protocol)
     while not done.processed:
         ahead = env.peek()
         if ahead == float("inf"):
@@ -241,7 +249,7 @@ def _run_clock(
         if time.perf_counter() - last > REPORT_EVERY:
             last = time.perf_counter()
             share = protocol.share(world) if until is None else max(protocol.share(world), budget.used(until, world))
-            progress(Progress(env.now, min(1.0, share), evaluator.latest if evaluator else None, world.server.version))
+            progress(Progress(env.now, min(1.0, share), observer.latest if observer else None, world.server.version))
     return "done"
 
 
@@ -259,11 +267,10 @@ def _title(scenario: Scenario) -> str | None:
 
 
 def _close(world: World) -> None:
-    """Have the ledger compare what moved with what was told, and log what became of the bytes."""
+    """Have the ledger compare what moved with the rows, and log what became of the bytes."""
     assert world.ledger is not None
     world.ledger.close()
-    told = ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items())
-    log.info("bytes: %s", told)
+    log.info("bytes: %s", ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items()))
 
 
 def _described(point: Point, learned: bool) -> str:

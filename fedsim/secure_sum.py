@@ -16,7 +16,7 @@ from typing import Any
 import simpy
 
 from fedsim import protocol
-from fedsim.algorithm import Reply
+from fedsim.learner.ticket import Reply
 from fedsim.net import masking
 from fedsim.net.wire import Tree
 from fedsim.world import World
@@ -29,15 +29,15 @@ def exchange(
     world: World, cohort: Sequence[int], step: str, want: int | None = None, before: float = math.inf
 ) -> Replies:
     """Ask a cohort as `protocol.exchange` does, masked where the scenario says so; return the replies that count."""
-    options = world.masking
-    if options is None:
+    if world.clients.masks is None:
         return (yield from protocol.exchange(world, cohort, step, want, before))
-    known = yield from _heard(world, cohort, "keys", {}, before)
+    options = world.clients.masks.options
+    known = yield from _answering(world, cohort, "keys", {}, before)
     graph = options.graph(known, world.rng("masking"))
     if not options.holds(graph, known, known):
         return _given_up(world, "keys", [])
     keys = {one: masking.keys_of(len(graph[one])) for one in known}
-    sharing = yield from _heard(world, known, "shares", keys, before)
+    sharing = yield from _answering(world, known, "shares", keys, before)
     if not options.holds(graph, sharing, sharing):
         return _given_up(world, "shares", [])
     sealed = {one: masking.sealed(_among(graph[one], sharing), len(sharing)) for one in sharing}
@@ -46,18 +46,18 @@ def exchange(
     wanted, world.server.wanted = world.server.wanted, None
     if options.holds(graph, sharing, there):
         told = {one: masking.alive(_among(graph[one], there), _among(graph[one], sharing)) for one in there}
-        there = yield from _heard(world, there, "unmask", told, before)
+        there = yield from _answering(world, there, "unmask", told, before)
     world.server.note(*missed)  # those of the round itself are told with it
     world.server.wanted = wanted
     return replies if options.holds(graph, sharing, there) else _given_up(world, step, replies)
 
 
-def _heard(
+def _answering(
     world: World, clients: Sequence[int], step: str, told: Mapping[int, Tree], before: float
 ) -> Generator[simpy.Event, Any, list[int]]:
     """Return which of the clients have answered in an exchange of masking's own, ascending."""
     replies = (yield from protocol.exchange(world, clients, step, None, before, told)) if clients else []
-    yield from world.server.hear(replies, step)
+    yield from world.server.accept(replies, step)
     return sorted(reply.client for reply in replies)
 
 

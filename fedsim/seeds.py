@@ -5,6 +5,8 @@ Names are hashed with BLAKE2, not with Python's `hash`, which differs between pr
 """
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,3 +47,27 @@ def mixed(words: Words) -> Words:
 def generator(seed: int, *name: object) -> np.random.Generator:
     """Return the random stream of that name."""
     return np.random.Generator(np.random.PCG64(integer(seed, *name)))
+
+
+class Streams:
+    """One independent random stream a name, each continued from call to call."""
+
+    def __init__(self, seed: int) -> None:
+        """Draw everything from this seed."""
+        self.seed = seed
+        self._open: dict[str, np.random.Generator] = {}
+
+    def __call__(self, name: str) -> np.random.Generator:
+        """Return the stream of that name where it stands."""
+        if name not in self._open:
+            self._open[name] = generator(self.seed, name)
+        return self._open[name]
+
+    def states(self) -> dict[str, Any]:
+        """Return where each stream stands."""
+        return {name: stream.bit_generator.state for name, stream in self._open.items()}
+
+    def move(self, states: Mapping[str, Any]) -> None:
+        """Have streams stand where they stood in a checkpoint."""
+        for name, state in states.items():
+            self(name).bit_generator.state = state

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from fedsim import check, find, notebook, objects, scenario_file, stamp, yaml_text
+from fedsim import check, find, notebook, objects, scenario_file, shipped, stamp, yaml_text
 from fedsim.attempt import Row
 from fedsim.display import Display
 from fedsim.engines.local import Local
@@ -74,7 +74,8 @@ def simulate(
             raise UserError(f"{told}: write {find.KINDS[key].key.replace('.', '__')}=")
         scenario_file.lay(document, key, objects.plain(value, files, told), told)
     whole = scenario_file.validated(document)
-    with objects.written(folder, files):
+    beside = [Path(scenario).parent] if isinstance(scenario, str | Path) else []
+    with objects.written(folder, files), shipped.within_reach(*beside):
         points = check.planned(whole, document)
         if edited := stamp.edited(points):
             raise UserError(_edited(edited))

@@ -208,12 +208,19 @@ def _imports(tree: ast.Module, module: str) -> dict[str, tuple[str, str]]:
     names: dict[str, tuple[str, str]] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
-            above = module.split(".")[: -node.level] if node.level else []
+            above = _above(module, node.level) if node.level else []
             source = ".".join([*above, *([node.module] if node.module else [])])
             names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.asname: (alias.name, "") for alias in node.names if alias.asname}
     return names
+
+
+def _above(module: str, dots: int) -> list[str]:
+    """Return the steps of the package that dots stand for in a module: one dot is the module's, or a package itself."""
+    steps, path = module.split("."), file_of(module)
+    package = path is not None and path.name == "__init__.py"
+    return steps[: len(steps) - dots + package]
 
 
 def _target(base: ast.expr, module: str, names: dict[str, tuple[str, str]]) -> tuple[str, str] | None:

@@ -37,7 +37,7 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
     for point in points:
         if point.id in done:
             made = stamp.read(out / point.id / FILE)
-            reason = UNKNOWN if made is None else _reason(made, disk)
+            reason = UNKNOWN if made is None else _reason(made, disk, stamp.modules_of_parts(point.scenario))
             if reason:
                 reasons[point.id] = reason
             elif made is not None:
@@ -74,8 +74,8 @@ def because(files: Sequence[str], made_by: str = __version__) -> str:
     return ", ".join(told)
 
 
-def _reason(made: Stamp, disk: Disk) -> str:
-    return because(disk.changed(made), made.fedsim)
+def _reason(made: Stamp, disk: Disk, parts: Iterable[str] = ()) -> str:
+    return because(disk.changed(made, parts), made.fedsim)
 
 
 def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedsim import __version__, find, imports, source
+from fedsim import __version__, find, imports, shipped, source
 from fedsim.imports import Print
 from fedsim.scenario import Part, Point, Scenario
 
@@ -76,12 +76,16 @@ def of(scenario: Scenario, written: str = "") -> Stamp:
 
 def needs(scenario: Scenario) -> imports.Needed:
     """Return the modules that the run of a scenario needs, and its libraries."""
+    left_out = WITHOUT_NUMBERS if scenario.data is not None else (*WITHOUT_NUMBERS, *LEARNS)
+    return imports.needed([ROOT, *modules_of_parts(scenario)], left_out)
+
+
+def modules_of_parts(scenario: Scenario) -> list[str]:
+    """Return the modules of a scenario's parts, as their names lead to them now."""
     parts = [(kind, part) for kind, _, part in scenario.parts()]
     if scenario.algorithm is None:
-        parts.append(("algorithm", Part(name="traffic")))
-    modules = [module for kind, part in parts for module in _modules_of(kind, part)]
-    left_out = WITHOUT_NUMBERS if scenario.data is not None else (*WITHOUT_NUMBERS, *LEARNS)
-    return imports.needed([ROOT, *modules], left_out)
+        parts.append(("algorithm", Part(name="algorithms.traffic")))
+    return [module for kind, part in parts for module in _modules_of(kind, part)]
 
 
 def read(path: Path) -> Stamp | None:
@@ -110,9 +114,17 @@ class Disk:
     _paths: dict[str, Path | None] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
-    def changed(self, stamp: Stamp) -> list[str]:
-        """Return the files, as messages show them, whose source is not what a stamp says; a lost module by its name."""
-        return [self._shown(name) for name, mark in stamp.modules.items() if not self._is(name, mark)]
+    def changed(self, stamp: Stamp, parts: Iterable[str] = ()) -> list[str]:
+        """Return the files, as messages show them, whose source is not what a stamp says; a lost module by its name.
+
+        `parts` are the modules that the point's names lead to now: a file of the user's in the place of fedsim's, or
+        the other way round, is another one.
+        """
+        others = [name for name in parts if name.partition(".")[0] in shipped.PACKAGES and name not in stamp.modules]
+        return [
+            *(self._shown(name) for name, mark in stamp.modules.items() if not self._is(name, mark)),
+            *(source.shown(path) for path in map(source.file_of, others) if path),
+        ]
 
     def _is(self, name: str, mark: Sequence[str]) -> bool:
         if name not in self._texts:

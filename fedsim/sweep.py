@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedsim import imports, provenance, stale, stamp
+from fedsim import check, imports, provenance, stale, stamp
 from fedsim.attempt import Outcome, Row, Run, attempt
 from fedsim.errors import UserError
 from fedsim.lock import locked
@@ -81,7 +81,7 @@ class Sweep:
                 clear(self.out)
             rows, review = self._standing()
             clear_partial(self.out, {point.id for point in self.points} - {*rows})
-            for note in (*review.notes, *self._discard_checkpoints()):
+            for note in (*check.notes(self.points), *review.notes, *self._discard_checkpoints()):
                 watcher.note(note)
             self._mention_others(watcher)
             before = (self.out / "scenario.yaml").is_file()

@@ -12,7 +12,7 @@ what a client has from the start, its data, nor what it could conclude.
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim.net import floats, wire
+from fedsim.learner.ticket import Ticket
+from fedsim.net import floats, masking, wire
 from fedsim.net.message import Message
 from fedsim.net.wire import Spec, Tree
 
@@ -50,28 +51,39 @@ class Views:
     """Collects what arrives; holds on to the arrays until the point has ended."""
 
     env: simpy.Environment
+    contents: Callable[[Ticket], Tree]  # of a ticket, as it travels
     _index: list[Part] = field(default_factory=list, init=False)
     _values: dict[int, dict[str, npt.NDArray[Any]]] = field(default_factory=lambda: defaultdict(dict), init=False)
     _counts: dict[int, int] = field(default_factory=lambda: defaultdict(int), init=False)
-    resting: bool = field(default=False, init=False)  # it hears nothing: what there is to hear is in a checkpoint
+    resting: bool = field(default=False, init=False)  # it records nothing: what there is to record is in a checkpoint
 
-    def hear(self, message: Message) -> None:
-        """Take a message that has arrived, if it was for a client."""
+    def record(self, message: Message) -> None:
+        """Record a message that has arrived, if it was for a client."""
         client = message.dst
         if client < 0 or self.resting:
             return
-        for path, leaf in _leaves(message.contents(), ""):
+        for path, leaf in _leaves(self._received(message), ""):
             number = self._counts[client]
             self._counts[client] += 1
-            shape, dtype, values = _told(leaf)
+            shape, dtype, values = _described(leaf)
             size = wire.array_bytes(leaf) if floats.is_array(leaf) else values.nbytes if values is not None else 0
             row = Part(client, number, self.env.now, message.kind, path, "x".join(map(str, shape)), dtype, size)
             self._index.append(row)
             if values is not None:
                 self._values[client][str(number)] = values
 
+    def _received(self, message: Message) -> Tree:
+        """Return what a message carries: the learner's part, what masking sends beside it, or that alone."""
+        ticket, beside = message.label
+        own = {} if ticket is None else self.contents(ticket)
+        if beside is None:
+            return own
+        if isinstance(own, list):  # what a codec has encoded begins with the tree that it kept
+            return [{**own[0], masking.BESIDE: beside}, *own[1:]]
+        return {**own, masking.BESIDE: beside}
+
     def notes(self) -> list[Any]:
-        """Return all that was heard, for a checkpoint."""
+        """Return all that was recorded, for a checkpoint."""
         return [[_plain(row) for row in self._index], dict(self._values), dict(self._counts)]
 
     def wake(self, notes: Sequence[Any]) -> None:
@@ -109,7 +121,7 @@ def _leaves(tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
         yield path, tree
 
 
-def _told(leaf: Any) -> tuple[tuple[int, ...], str, npt.NDArray[Any] | None]:
+def _described(leaf: Any) -> tuple[tuple[int, ...], str, npt.NDArray[Any] | None]:
     """Return shape, type and values of a part; no values of a Spec."""
     if floats.is_array(leaf):
         known = floats.spec(leaf)

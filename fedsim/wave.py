@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim.algorithm import Job, Reply
-from fedsim.clients import Clients, span_of
-from fedsim.net import wire
+from fedsim.clients import Clients
+from fedsim.learner.contract import Learner
+from fedsim.learner.ticket import Reply, Ticket
+from fedsim.masks import span_of
 from fedsim.net.message import Message
 from fedsim.net.network import Network
-from fedsim.net.promised import WorkPromise
 from fedsim.unread import Unread
 
 Columns = Mapping[str, Any]
@@ -38,17 +38,20 @@ class Home(Protocol):
     env: simpy.Environment
     network: Network
     clients: Clients
+    learner: Learner
     node: int
     version: int
     unread: Unread
     write_many: WriteMany | None
 
-    def download(self, client: int, step: str, beside: Any) -> Any:
-        """Return what this client is sent."""
+    def downloads(
+        self, clients: Sequence[int], step: str, beside: Mapping[int, Any] | None
+    ) -> tuple[list[Ticket | None], list[int]]:
+        """Return what these clients are sent, and its bytes."""
         ...
 
-    def forged(self, client: int, promise: WorkPromise) -> WorkPromise:
-        """Return the upload that this client sends."""
+    def upload_bytes(self, step: str, upload: Ticket | None, beside: Any) -> int:
+        """Return the bytes of what a client sends back."""
         ...
 
     def note(self, lost: int = 0, late: int = 0) -> None:
@@ -56,12 +59,12 @@ class Home(Protocol):
         ...
 
     def release(self, clients: Sequence[int]) -> None:
-        """Hear that these clients are free again."""
+        """Note that these clients are free again."""
         ...
 
 
 class Wave:
-    """The asks of clients in one step; `first` waits for replies, and whoever touches a client tells the wave.
+    """The asks of clients in one step; `first` waits for replies, and whoever touches a client notifies the wave.
 
     A member is *under way* until its upload has arrived or it is cut.  The rows of all are written together, once the
     last has ended and every reply has been folded or dropped.
@@ -78,17 +81,16 @@ class Wave:
         self._clients = np.array(clients, dtype=np.int64)
         self._place = {client: k for k, client in enumerate(clients)}
         self.began, count = home.env.now, len(clients)
-        self._downloads = [home.download(client, step, (beside or {}).get(client)) for client in clients]
-        self._overhead = Message(home.node, 0, step, None).nbytes - wire.size(None)
-        sizes = wire.Sizes()  # most of a cohort are sent the same parts
-        self._down_bytes = self._overhead + np.array([sizes.of(tree) for tree in self._downloads], dtype=np.int64)
-        begun = [home.clients.start(client, step, tree) for client, tree in zip(clients, self._downloads, strict=True)]
-        self._jobs: list[Job] = [job for job, _, _ in begun]
-        self._promises: list[WorkPromise] = [promise for _, promise, _ in begun]
-        self._up_bytes = np.array([self._overhead + promise.nbytes for promise in self._promises], dtype=np.int64)
+        self._beside = beside or {}
+        self._downloads, sizes = home.downloads(clients, step, beside)
+        self._overhead = Message.carrying(home.node, 0, step, 0).nbytes
+        self._down_bytes = self._overhead + np.array(sizes, dtype=np.int64)
+        begun = home.clients.start(clients, step, self._downloads)
+        self._uploads: list[Ticket | None] = [upload for upload, _ in begun]
+        self._up_bytes = np.array([self._up_size(k) for k in range(count)], dtype=np.int64)
         planner, sent = home.network.planner, np.full(count, self.began)
         self._down = planner.plan(self._clients, sent, self._down_bytes, upload=False)
-        operations = np.array([each for _, _, each in begun], dtype=np.float64)
+        operations = np.array([each for _, each in begun], dtype=np.float64)
         self._worked = self._down.arrives + home.clients.seconds(self._clients, operations)
         self._up = planner.plan(self._clients, self._worked, self._up_bytes, upload=True)
         self._under_way, self._taken = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
@@ -130,20 +132,20 @@ class Wave:
             self._take(k)
 
     def renew(self, client: int) -> None:
-        """Hear that the client has just been given data: where its download has not arrived, it works on these."""
+        """Note that the client has just been given data: where its download has not arrived, it works on these."""
         k, home = self._place[client], self._home
         if home.env.now >= self._down.arrives[k]:
             return
-        self._promises[k].cancel()
-        self._jobs[k], self._promises[k], operations = home.clients.restart(self._jobs[k])
-        self._up_bytes[k] = self._overhead + self._promises[k].nbytes
+        self._withdraw(k)
+        ((self._uploads[k], operations),) = home.clients.start([client], self._step, [self._downloads[k]])
+        self._up_bytes[k] = self._up_size(k)
         home.network.planner.take_back(client, upload=True)
         one, last = self._clients[k : k + 1], self._due()
         self._worked[k] = self._down.arrives[k] + home.clients.seconds(one, np.array([operations]))[0]
         self._up.put(k, home.network.planner.plan(one, self._worked[k : k + 1], self._up_bytes[k : k + 1], upload=True))
         self._up_moved[k] = round(float(self._up.size[k]))
         self._span_end[k], self._up_end[k] = self._worked[k], self._up.arrives[k]
-        self._tell(last)
+        self._wake(last)
 
     def cut(self, client: int) -> None:
         """End what this client has under way: it is gone."""
@@ -153,7 +155,7 @@ class Wave:
         self._break_off(k)
         self._home.note(lost=int(self._open))
         self._home.release([client])
-        self._tell(last)
+        self._wake(last)
         self._post()
 
     def end(self) -> None:
@@ -196,7 +198,7 @@ class Wave:
             self._arrive(np.flatnonzero(self._under_way & (self._up.arrives <= due)), LATE)
             self._post()
 
-    def _tell(self, last: float) -> None:
+    def _wake(self, last: float) -> None:
         """Wake whoever waits if it waits for another second now."""
         if self._due() != last and not self._news.triggered:
             self._news.succeed()
@@ -215,15 +217,25 @@ class Wave:
         for k in places.tolist():
             number = self._number + k
             self._home.unread.plan(number, self, k)
-            client, download = self._jobs[k].client, self._downloads[k]
-            upload = self._home.forged(client, self._promises[k])
-            replies.append(Reply(client, self.version, download, upload, ask=number))
+            replies.append(Reply(self._client(k), self.version, self._downloads[k], self._uploads[k], ask=number))
         return replies
+
+    def _client(self, k: int) -> int:
+        return int(self._clients[k])
+
+    def _up_size(self, k: int) -> int:
+        beside = self._beside.get(self._client(k))
+        return self._overhead + self._home.upload_bytes(self._step, self._uploads[k], beside)
+
+    def _withdraw(self, k: int) -> None:
+        """Take back a job whose download has not arrived."""
+        if (upload := self._uploads[k]) is not None:
+            self._home.learner.withdrawn(self._client(k), upload)
 
     def _take(self, k: int) -> None:
         if not self._taken[k]:
             self._taken[k] = True
-            self._home.clients.done(self._jobs[k].client, self._step, self._promises[k])
+            self._home.clients.done(self._client(k), self._uploads[k])
 
     def _break_off(self, k: int) -> None:
         """End a member here, wherever it is: on its download, at work, or on its upload."""
@@ -231,11 +243,13 @@ class Wave:
         self._under_way[k] = False
         self._down_fate[k] = DELIVERED
         if now < self._worked[k]:
-            self._promises[k].cancel()
-            self._home.network.planner.take_back(self._jobs[k].client, upload=True)
-            self._span_end[k] = now if now >= self._down.arrives[k] else -EVER
-            if now < self._down.arrives[k]:
-                self._home.clients.unstarted(self._jobs[k])
+            self._home.network.planner.take_back(self._client(k), upload=True)
+            begun = now >= self._down.arrives[k]
+            self._span_end[k] = now if begun else -EVER
+            if begun and (upload := self._uploads[k]) is not None:
+                self._home.learner.dropped(upload)
+            if not begun:
+                self._withdraw(k)
                 self._down_moved[k] = moved = math.floor(self._down.moved(k, now))
                 self._down_fate[k], self._down_end[k] = CUT if moved else LOST, now
             return
@@ -262,8 +276,8 @@ class Wave:
             "wire_bytes": self._up_moved.astype(np.int64), "fate": FATES[self._up_fate],
         }  # fmt: skip
         same = {"kind": self._step, "version": self.version}
-        told = {**_picked(spans, worked), "what": span_of(self._step)}
-        home.write_many({**legs[0], **same}, {**_picked(legs[1], ups), **same}, told, started[ups])
+        work = {**_picked(spans, worked), "what": span_of(self._step)}
+        home.write_many({**legs[0], **same}, {**_picked(legs[1], ups), **same}, work, started[ups])
         for leg, wire_bytes, upload in ((self._down, self._down_moved, False), (self._up, self._up_moved, True)):
             rows = np.arange(len(self._clients)) if not upload else ups
             whole = FATES[self._up_fate if upload else self._down_fate]

@@ -2,50 +2,27 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import simpy
 
-from fedsim import record, seeds
-from fedsim.algorithm import Algorithm, State
+from fedsim import record
 from fedsim.clients import Clients
 from fedsim.hosts import ServerHost
+from fedsim.learner.contract import Learner, States
+from fedsim.learner.ticket import Ticket
 from fedsim.ledger import Ledger
-from fedsim.net.masking import Masking
 from fedsim.net.network import Network
 from fedsim.record import Arrival, Row
 from fedsim.sampler import Sampler
+from fedsim.seeds import Streams
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Period
 
 Members = npt.NDArray[np.bool_]
-
-
-class Streams:
-    """One independent random stream a name, each continued from call to call."""
-
-    def __init__(self, seed: int) -> None:
-        """Draw everything from this seed."""
-        self.seed = seed
-        self._open: dict[str, np.random.Generator] = {}
-
-    def __call__(self, name: str) -> np.random.Generator:
-        """Return the stream of that name where it stands."""
-        if name not in self._open:
-            self._open[name] = seeds.generator(self.seed, name)
-        return self._open[name]
-
-    def states(self) -> dict[str, Any]:
-        """Return where each stream stands."""
-        return {name: stream.bit_generator.state for name, stream in self._open.items()}
-
-    def move(self, states: Mapping[str, Any]) -> None:
-        """Have streams stand where they stood in a checkpoint."""
-        for name, state in states.items():
-            self(name).bit_generator.state = state
 
 
 @dataclass
@@ -58,7 +35,7 @@ class World:
 
     env: simpy.Environment
     network: Network
-    algorithm: Algorithm
+    learner: Learner
     server: ServerHost
     clients: Clients
     rng: Streams
@@ -66,7 +43,6 @@ class World:
     write: Callable[[Row], None]
     edges: Sequence[ServerHost] = ()
     ledger: Ledger | None = None
-    masking: Masking | None = None  # None: uploads travel as they are
     arrival: simpy.Event = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,14 +67,17 @@ class World:
         """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
         free = self._free(among)
         chosen = self.sampler.choose(free, count, self.clients, self.rng("participation"))
-        if self.server.guard is not None and len(chosen):
-            self.server.guard.drawn(len(chosen), len(free))
+        if len(chosen):
+            self.learner.drawn(len(chosen), len(free))
         return [int(client) for client in chosen]
 
-    def state_of(self, client: int) -> State:
+    def state_of(self, client: int) -> Ticket:
         """Return the state that a client's predictions come from: its own, or the server's where it has none."""
-        own = self.clients[client].state
-        return self.server.state if own is None else own
+        return self.clients.states.get(client, self.server.state)
+
+    def states(self) -> States:
+        """Return the state of all clients, or each one's where any has its own."""
+        return {client: self.state_of(client) for client in self.clients} if self.clients.states else self.server.state
 
     def deliver(self, client: int, period: "Period") -> None:
         """Let a period reach a client now."""

@@ -14,6 +14,8 @@ from fedsim import seeds
 from fedsim.algorithm import Algorithm
 from fedsim.clients import Clients
 from fedsim.hosts import ServerHost
+from fedsim.learner.recorded import Recorded
+from fedsim.learner.trained import Trained
 from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.model import Naive
@@ -23,7 +25,8 @@ from fedsim.net.topology import edge_node
 from fedsim.net.wire import Spec
 from fedsim.record import SERVER, Row, Span, Transfer, Update
 from fedsim.samplers.uniform import Uniform
-from fedsim.world import Streams, World
+from fedsim.seeds import Streams
+from fedsim.world import World
 
 SPEED = 1e6  # operations a second of every client that is not told otherwise
 SERVER_SPEED = 1e9
@@ -85,6 +88,7 @@ class FakePromise:
     cancelled: bool = False
     filled: Any = None
     like: Any = None
+    declared: Any = None
 
     @property
     def nbytes(self):
@@ -130,6 +134,7 @@ class Lab:
     nodes: Nodes
     network: Network
     world: World
+    learner: Recorded
     backend: FakeBackend
     rows: list[Row] = field(default_factory=list)
     asked: int = 0
@@ -146,6 +151,25 @@ class Lab:
             self.env.step()
         self.world.end()
         return bool(done and done.processed)
+
+    def value(self, ticket):
+        """What a ticket stands for."""
+        value = self.learner._values[ticket]
+        return getattr(value, "tree", value)
+
+    @property
+    def state(self):
+        """The server's."""
+        return self.value(self.world.server.state)
+
+    def states(self):
+        """Each client's own, in their order."""
+        return [self.value(self.world.clients.states[client]) for client in self.world.clients]
+
+    def memory(self, client):
+        """What a client remembers by now."""
+        self.world.clients.catch_up()
+        return self.learner.trained.clients[client].memory
 
     def of(self, table):
         return [row for row in self.rows if type(row) is table]
@@ -179,10 +203,11 @@ def lab(
     work=1e6,
     links=Network,
     edges=0,
+    masks=None,
 ) -> Lab:
     """Build one: latency (s), rate (bit/s, up and down) and speed (operations/s), one for all clients or one each.
 
-    `links` makes the network; `edges` is the number of edge aggregators.
+    `links` makes the network; `edges` is the number of edge aggregators, `masks` is for secure aggregation.
     """
     algorithm = within(algorithm or Number(), None)  # type: ignore[arg-type]
     env, rows, rng = simpy.Environment(), list[Row](), Streams(seed)
@@ -197,18 +222,17 @@ def lab(
     network = links(env, nodes, rng=rng, record=told, effects=effects, model=Naive())
     backend = FakeBackend(algorithm, work, nap)
     speeds = np.broadcast_to(np.asarray(speed, float), clients)
-    hosts = Clients(
-        env, network, backend, speeds, lambda client, job: seeds.integer(seed, client, job), rng, rows.append,
-        partial(_extend, rows),
-    )  # fmt: skip
+    trained = Trained(algorithm, backend, Streams(seed), forgers=network.forgers)
+    learner = Recorded(trained, lambda client, job: seeds.integer(seed, client, job))
+    hosts = Clients(env, network, learner, speeds, rng, rows.append, partial(_extend, rows), masks)
     above, *below = [
-        ServerHost(env, network, algorithm, hosts, rows.append, SERVER_SPEED, cores, node)
+        ServerHost(env, network, learner, hosts, rows.append, SERVER_SPEED, cores, node)
         for node in (SERVER, *(edge_node(edge) for edge in range(edges)))
     ]
-    worlds.append(World(env, network, algorithm, above, hosts, rng, Uniform(), rows.append, below))
+    worlds.append(World(env, network, learner, above, hosts, rng, Uniform(), rows.append, below))
     for client in hosts:
         hosts.arrive(client, Period())  # type: ignore[arg-type]
-    here = Lab(env, nodes, network, worlds[0], backend, rows, 0, moved)
+    here = Lab(env, nodes, network, worlds[0], learner, backend, rows, 0, moved)
     for server in (above, *below):
         _count_asks(here, server)
     return here

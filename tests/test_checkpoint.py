@@ -105,10 +105,10 @@ def events(monkeypatch):
 def begun(keeper, folder, **changes):
     """A world before its first event, looked after."""
     scenario = small_points.scenario(**changes)
-    world, _, _ = build(scenario, folder, Recorder(), keeper)
+    built = build(scenario, folder, Recorder(), keeper)
     if scenario.measure.views:
-        observe(world, keeper)
-    return world
+        observe(built, keeper)
+    return built.world
 
 
 def stop(folder, after, until=lambda: True, **changes):
@@ -197,12 +197,12 @@ def stopped(folder):
 
 def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
     folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
-    assert Keeper(folder, math.inf, folder / "run.log", made).tape.replaying
+    assert Keeper(folder, math.inf, folder / "run.log", made).record()
     assert stale.outdated(folder) == ""
     modules = {**made.modules, "algorithms.fedavg": ["another", "another"]}
     libraries = {**made.libraries, "torch": "0.1"}
     for other in (replace(made, modules=modules), replace(made, libraries=libraries), None):
-        assert not Keeper(folder, math.inf, folder / "run.log", other).tape.replaying
+        assert not Keeper(folder, math.inf, folder / "run.log", other).record()
     monkeypatch.setattr(stamp, "of", lambda scenario: replace(made, modules=modules))
     assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)
 
@@ -225,7 +225,7 @@ def test_of_a_checkpoint_of_other_sources_it_is_told_which(tmp_path, monkeypatch
 def test_half_a_checkpoint_is_left_aside(tmp_path, left):
     folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
     path_in(folder).write_bytes(path_in(folder).read_bytes()[:left])
-    assert not Keeper(folder, math.inf, folder / "run.log", made).tape.replaying
+    assert not Keeper(folder, math.inf, folder / "run.log", made).record()
 
 
 def test_a_replay_that_goes_another_way_is_told(tmp_path):

@@ -15,7 +15,7 @@ from small_points import PLAIN
 from test_engines import swept, workers
 from test_sweep import Listener, alive, names, table
 
-from fedsim import point_folders
+from fedsim import point_folders, stale
 from fedsim.errors import ScenarioError, UserError
 
 pytestmark = pytest.mark.long
@@ -47,7 +47,7 @@ def test_every_point_is_run_once_by_another_process_and_kept_whole(tmp_path, eng
     assert [row["point"] for row in rows] == ids
     assert [row["status"] for row in rows] == ["done", "done", "stalled", "stalled"]
     assert names(points.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
-    assert all(names(points.out / name) == sorted(point_folders.FILES) for name in ids)
+    assert all(names(points.out / name) == sorted([*point_folders.FILES, stale.FILE]) for name in ids)
     assert len(workers(tmp_path)) == 4
     assert os.getpid() not in workers(tmp_path)
 
@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
     module.nowhere = nowhere
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "fake_nowhere", module)
-        with pytest.raises(UserError, match=r"a worker of Ray could not begin .*fake_nowhere.*: install this version"):
+        with pytest.raises(UserError, match=r"a worker of Ray could not start .*fake_nowhere.*: install this version"):
             swept(tmp_path, "well").run(nowhere, engine, Listener())
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import small_points
 from small_points import SYNC
+from values import state_of
 
 from fedsim import check
 from fedsim.final_table import refusals
@@ -68,11 +69,12 @@ def test_where_some_send_no_numbers_the_others_are_folded(protocol, tmp_path):
         assert (problem.key, "leave it out" in problem.message) == ("network.effects.0", True)
         return
     recorder = Recorder()
-    world, _, done = build(small_points.scenario(**PROTOCOLS[protocol], network__effects=[effect]), tmp_path, recorder)
-    world.env.run(until=done)
+    built = build(small_points.scenario(**PROTOCOLS[protocol], network__effects=[effect]), tmp_path, recorder)
+    world = built.world
+    world.env.run(until=built.done)
     world.end()
     world.ledger.close()
-    assert all(is_finite(world.state_of(client)["model"]) for client in world.clients)
+    assert all(is_finite(state_of(built, client)["model"]) for client in world.clients)
     transfers = small_points.rows(recorder, "transfers")
     refused = [r for r in transfers if r["fate"] == "discarded"]
     assert refused

@@ -21,6 +21,7 @@ SPEED_FAST, SPEED_SLOW = 1e7, 1e5  # operations a second
 class LeavesAfter(Effect):
     """Every busy client leaves after so many seconds."""
 
+    limits_stay = True
     seconds: float
 
     def stay(self, rng):
@@ -51,7 +52,7 @@ def test_an_exchange_takes_latencies_bytes_over_rate_and_work_over_speed(latency
     exchange = trip(algorithm, latency, rate, speed)
     (update,) = here.updates
     assert update.time == pytest.approx(exchange + server_work / 1e9)
-    assert (update.version, update.folded, here.world.server.state["model"]) == (1, 1, 1.0)
+    assert (update.version, update.folded, here.state["model"]) == (1, 1, 1.0)
     first, second = here.transfers
     assert (first.src, first.dst, first.nbytes, first.fate) == (SERVER, 0, download_bytes(algorithm), "delivered")
     assert (second.src, second.dst, second.nbytes, second.fate) == (0, SERVER, upload_bytes(algorithm), "delivered")
@@ -75,7 +76,7 @@ def test_updates_queue_for_the_servers_cores(cores, ends):
     arrived = trip(Number())
     assert [row.time for row in here.updates] == pytest.approx([arrived + end for end in ends])
     assert [row.version for row in here.updates] == [1, 2]
-    assert here.world.server.state["model"] == 2.0  # the second update builds on the first
+    assert here.state["model"] == 2.0  # the second update builds on the first
 
 
 def test_a_reply_tells_the_version_it_started_from_and_what_was_sent():
@@ -85,18 +86,19 @@ def test_a_reply_tells_the_version_it_started_from_and_what_was_sent():
     here.run()
     assert here.world.server.version == 1
     assert slow.value.version == 0
-    assert slow.value.download["model"] == 0.0
+    assert here.value(slow.value.download)["model"] == 0.0
     assert {row.version for row in here.transfers} == {0}
 
 
 def test_a_client_works_on_what_it_held_when_it_began():
     here = lab()
     here.world.server.ask(0)
-    here.at(0.8, here.world.clients[0].arrive, Period(1, "later"))  # training lasts from 0.2 s to 1.2 s
+    here.at(0.8, here.world.clients.arrive, 0, Period(1, "later"))  # training lasts from 0.2 s to 1.2 s
     here.run()
     (promise,) = here.backend.promises
     assert (promise.job.period, promise.job.data) == (0, "data")
-    assert (here.world.clients[0].period, here.world.clients[0].data) == (1, "later")
+    client = here.learner.trained.clients[0]
+    assert (client.period, client.data) == (1, "later")
 
 
 def test_work_is_done_as_late_as_possible_and_memory_goes_from_job_to_job():
@@ -105,7 +107,7 @@ def test_work_is_done_as_late_as_possible_and_memory_goes_from_job_to_job():
         ask = here.world.server.ask(0)
         here.env.run(until=ask)
     assert [promise.filled["jobs"] for promise in here.backend.promises] == [1, 2, 3]
-    assert here.world.clients[0].memory == {"jobs": 3}
+    assert here.memory(0) == {"jobs": 3}
     assert len({promise.job.seed for promise in here.backend.promises}) == 3
 
 
@@ -114,7 +116,7 @@ def test_who_leaves_in_the_middle_of_training_is_lost_and_leaves_no_trace(what):
     here = lab()
     first = here.world.server.ask(0)
     here.env.run(until=first)
-    before = dict(here.world.clients[0].memory)
+    before = dict(here.memory(0))
     start = here.env.now
     ask = here.world.server.ask(0)
     # somebody else's need of a value may have had the work done before the client leaves
@@ -124,7 +126,7 @@ def test_who_leaves_in_the_middle_of_training_is_lost_and_leaves_no_trace(what):
     here.run()
     assert ask.value is None
     assert [promise.cancelled for promise in here.backend.promises] == [False, True]
-    assert here.world.clients[0].memory == before == {"jobs": 1}
+    assert here.memory(0) == before == {"jobs": 1}
     span = [row for row in here.spans if row.what == "train"][1]
     assert span.end == start + 0.5
     assert span.start == pytest.approx(start + 0.1 + 8 * download_bytes(Number()) / 8e4)
@@ -148,7 +150,7 @@ def test_a_transfer_that_breaks_off_is_cut_with_the_bytes_that_had_moved(second,
     assert 0 < row.wire_bytes < row.nbytes
     assert len(here.transfers) == (1 if direction == "down" else 2)
     # the upload is lost, not the work
-    assert here.world.clients[0].memory == ({} if direction == "down" else {"jobs": 1})
+    assert here.memory(0) == ({} if direction == "down" else {"jobs": 1})
 
 
 def test_asking_a_sleeping_client_costs_nothing_and_ends_at_once():
@@ -195,7 +197,7 @@ def test_a_reply_that_nobody_waits_for_is_late_whether_it_has_arrived_or_not():
         (True, "late"): 2,
     }
     assert server.version == 0
-    assert server.state == {"model": 0.0, "clients": ()}
+    assert here.state == {"model": 0.0, "clients": ()}
     check_books(here)
 
 
@@ -300,7 +302,7 @@ def test_every_ask_ends_and_every_byte_is_in_one_row(disturbances, wishes):
     check_books(here)
     replied = sum(ask.value is not None for ask in asks)
     assert sum(row.dst == SERVER and row.fate == "discarded" for row in here.transfers) == replied
-    assert sum(host.memory.get("jobs", 0) for host in here.world.clients.values()) == sum(
+    assert sum(here.memory(client).get("jobs", 0) for client in here.world.clients) == sum(
         not promise.cancelled for promise in here.backend.promises
     )
 

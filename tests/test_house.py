@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # An arrow may only go down, or stay within one entry.  The first entry that fits a module is its floor.
 FLOORS: list[tuple[int, str, str]] = [
-    (14, "fedsim.__main__", "the command line"),
+    (14, "fedsim.__main__ fedsim.analysis", "the command line"),
     (13, "fedsim.simulation", "the same from Python"),
     (12, "fedsim.result", "what has come of a sweep"),
     (12, "fedsim.notebook", "how it goes, in a notebook"),
@@ -78,6 +78,7 @@ FLOORS: list[tuple[int, str, str]] = [
     (1, "fedsim.units fedsim.seeds fedsim.errors fedsim.progress fedsim.logbook fedsim.span fedsim.amounts", "values"),
     (1, "analysis", "reads the tables"),
     (0, "fedsim", "the version"),
+    (-1, "fedsim.shipped", "where its two other packages are"),
 ]
 # Floor 1 has an order of its own: an entry may use those after it.
 WITHIN_FLOOR_1 = [

@@ -47,7 +47,7 @@ def test_what_it_has_gathered_is_lost_with_it():
     here.run(Sync(rounds=1, clients=2))
     assert told(here) == [("restart", 0, 0, 0, 0, 0.0), ("train", 0, 2, 0, 2, 0.0)]
     assert here.fates() == {"delivered": 2, "discarded": 1}  # the fast one had replied
-    assert here.world.server.state["model"] == 0.0
+    assert here.state["model"] == 0.0
     check_books(here)
 
 
@@ -57,7 +57,7 @@ def test_an_update_that_it_computes_is_broken_off():
     assert told(here) == [("restart", 0, 0, 0, 0, 0.0), ("train", 0, 1, 0, 1, 0.0), ("train", 1, 1, 1, 0, 0.0)]
     served = [row.end - row.start for row in here.spans if row.what == "serve"]
     assert served == pytest.approx([0.5, 2.0])
-    assert here.world.server.state["model"] == 1.0
+    assert here.state["model"] == 1.0
     check_books(here)
 
 
@@ -67,8 +67,8 @@ def test_it_falls_back_to_its_last_checkpoint_and_versions_go_on(every, kept):
     here.run(Sync(rounds=8, clients=1))
     assert [row.version for row in here.updates] == [1, 2, 3, 4, 5, 5, 5, 6, 7]
     assert told(here)[5] == ("restart", 5, 0, 0, 0, 5 - kept)
-    assert here.world.server.state["model"] == kept + 2
-    assert here.world.clients[0].memory == {"jobs": 7}  # clients forget nothing
+    assert here.state["model"] == kept + 2
+    assert here.memory(0) == {"jobs": 7}  # clients forget nothing
     check_books(here)
 
 
@@ -86,7 +86,7 @@ def test_two_that_overlap_are_up_when_the_second_is_and_each_has_checkpoints_of_
     (down,) = [row for row in here.spans if row.what == "down"]
     assert (down.start, down.end) == pytest.approx((4.5 * ROUND, 4.5 * ROUND + 4))
     assert here.updates[-1].time == pytest.approx(down.end + ROUND)
-    assert here.world.server.state["model"] == 4.0
+    assert here.state["model"] == 4.0
 
 
 def test_a_round_of_several_steps_is_over():

@@ -54,6 +54,7 @@ from mylab import thickness
 @dataclass(frozen=True)
 class Fog(Effect):
     lift: Seconds = 60.0
+    shapes = True
 
     def shape(self, transfer, rng):
         transfer.jitter += thickness.METRES / 3e8

@@ -11,6 +11,7 @@ from small_points import TABLES, run_in, scenario, table
 
 from fedsim.learn import preserve
 from fedsim.learning import periods_of
+from fedsim.net import masking
 from fedsim.net.message import Message
 from fedsim.net.wire import Spec
 from fedsim.views import Views
@@ -172,17 +173,26 @@ def test_clients_that_were_away_train_beside_those_that_were_told(tmp_path, exch
     assert "correct" in steps
 
 
-def test_what_was_heard_comes_back_from_a_checkpoint_which_keeps_what_all_share_once(tmp_path):
+def test_what_was_recorded_comes_back_from_a_checkpoint_which_keeps_what_all_share_once(tmp_path):
     shared, own = torch.arange(6_000.0).reshape(60, 100).T, np.asfortranarray(np.eye(3))
-    first, again = Views(simpy.Environment()), Views(simpy.Environment())
+    contents = {
+        "model": {"model": shared, "round": 1},
+        "more": {"own": own, "size": Spec((2,), "uint8")},
+        "own": {"own": own},
+    }
+
+    def sent(client, what):
+        return Message.carrying(-1, client, "train", 0, 0, (what, None))
+
+    first, again = (Views(simpy.Environment(), contents.__getitem__) for _ in range(2))
     for client in range(10):
-        first.hear(Message(-1, client, "train", {"model": shared, "round": 1}))
-    first.hear(Message(-1, 0, "train", {"own": own, "size": Spec((2,), "uint8")}))
+        first.record(sent(client, "model"))
+    first.record(sent(0, "more"))
     packed = preserve.pack(first.notes(), preserve.Given([]))
     assert len(packed) < 2 * 4 * 6_000
     again.wake(preserve.unpack(packed, preserve.Given([]), {}.__getitem__))
     for name, views in (("first", first), ("again", again)):
-        views.hear(Message(-1, 0, "train", {"own": own}))
+        views.record(sent(0, "own"))
         (tmp_path / name).mkdir()
         views.close(tmp_path / name)
     written = [
@@ -190,3 +200,16 @@ def test_what_was_heard_comes_back_from_a_checkpoint_which_keeps_what_all_share_
     ]
     assert len(written[0]) == 11
     assert written[0] == written[1]
+
+
+def test_what_masking_sends_beside_a_download_is_recorded_too():
+    beside, masks = {"keys": [b"ab", b"c"], "of": 2}, Views(simpy.Environment(), {"plain": {"n": 1}}.__getitem__)
+    coded = Views(simpy.Environment(), {"coded": [{"n": 1}, [2.0]]}.__getitem__)
+    masks.record(Message.carrying(-1, 0, "train", 0, 0, ("plain", beside)))
+    masks.record(Message.carrying(-1, 0, "masks:keys", 0, 0, (None, beside)))
+    coded.record(Message.carrying(-1, 0, "train", 0, 0, ("coded", beside)))
+    own = [f"{masking.BESIDE}/{path}" for path in ("keys/0", "keys/1", "of")]
+    assert [row[4] for row in masks.notes()[0]] == ["n", *own, *own]
+    assert [row[4] for row in coded.notes()[0]] == ["0/n", *(f"0/{path}" for path in own), "1/0"]
+    masks.record(Message.carrying(0, -1, "train", 0))  # what a client sends is not what it receives
+    assert len(masks.notes()[0]) == 4 + len(own)

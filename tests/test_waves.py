@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import scenario_file
-from fedsim.clients import Clients
+from fedsim.learner.recorded import Recorded
 from fedsim.record import Recorder
 from fedsim.run import build
 
@@ -50,7 +50,8 @@ def tables(folder, options, waves):
     path.write_text(TEXT.format(**options))
     scenario, _ = scenario_file.load(path, [])
     recorder = Recorder()
-    world, _, done = build(next(iter(scenario.points())).scenario, folder, recorder)
+    built = build(next(iter(scenario.points())).scenario, folder, recorder)
+    world, done = built.world, built.done
     begun = []
     ask_all = world.server.ask_all
     world.server.ask_all = lambda *given, **named: begun.append(ask_all(*given, **named)) or begun[-1]
@@ -116,8 +117,8 @@ def test_data_that_arrive_in_the_middle_of_a_wave_are_learnt_from(tmp_path, monk
     monkeypatch.setitem(globals(), "TEXT", LEARNING)
     options = {"protocol": protocol, "links": OWN, "effects": CHURN, "every": "0.1 s"}
     renewed = []
-    restart = Clients.restart
-    monkeypatch.setattr(Clients, "restart", lambda self, job: renewed.append(job) or restart(self, job))
+    withdrawn = Recorded.withdrawn
+    monkeypatch.setattr(Recorded, "withdrawn", lambda self, *job: renewed.append(job) or withdrawn(self, *job))
     (together, end, waves), (single, other_end, _) = (tables(tmp_path, options, waves) for waves in (True, False))
     assert waves
     assert renewed

@@ -6,6 +6,7 @@ import pytest
 import small_points
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from values import server_state
 from whole_run_checks import (
     check_books,
     check_clients,
@@ -56,7 +57,7 @@ def test_equal_seeds_give_equal_files_and_others_do_not(plain, folder):
     one, two = see(plain, folder), see(plain, folder)
     assert one.files == two.files
     assert one.draws == two.draws
-    states = [seen.world.server.state["model"] for seen in (one, two)]
+    states = [server_state(seen.builts[0])["model"] for seen in (one, two)]
     assert np.asarray(states[0]).tobytes() == np.asarray(states[1]).tobytes()
     other = see({**plain, "seed": plain["seed"] + 1}, folder)
     if (one.tables["transfers"]["fate"] == "delivered").any():  # all latencies are drawn
@@ -71,7 +72,7 @@ ENDED = ["sent", "arrived", "src", "dst", "kind", "version", "nbytes", "wire_byt
 @given(plain=scenarios(), until=st.floats(0.05, 15))
 def test_a_run_that_is_cut_off_is_the_beginning_of_the_whole_one(plain, until, folder):
     whole = see(plain, folder)
-    part = see({**plain, "measure": {"until": until}}, folder, summed=True)
+    part = see({**plain, "measure": {"until": f"{until!r} s"}}, folder, summed=True)
     assert part.row["sim_seconds"] <= until
     check_books(part)
     check_summary(part)

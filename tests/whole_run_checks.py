@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from itertools import pairwise
 
+from values import server_state
 from whole_runs import level
 
 from fedsim import find
@@ -18,25 +19,25 @@ INSTANT = 1e-9  # seconds, and relative: as early may a flow end
 def check_rates(world):
     """Each flow is at its ceiling, or crosses a full link on which nobody has more; no link carries too much."""
     network = world.network
-    flows = [(each, each.lane._flows[each]) for each in network._under_way if each in each.lane._flows]
-    rates = {each: each.track.way.rate(flow) for each, flow in flows}
-    links, access = defaultdict(list), Counter()
+    flows = [(each, each.channel._flows[each]) for each in network._under_way if each in each.channel._flows]
+    rates = {each: each.route.pool.rate(flow) for each, flow in flows}
+    shares, access = defaultdict(list), Counter()
     for each, flow in flows:
-        assert flow.ceiling == each.lane.ceiling(each, len(each.lane._flows))
-        for line in each.track.lines:
-            links[line].append((rates[each], flow.weight))
+        assert flow.ceiling == each.channel.ceiling(each, len(each.channel._flows))
+        for link in each.route.links:
+            shares[link].append((rates[each], flow.weight))
         access[each.transfer.src, True] += rates[each]
         access[each.transfer.dst, False] += rates[each]
-    loads = {line: sum(rate for rate, _ in those) for line, those in links.items()}
-    for line, load in loads.items():
-        assert load <= line.capacity * (1 + 1e-9) + 1e-5
+    loads = {link: sum(rate for rate, _ in those) for link, those in shares.items()}
+    for link, load in loads.items():
+        assert load <= link.capacity * (1 + 1e-9) + 1e-5
     if network.model.capacity(1.0) == 1.0:  # the naive model shares no link
         for (node, upload), load in access.items():
             row = network.nodes.uplink if upload else network.nodes.downlink
             assert node < 0 or load <= row[node] / 8 * (1 + 1e-9) + 1e-5
     for each, flow in flows:
-        full = [line for line in each.track.lines if loads[line] >= line.capacity * (1 - 1e-9) - 1e-5]
-        most = [max(rate / weight for rate, weight in links[line]) for line in full]
+        full = [link for link in each.route.links if loads[link] >= link.capacity * (1 - 1e-9) - 1e-5]
+        most = [max(rate / weight for rate, weight in shares[link]) for link in full]
         held = any(rates[each] / flow.weight >= top * (1 - 1e-9) - 1e-6 for top in most)
         assert held or rates[each] >= flow.ceiling * (1 - 1e-9) - 1e-6
         assert rates[each] <= flow.ceiling * (1 + 1e-9)
@@ -152,7 +153,8 @@ def check_waits(seen):
     if seen.scenario.protocol.name not in ("deadline", "one_shot") or not protocol.wait:
         return
     updates, moved = seen.tables["updates"], seen.tables["transfers"]
-    upload = wire.array_bytes(seen.world.algorithm.work(Job(0, "train", 0, seen.world.server.state, None, {}, 0)))
+    algorithm, state = seen.builts[0].learner.trained.algorithm, server_state(seen.builts[0])
+    upload = wire.array_bytes(algorithm.work(Job(0, "train", 0, state, None, {}, 0)))
     sent = moved["sent"][moved["src"] == SERVER].sort_values()
     for before, update in zip([-1.0, *updates["time"]], updates.itertuples(), strict=False):
         begun = sent[(sent >= before) & (sent < update.time)].min() if update.Index or len(sent) else 0.0

@@ -18,6 +18,7 @@ from fedsim import run as running
 from fedsim.net import network as networks
 from fedsim.net.network import Network
 from fedsim.record import SERVER
+from fedsim.run import Built
 from fedsim.scenario import Scenario
 from fedsim.world import World
 
@@ -159,14 +160,14 @@ class Seen:
     row: dict[str, Any] = field(default_factory=dict)
     sent: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     draws: dict[tuple[int, int, int], tuple[float, float]] = field(default_factory=dict)
-    worlds: list[World] = field(default_factory=list)
+    builts: list[Built] = field(default_factory=list)
     given: list[Any] = field(default_factory=list)  # access rates (bytes/s) before any effect: up, down
     files: dict[str, bytes] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def world(self) -> World:
-        return self.worlds[0]
+        return self.builts[0].world
 
     @property
     def fluid(self) -> bool:
@@ -193,12 +194,13 @@ def see(plain: dict[str, Any], folder: Path, looks: Callable[[World], Any] | Non
     build, send, shaped = running.build, Network.send, networks.shaped
 
     def see_build(*args: Any) -> Any:
-        world, evaluator, done = build(*args)
-        seen.worlds.append(world)
+        built: Built = build(*args)
+        seen.builts.append(built)
+        world = built.world
         seen.given += [world.network.nodes.uplink / 8, world.network.nodes.downlink / 8]
         if looks:
             world.env.process(looks(world))
-        return world, evaluator, done
+        return built
 
     def see_send(self: Network, message: Any) -> simpy.Event:
         seen.sent[self.env.now, message.src, message.dst, message.kind, message.version, message.nbytes] += 1

@@ -17,6 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,15 @@ class Accountant:
         """Count a release in which these clients took part, known to be so; one named twice weighs twice."""
         for client, times in Counter(clients).items():
             self._shares[client] += times**2
+
+    def notes(self) -> list[Any]:
+        """Return all that has been counted, for a checkpoint."""
+        return [self._sampled, dict(self._shares)]
+
+    def reopen(self, notes: Sequence[Any]) -> None:
+        """Go on from a checkpoint."""
+        self._sampled, shares = notes
+        self._shares = Counter(shares)
 
     def epsilon(self) -> float:
         """Return epsilon of all releases; infinite without noise, 0 before the first."""

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedsim.algorithm import Algorithm, declared
-from fedsim.clients import ClientHost
 from fedsim.data.graph import Period
-from fedsim.learn.plans import Column, Pair, Plan, Plans
+from fedsim.learn.plans import Column, Holding, Pair, Plan, Plans
 
 SPLIT = "all_periods"
 ASKED = "test"  # the vertices that are asked
@@ -55,7 +54,7 @@ class AllPeriods:
             self._made[shared] = self.plans.of(shared, pairs)
         return self._made[shared]
 
-    def seen(self, plan: Plan, hosts: Mapping[int, ClientHost]) -> Column:
+    def seen(self, plan: Plan, hosts: Mapping[int, Holding]) -> Column:
         """Return for each pair of the plan how many periods its client has met by now."""
         met = {client: len(hosts[client].seen) for client in plan.clients}
         return np.array([met[client] for client in plan.pairs["client"].tolist()], dtype=np.int64)

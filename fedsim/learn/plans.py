@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from fedsim.algorithm import Algorithm, declared
-from fedsim.clients import ClientHost
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import layout
 from fedsim.learn.task import Task
@@ -26,6 +25,18 @@ KEPT = 4  # joined graphs remembered between scorings
 Pair = tuple[int, Period, int]  # client, period, periods seen
 Base = tuple[int, int]  # which edges and which asked pairs a graph has: other masks make no other graph
 Column = npt.NDArray[np.int64]
+
+
+class Holding(Protocol):
+    """What a plan needs of a client: its number, its memory, and the periods that it has met."""
+
+    number: int
+    seen: list[Period]
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        """What it remembers now."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,9 +52,7 @@ class Plan:
 class Plans:
     """Makes plans of what clients are scored on, in these splits."""
 
-    def __init__(
-        self, hosts: Mapping[int, ClientHost], task: Task, algorithm: Algorithm, splits: Sequence[str]
-    ) -> None:
+    def __init__(self, hosts: Mapping[int, Holding], task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
         """Look at these hosts when it is asked for a plan; the algorithm says what clients see of their graphs."""
         self._hosts, self._task, self._algorithm, self._splits = hosts, task, algorithm, splits
         self._kept: OrderedDict[Any, Plan] = OrderedDict()

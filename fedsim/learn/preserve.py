@@ -22,11 +22,14 @@ from torch import Tensor
 from fedsim.learn import layout
 from fedsim.learn.layout import Layout
 from fedsim.learn.rows import Row, Stack
-from fedsim.tape import Held, Unfit
 
 PLAIN = (type(None), bool, float, str, bytes)
 PACKAGES = ("fedsim", "algorithms")
 DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+class Unfit(Exception):  # noqa: N818 - it tells what is wrong
+    """A value is of a kind that a checkpoint cannot keep."""
 
 
 class Given:
@@ -50,10 +53,10 @@ def pack(value: Any, given: Given) -> bytes:
     return msgpack.packb([root, writer.nodes])  # type: ignore[no-any-return]
 
 
-def unpack(data: bytes, given: Given, held: Callable[[int], Held]) -> Any:
-    """Return the value of the bytes; trees that crossed the tape are filled into those that `held` finds by number."""
+def unpack(data: bytes, given: Given) -> Any:
+    """Return the value of the bytes."""
     root, nodes = msgpack.unpackb(data, strict_map_key=False)
-    return _Reader(nodes, given, held).value(root)
+    return _Reader(nodes, given).value(root)
 
 
 class _Writer:
@@ -82,8 +85,6 @@ class _Writer:
             return ["graph", self._given.graph_of[id(value)]]
         if kind is Row and (origin := value.origin) is not None:
             return ["row", self.refer(origin[0]), origin[1]]
-        if kind is Held:
-            return ["held", value.number, self._pairs(value)]
         if kind in (dict, Row):
             return ["dict", self._pairs(value)]
         if kind in (list, tuple, set, frozenset):
@@ -142,8 +143,8 @@ class _Writer:
 class _Reader:
     """Turns nodes back into values, each once."""
 
-    def __init__(self, nodes: list[Any], given: Given, held: Callable[[int], Held]) -> None:
-        self._nodes, self._given, self._find = nodes, given, held
+    def __init__(self, nodes: list[Any], given: Given) -> None:
+        self._nodes, self._given = nodes, given
         self._known: dict[int, Any] = {}
 
     def value(self, told: Any) -> Any:
@@ -171,11 +172,6 @@ class _Reader:
 
     def _stack(self, number: int, tree: Any, clients: int) -> Stack:
         return Stack(self.value(tree), clients)
-
-    def _held(self, number: int, own: int, pairs: list[list[Any]]) -> Held:
-        made = self._keep(number, self._find(own))
-        made.fill(self._pairs(pairs))
-        return made  # type: ignore[no-any-return]
 
     def _dict(self, number: int, pairs: list[list[Any]]) -> dict[Any, Any]:
         made: dict[Any, Any] = self._keep(number, {})

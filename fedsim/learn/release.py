@@ -12,6 +12,7 @@ Not modelled: noise that clients add themselves, adaptive clipping, and the fini
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class Release:
         self._accountant = Accountant(noise, delta)
 
     def drawn(self, chosen: int, among: int) -> None:
-        """Hear that so many clients have been chosen by equal chances, and of how many."""
+        """Note that so many clients were drawn by equal chances, out of so many."""
         self._rate = chosen / among
 
     def spend(self, clients: Sequence[int]) -> None:
@@ -65,6 +66,15 @@ class Release:
         mean = tree.transform(noisy, *(reply.upload["update"] for reply in replies))
         first = replies[0]
         return [Reply(SERVER, first.version, first.download, {"update": mean, "samples": 1})]
+
+    def notes(self) -> list[Any]:
+        """Return all that has been counted, for a checkpoint."""
+        return [self._rate, *self._accountant.notes()]
+
+    def reopen(self, notes: Sequence[Any]) -> None:
+        """Go on from a checkpoint."""
+        self._rate, *counted = notes
+        self._accountant.reopen(counted)
 
     @property
     def epsilon(self) -> float:

@@ -10,25 +10,27 @@ these, and begins with zeros.
 It does not model exchange over the edges that lead to clients, which are cut.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedsim.algorithm import Algorithm, State
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.task import Task
-from fedsim.world import World
 
 HELD_OUT, POOLED = SPLITS = ("held_out", "pooled")
 Ints = npt.NDArray[np.int64]
 
 
-def common(world: World, params: Mapping[int, tree.Tree]) -> dict[int, tree.Tree]:
+def common(
+    algorithm: Algorithm, state_of: Callable[[int], State], params: Mapping[int, tree.Tree]
+) -> dict[int, tree.Tree]:
     """Return for each client the one model that stands for all, or its own (`params`) where there is none."""
-    states = {client: world.state_of(client) for client in params}
-    made = {id(state): world.algorithm.common(state) for state in states.values()}
+    states = {client: state_of(client) for client in params}
+    made = {id(state): algorithm.common(state) for state in states.values()}
     found = {client: made[id(state)] for client, state in states.items()}
     return {client: params[client] if one is None else one for client, one in found.items()}
 

@@ -1,9 +1,9 @@
-"""Connections: those that nodes keep open between two messages, so that the next needs no handshake.
+"""Connections: those kept open between two messages, so that the next message needs no handshake.
 
-A connection is free once its message has arrived; whoever comes while none is free opens a new one.  After a time-out
-without data its window is as small as at the start.  Where a message is cut its connection is gone, and where a node
-sleeps or leaves all that it has are.  Not modelled: closing after a time, limits on their number, packets that keep a
-connection alive, a window that is smaller than what the link could take.
+A connection is free once its message has arrived; a message that finds none free opens a new one.  After a time-out
+without data its window starts over.  A connection whose message is cut is closed, and so are all connections of a node
+that sleeps or leaves.  Not modelled: closing after a time, limits on their number, packets that keep a connection
+alive, a window smaller than what the link could take.
 """
 
 import math
@@ -17,15 +17,15 @@ Ends = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One that is open between two nodes."""
+    """An open connection between two nodes."""
 
-    ages: tuple[int, int]  # how often each end had closed all it has when this one was opened
+    ages: tuple[int, int]  # how often each end had closed all its connections when this was opened
     used: float = -math.inf  # when the last message on it arrived
-    senders: set[int] = field(default_factory=set)  # whose window has opened
+    senders: set[int] = field(default_factory=set)  # nodes whose window has opened
 
 
 class Connections:
-    """The free ones, by their two ends; those freed last are taken first."""
+    """The free connections by their two ends; those freed last are used first."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -33,7 +33,7 @@ class Connections:
         self._ages: Counter[int] = Counter()
 
     def take(self, transfer: Transfer, timeout: float) -> Connection:
-        """Return a connection for the transfer, and tell the transfer what is open already; `timeout` in seconds."""
+        """Return a connection for the transfer, and set the transfer's `reused` and `warm`; `timeout` is in seconds."""
         ends, free = _ends(transfer), self._free.get(_ends(transfer), [])
         ages = self._ages[ends[0]], self._ages[ends[1]]
         while free:
@@ -45,14 +45,14 @@ class Connections:
         return Connection(ages)
 
     def give(self, connection: Connection, transfer: Transfer, now: float) -> None:
-        """Take back the connection on which the transfer has arrived."""
+        """Free the connection on which the transfer has arrived."""
         connection.used = now
         if transfer.nbytes:
             connection.senders.add(transfer.src)
         self._free[_ends(transfer)].append(connection)
 
     def close(self, node: int) -> None:
-        """Close all that the node has."""
+        """Close all connections of a node."""
         self._ages[node] += 1
 
 

@@ -1,8 +1,7 @@
-"""Courses: rates that are known beforehand to change at certain times, and who follows one and how far it has come.
+"""Courses: access rates that change at known times, and each follower's place on its course.
 
-Where a rate stands follows from the time alone, so that whoever follows a course can skip any number of its changes at
-once.  Seconds are added up as a clock that stepped from change to change would add them, so that both agree to the
-last bit.
+The current rate follows from the time alone, so a follower can skip any number of changes at once.  Times are added up
+as a clock that steps from change to change would add them, so that both agree to the last bit.
 """
 
 import math
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """`rates` (bit/s), each from its time on (s after the beginning, increasing) until the next.
+    """`rates` (bit/s), each from its time (s after the start, increasing) until the next.
 
-    After `period` seconds the course starts over; infinity: its last rate holds for good.
+    After `period` seconds the course starts over; if infinite, the last rate holds for good.
     """
 
     times: Sequence[float]
@@ -24,15 +23,15 @@ class Course:
 
 
 class Follower:
-    """Somebody's place on a course that began at second `start`: the rate that holds now, `since` when, until when.
+    """A place on a course that began at second `start`: the present rate, `since` when, and until when (`next`).
 
-    `up` and `down` tell which of a client's directions go by it.
+    `up` and `down` are the directions of the client that follow the course.
     """
 
     __slots__ = ("_course", "_place", "_start", "down", "next", "since", "up")
 
     def __init__(self, course: Course, start: float, now: float, *, up: bool, down: bool) -> None:
-        """Stand where the course has come to by now, or before its first rate."""
+        """Start at the present place of the course, or before its first rate."""
         self._course, self._start, self._place = course, start, -1
         self.up, self.down = up, down
         self.since, self.next = -math.inf, start + course.times[0]
@@ -40,23 +39,23 @@ class Follower:
 
     @property
     def rate(self) -> float:
-        """The rate that holds from `since` to `next`; only where the course has begun."""
+        """The rate from `since` to `next`; only valid once the course has begun."""
         return self._course.rates[self._place]
 
     @property
     def begun(self) -> bool:
-        """Whether its first rate has come."""
+        """Whether the course has reached its first rate."""
         return self._place >= 0
 
     def skip(self, now: float) -> bool:
-        """Go to the rate that holds now; return whether that is another than before."""
+        """Advance to the present rate; return whether there was a change."""
         if self.next > now:
             return False
         course, times = self._course, self._course.times
         while (over := self._start + course.period) <= now and len(times) > 1:
             self._start, self._place = over, 0
         place = max(self._place, bisect_right(times, now - self._start) - 1, 0)
-        while place > self._place + 1 and self._start + times[place] > now:  # rounding: what counts is the sum
+        while place > self._place + 1 and self._start + times[place] > now:  # rounding: the sum decides
             place -= 1
         while place + 1 < len(times) and self._start + times[place + 1] <= now:
             place += 1

@@ -1,8 +1,8 @@
 """Effect: something that disturbs transfers, links or clients.
 
-An effect is a frozen dataclass of options and holds no state.  It may shape each transfer before it starts, drive
-all the clients from one process beside them, and say how long a busy client stays.  Where effects meet, each adds
-to what those before it in the scenario's list have done.  It may also change what chosen clients send, never how much.
+An effect is a frozen dataclass of options and holds no state.  It may change each transfer before it starts, drive all
+clients from one process beside them, limit how long a busy client stays, and replace what chosen clients send by other
+values of the same size.  Several effects add up: each applies to what those before it in the scenario's list have left.
 """
 
 import math
@@ -12,19 +12,20 @@ from typing import ClassVar, Protocol
 import numpy as np
 import simpy
 
+from fedsim.errors import UserError
 from fedsim.net.floats import Array
 from fedsim.net.node import Nodes
 from fedsim.net.service import Service
 from fedsim.net.transfer import Transfer
 
 Drive = Generator[simpy.Event, object, None]
-Forge = Callable[[Array, np.random.Generator], Array]  # what becomes of an array of floats: same shape, same type
+Forge = Callable[[Array, np.random.Generator], Array]  # replaces an array of floats by one of the same shape and type
 
 
 class Shared(Protocol):
     """A link that several clients share."""
 
-    capacity: float  # bytes/s; infinite where nobody shares anything
+    capacity: float  # bytes/s; infinite if unlimited
 
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity from now on."""
@@ -32,7 +33,7 @@ class Shared(Protocol):
 
 
 class Network(Protocol):
-    """What an effect may touch: the clients' rows, the server, the shared links by name ("ingress", "egress", ...)."""
+    """What an effect may change: the clients' rows, the server, the shared links by name ("ingress", "egress", ...)."""
 
     @property
     def nodes(self) -> Nodes:
@@ -46,42 +47,68 @@ class Network(Protocol):
 
     @property
     def service(self) -> Service | None:
-        """Whether the server is up; None among peers, who have none."""
+        """Whether the server is up; None among peers, which have no server."""
         ...
 
 
 class Effect:
-    """The contract of the files in `effects/`; every hook may be left out.
+    """The contract of the files in `effects/`.
 
-    `calm` tells that what it drives changes no rate, slowness or capacity: clients come and go, and no more.
+    Every hook is optional, and a class declares those that it overrides: `shapes = True` for `shape`, and likewise
+    `drives`, `limits_stay` and `forges`.  `check_hooks` refuses an override that is not declared, because it would
+    never be called.
     """
 
-    calm: ClassVar[bool] = False
-    on_messages: ClassVar[bool] = False  # True where it has no meaning without messages between clients and others
+    shapes: ClassVar[bool] = False  # overrides `shape`
+    drives: ClassVar[bool] = False  # overrides `drive`
+    limits_stay: ClassVar[bool] = False  # overrides `stay`
+    forges: ClassVar[bool] = False  # overrides `forge`
+    calm: ClassVar[bool] = False  # its `drive` takes clients on and offline, but changes no rate, pace or capacity
+    on_messages: ClassVar[bool] = False  # has no meaning without messages between clients and others
 
     def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
         """Change a transfer once, before it starts: its `jitter`, `loss_up`, `loss_down` or `rtt`.
 
-        `rng` is the transfer's own stream and has all the methods of a Generator; it is made at the first of them.
+        `rng` is the transfer's own stream; it behaves like a Generator and is created when it is first used.
         """
         return
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return a process that acts on the network's nodes, shared links or server as time goes by, or None.
+        """Return a process that acts on the network's nodes, shared links or server over time, or None.
 
         It calls `nodes.sleep`, `wake`, `leave`, `scale`, `slow` or `set_rate`, a link's `set_capacity`, or the
-        service's `halt` and `resume`.  There is one process beside all the nodes, not one a node, so that idle clients
-        stay rows.  Rates whose changes are known beforehand need no process: `nodes.rates.follow` takes their course.
+        service's `halt` and `resume`.  There is one process for all nodes, not one per node, so that idle clients
+        remain rows.  Rates that are known to change at certain times need no process: see `nodes.rates.follow`.
         """
         return None
 
     def forge(self, clients: int, rng: np.random.Generator) -> Mapping[int, Forge]:
-        """Return which of so many clients send something else than what they have computed, and what; asked once.
+        """Return the clients, out of so many, that send forged values, each with its function; called once.
 
         The function is given every array of floats of an upload, or of a share between peers, and the client's stream.
         """
         return {}
 
     def stay(self, rng: np.random.Generator) -> float:
-        """Return the seconds of work after which a client that is busy leaves; infinity: it does not."""
+        """Return the seconds of work after which a busy client leaves; infinity if it does not."""
         return math.inf
+
+
+HOOKS = {"shape": "shapes", "drive": "drives", "stay": "limits_stay", "forge": "forges"}  # methods, and declarations
+
+
+def check_hooks(effect: Effect) -> None:
+    """Raise UserError if an effect's class does not declare exactly the hooks that it overrides."""
+    kind = type(effect)
+    for hook, flag in HOOKS.items():
+        overrides = getattr(kind, hook) is not getattr(Effect, hook)
+        if overrides and not getattr(kind, flag):
+            raise UserError(
+                f"{kind.__name__} ({kind.__module__}) overrides '{hook}' but does not declare it, so it would never be "
+                f"called; add the line '{flag} = True' to the class"
+            )
+        if getattr(kind, flag) and not overrides:
+            raise UserError(
+                f"{kind.__name__} ({kind.__module__}) declares '{flag} = True' but does not override '{hook}'; define "
+                "the method, or remove the line"
+            )

@@ -1,7 +1,7 @@
-"""Floating-point arrays between numpy and whoever made them: their values, narrower types, bfloat16 as its bits.
+"""Floating-point arrays of numpy and torch: their values, narrower types, bfloat16 as its bits.
 
-Arrays are recognised by `shape` and `dtype`, a tensor by `detach`, so that torch is not needed here.  numpy has no
-bfloat16: its values are kept as the float32 that hold them, and travel as the upper 16 bits of those.
+Arrays are recognised by `shape` and `dtype`, a tensor by `detach`, so that torch is not imported here.  numpy has no
+bfloat16: its values are kept as float32, and travel as the upper 16 bits of those.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedsim.net.wire import Spec
 
 Array = npt.NDArray[Any]
-LETTERS = {"float16": "e", "float32": "f", "float64": "d", "bfloat16": "b"}  # how a type is named in one byte
+LETTERS = {"float16": "e", "float32": "f", "float64": "d", "bfloat16": "b"}  # one byte per type
 NAMES = {letter: name for name, letter in LETTERS.items()}
 BFLOAT16_MAX = float.fromhex("0x1.fep127")
 
@@ -38,14 +38,14 @@ def values(node: Any) -> Array:
 
 
 def kin(array: Array, like: Any) -> Any:
-    """Return the values as the kind of array that `like` is: a tensor of its type on its device, or numpy's."""
+    """Return the values as the same kind of array as `like`: a tensor of its type on its device, or numpy's."""
     return like.new_tensor(array) if hasattr(like, "new_tensor") else array
 
 
 def narrow(array: Array, name: str) -> Array:
-    """Return the nearest values of a type, ties to even; what is finite stays so, at the type's largest number.
+    """Return the nearest values of a type, ties to even; finite values stay finite, at most the type's largest number.
 
-    bfloat16's are returned as float32, and a float64 goes there by way of float32.
+    bfloat16 is returned as float32, and a float64 is rounded to float32 on the way there.
     """
     if name == "bfloat16":
         return from_bits(to_bits(array))
@@ -54,29 +54,29 @@ def narrow(array: Array, name: str) -> Array:
 
 
 def to_bits(array: Array) -> Array:
-    """Return the bits of the nearest bfloat16s, as uint16; infinities and not-a-number stay what they are."""
+    """Return the bits of the nearest bfloat16s, as uint16; infinities and NaN stay as they are."""
     bits = _clipped(array, BFLOAT16_MAX).astype(np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16)
 
 
 def from_bits(bits: Array) -> Array:
-    """Return the float32s that hold the bfloat16s of these bits."""
+    """Return the bfloat16s with these bits, as float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def pack(array: Array, name: str) -> Array:
-    """Return what travels for values of a type: the values themselves, or bfloat16's bits."""
+    """Return what travels for values of a type: the values themselves, or the bits of bfloat16."""
     return to_bits(array) if name == "bfloat16" else narrow(array, name)
 
 
 def unpack(packed: Array, name: str) -> Array:
-    """Return the values behind what `pack` made."""
+    """Return the values from the output of `pack`."""
     return from_bits(packed) if name == "bfloat16" else packed
 
 
 def packed_type(name: str) -> str:
-    """Return the type of the array that `pack` makes."""
+    """Return the type of the array that `pack` returns."""
     return "uint16" if name == "bfloat16" else name
 
 

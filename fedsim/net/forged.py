@@ -5,31 +5,14 @@ arrays of floats are forged; whole numbers, single numbers and texts (counts, we
 What a client keeps to itself, its model among it, is not touched: it forges what it sends, before a codec squeezes it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fedsim.net import floats
+from fedsim.net.codec import DIFFERENCE
 from fedsim.net.effect import Forge
-from fedsim.net.promised import DIFFERENCE, Once, WorkPromise
 from fedsim.net.wire import Spec, Tree
-
-
-class Forged(Once):
-    """A promised upload that is forged when somebody opens it; it has the true one's size."""
-
-    def __init__(self, inner: WorkPromise, forge: Callable[[Tree], Tree]) -> None:
-        """Forge nothing yet."""
-        super().__init__(inner)
-        self._forge = forge
-
-    def value(self) -> Tree:
-        """Return the forged upload, always the same."""
-        (forged,) = self.outcome()
-        return forged
-
-    def _made(self) -> list[Tree]:
-        return [self._forge(super().value())]
 
 
 class Forgers:
@@ -47,18 +30,15 @@ class Forgers:
         """Return whether a client forges what it sends."""
         return client in self._forges
 
-    def upload(self, client: int, promise: WorkPromise, rng: np.random.Generator) -> Forged:
+    def upload(self, client: int, upload: Tree, rng: np.random.Generator) -> Tree:
         """Return what a client that forges sends in place of an upload."""
-        return Forged(promise, lambda tree: self._struck(client, tree, rng))
+        if isinstance(upload, dict) and DIFFERENCE in upload:
+            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE], rng)}
+        return self._replaced(client, upload, rng)
 
     def share(self, client: int, tree: Tree, rng: np.random.Generator) -> Tree:
         """Return what a client that forges sends in place of a tree."""
         return self._replaced(client, tree, rng)
-
-    def _struck(self, client: int, upload: Tree, rng: np.random.Generator) -> Tree:
-        if isinstance(upload, dict) and DIFFERENCE in upload:
-            return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE], rng)}
-        return self._replaced(client, upload, rng)
 
     def _replaced(self, client: int, node: Tree, rng: np.random.Generator) -> Tree:
         if isinstance(node, dict):

@@ -1,8 +1,8 @@
-"""A tree taken apart: arrays that something else stands for, and a tree that says where they were.
+"""Trees taken apart: a tree without some of its arrays, marks for their places, and what replaces them.
 
-The tree is kept with None for every such array.  A text holds a letter for every None in it, in order: "-" for one
-that was there before, otherwise the array's type.  What stands for the arrays is a list beside it.  So nothing that
-a tree may hold can be mistaken for a mark, and an array costs two bytes of marking.
+The tree is kept with None in place of every replaced array.  A text has one letter for every None in the tree, in
+order: "-" for a None that was there before, otherwise the array's type.  The replacements are a list beside it.  So
+nothing that a tree may hold can be mistaken for a mark, and a mark costs two bytes per array.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ COST = 2  # bytes: the None in an array's place, and its letter
 
 
 def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
-    """Return the kept tree, the letters and the pieces; `pieces_of(path, array)` is None where the array stays.
+    """Return the kept tree, the letters and the pieces; `pieces_of(path, array)` returns None if the array stays.
 
-    A path names one place of the tree, its steps written as in RFC 6901: "/update/w", "" for the tree itself.
+    A path names a place in the tree as in RFC 6901: "/update/w", or "" for the tree itself.
     """
     letters: list[str] = []
     pieces: list[Tree] = []
@@ -47,12 +47,12 @@ def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
 
 
 def together(parts: Tree, grow: Callable[[Tree, str], Array]) -> Tree:
-    """Return the tree that was taken apart; `grow(pieces, type)` makes an array again.
+    """Return the tree that was taken apart; `grow(pieces, type)` reconstructs an array.
 
-    Raises ValueError where the parts do not fit each other.
+    Raises ValueError if the parts do not fit each other.
     """
     if not isinstance(parts, list | tuple) or len(parts) != 3:
-        raise ValueError("malformed tree: it is not one that a codec has encoded")
+        raise ValueError("malformed tree: it was not encoded by a codec")
     kept, letters, pieces = parts
     marks, rest = iter(letters), iter(pieces)
     if len(letters) - letters.count(NONE) != len(pieces):
@@ -64,7 +64,7 @@ def together(parts: Tree, grow: Callable[[Tree, str], Array]) -> Tree:
 
 
 def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
-    """Apply the function to every array of the first tree and to what is in the same place of the others."""
+    """Apply the function to every array of the first tree and the nodes in the same place of the others."""
     if floats.is_array(first):
         return function(first, *others)
     if isinstance(first, dict):

@@ -1,7 +1,7 @@
-"""Model: how long the parts of a transfer take, and what share of a link it may have.
+"""Model: how long the parts of a transfer take, and how much of a link it may use.
 
-`Fluid` is TCP on a shared fluid link.  `Naive` is latency plus size over bandwidth, for comparison: nobody shares
-anything, there are no headers, handshakes, slow starts and losses; only aborts and changes of rate still count.
+`Fluid` is TCP on a shared fluid link.  `Naive` is latency plus size over bandwidth, for comparison: no link is shared,
+and there are no headers, handshakes, slow starts or losses; aborts and changes of rate still apply.
 """
 
 import math
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsim.net import tcp
-from fedsim.net.sharing import line
-from fedsim.net.sharing.line import Line
+from fedsim.net.sharing import link_state
+from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
 
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Access(NamedTuple):
-    """What a client's flow meets, in bytes/s: its own link, the opposite one, the server's; `flows` share its own."""
+    """The links of a client's flow in bytes/s: its own, the reverse one, the server's; `flows` share its own."""
 
     rate: float
     reverse: float
@@ -33,9 +33,9 @@ class Access(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What K lone messages meet, each a row (K,): bytes, seconds there and back with mean jitter, bytes/s, losses.
+    """K unhindered messages, each a row (K,): bytes, round trip in seconds with mean jitter, bytes/s, losses.
 
-    `server` is the slowest link that they share, in bytes/s.
+    `server` is the rate of the slowest link that they share, in bytes/s.
     """
 
     nbytes: Ints
@@ -48,10 +48,10 @@ class Rows(NamedTuple):
 
 
 class Lone(NamedTuple):
-    """How K messages go that nobody else holds up, each a row (K,).
+    """How K unhindered messages proceed, each a row (K,).
 
-    `size` wire bytes set out `before` seconds after the sending at the rate `fast` (bytes/s).  Where one `pauses`, it
-    does so for a round trip after its first `part` bytes, and the others go at the rate `slow`.
+    `size` wire bytes start `before` seconds after the sending at the rate `fast` (bytes/s).  A message that `pauses`
+    does so for a round trip after its first `part` bytes, and sends the rest at the rate `slow`.
     """
 
     before: Floats
@@ -67,46 +67,46 @@ class Model(ABC):
 
     @abstractmethod
     def capacity(self, server: float) -> float:
-        """Return the capacity of the link that all clients share, where the server's own is `server` bytes/s."""
+        """Return the capacity of a shared link whose own rate is `server` bytes/s."""
 
     @abstractmethod
     def size(self, transfer: Transfer) -> float:
-        """Return the bytes that go over the link."""
+        """Return the transfer's wire bytes."""
 
     @abstractmethod
     def opening(self, transfer: Transfer) -> float:
         """Return the seconds from the sending to the first byte of data."""
 
     @abstractmethod
-    def queue(self, transfer: Transfer, lines: Sequence[Line], now: float) -> float:
-        """Return the seconds that packets wait now where others keep a link of the path full."""
+    def queue(self, transfer: Transfer, links: Sequence[LinkState], now: float) -> float:
+        """Return the seconds that packets now wait on links of the route that others keep full."""
 
     @abstractmethod
     def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return the further seconds in which a flow that would get `rate` bytes/s cannot use it, and the bytes after.
+        """Return the seconds for which a flow cannot use its `rate` (bytes/s), and the bytes after the last such gap.
 
-        The bytes are those of `size`, which are all its own, that come after the last gap.
+        `size` are all wire bytes of the flow.
         """
 
     @abstractmethod
-    def credit(self, nbytes: float, rate: float, lines: Sequence[Line]) -> float:
-        """Return how many bytes of a flow that then gets `rate` bytes/s cost no time."""
+    def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
+        """Return how many bytes of a flow that then gets `rate` bytes/s take no time."""
 
     @abstractmethod
     def weight(self, transfer: Transfer) -> float:
-        """Return the flow's weight where it shares a link; 1 is usual."""
+        """Return the flow's weight when it shares a link; usually 1."""
 
     @abstractmethod
     def until_pause(self, transfer: Transfer) -> float:
-        """Return after how many wire bytes the flow pauses for a round trip; infinity: never."""
+        """Return after how many wire bytes the flow pauses for a round trip; infinity if never."""
 
     @abstractmethod
     def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the highest rate (bytes/s, finite) that the flow can have now; `paused` tells whether it has been."""
+        """Return the highest rate (bytes/s, finite) that the flow can have; `paused`: whether it has paused before."""
 
     @abstractmethod
     def timeout(self, transfer: Transfer) -> float:
-        """Return the seconds without data after which a connection starts again as if it were new."""
+        """Return the seconds without data after which a connection's window starts over."""
 
     @abstractmethod
     def closing(self, transfer: Transfer) -> float:
@@ -114,9 +114,9 @@ class Model(ABC):
 
     @abstractmethod
     def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
-        """Return the same for many messages that nobody else holds up, whose closing is half a round trip.
+        """Return the same for many unhindered messages at once, whose closing is half a round trip.
 
-        `draws` are each transfer's two numbers in [0, 1): for lost handshakes, and for the first loss.
+        `draws` (2, K) are each transfer's numbers in [0, 1) for lost handshakes and for the first loss.
         """
 
 
@@ -124,16 +124,16 @@ class Model(ABC):
 class Fluid(Model):
     """Max–min shares of the server's link, with TCP's start, headers and losses (`tcp.py`).
 
-    Where others keep a link full, Q is what a packet waits in its buffer.  It lengthens the handshake and the rounds of
-    slow start, and a short flow's last bytes wait Q once more: a few packets behind a bulk flow take 2 RTT + 2 Q + W/r.
-    The half round trips of a request and of a reply go the other way, without Q; with Q in them too, 10 kB behind a
-    bulk flow of Cubic at 10 Mbit/s and 20 ms would take 311 ms, where Linux takes 222 ms.
+    If others keep a link full, each packet waits Q in its buffer.  That lengthens the handshake and the rounds of slow
+    start, and a short flow's last bytes wait Q once more: a few packets behind a bulk flow take 2 RTT + 2 Q + W/r.  The
+    half round trips of a request and of a reply go the other way, without Q; with Q in them too, 10 kB behind a bulk
+    flow of Cubic at 10 Mbit/s and 20 ms would take 311 ms, while Linux takes 222 ms.
     """
 
     constants: TransferModel = field(default_factory=TransferModel)
 
     def capacity(self, server: float) -> float:
-        """Return the server's own."""
+        """Return the link's own rate."""
         return server
 
     def size(self, transfer: Transfer) -> float:
@@ -151,26 +151,26 @@ class Fluid(Model):
             wait = tcp.syn_wait(self.constants, lost, transfer.handshake_draw)
         return transfer.trip * (1 + self.constants.tls_rtts) + request + wait
 
-    def queue(self, transfer: Transfer, lines: Sequence[Line], now: float) -> float:
-        """Return the standing queues of the path."""
-        return line.standing_queue(self.constants, lines, transfer.rtt, now)
+    def queue(self, transfer: Transfer, links: Sequence[LinkState], now: float) -> float:
+        """Return the standing queues of the route."""
+        return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
     def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return what slow start leaves idle, and the bytes of its last round; an open window has no such start."""
+        """Return the idle time of slow start and the bytes after it; a connection with an open window has none."""
         if transfer.warm:
             return 0.0, size
         return tcp.slow_start(self.constants, size, transfer.trip, rate)
 
-    def credit(self, nbytes: float, rate: float, lines: Sequence[Line]) -> float:
-        """Return what the buckets of idle links let pass."""
-        return line.credit(nbytes, rate, lines)
+    def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
+        """Return what the token buckets of idle links let pass."""
+        return link_state.credit(nbytes, rate, links)
 
     def weight(self, transfer: Transfer) -> float:
-        """Return 1, or what long round trips leave of it."""
+        """Return 1, or less for long round trips if the model has such a bias."""
         return tcp.weight(self.constants, transfer.trip) if self.constants.rtt_bias else 1.0
 
     def until_pause(self, transfer: Transfer) -> float:
-        """Return the bytes until the first loss, from which the sender recovers for a round trip."""
+        """Return the bytes until the first loss, after which the sender recovers for a round trip."""
         if not (loss := transfer.loss):
             return math.inf
         count = tcp.packets(self.constants, transfer.nbytes)
@@ -188,7 +188,7 @@ class Fluid(Model):
         return tcp.timeout(self.constants, transfer.quiet_trip)
 
     def closing(self, transfer: Transfer) -> float:
-        """Return half a round trip; the last bytes of a short flow wait behind those of others before."""
+        """Return half a round trip; the last bytes of a short flow first wait in the standing queue."""
         if not transfer.queue:
             return transfer.quiet_trip / 2
         count = tcp.packets(self.constants, transfer.nbytes)
@@ -196,7 +196,7 @@ class Fluid(Model):
         return transfer.quiet_trip / 2 + (transfer.queue if waits else 0.0)
 
     def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
-        """Return handshake, slow start and what losses make of the bytes."""
+        """Return the effects of handshakes, slow start and losses."""
         loss, own = rows.loss_up if upload else rows.loss_down, self.constants
         size = tcp.wire_size(own, rows.nbytes, loss)
         before = rows.trip * (1 + own.tls_rtts) + (0.0 if upload else rows.trip / 2)
@@ -213,7 +213,7 @@ class Naive(Model):
     """Latency (with its mean jitter) plus size over the slower of the two access rates."""
 
     def capacity(self, server: float) -> float:
-        """Return infinity: flows do not share."""
+        """Return infinity: no link is shared."""
         return math.inf
 
     def size(self, transfer: Transfer) -> float:
@@ -224,7 +224,7 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def queue(self, transfer: Transfer, lines: Sequence[Line], now: float) -> float:
+    def queue(self, transfer: Transfer, links: Sequence[LinkState], now: float) -> float:
         """Return 0."""
         return 0.0
 
@@ -232,7 +232,7 @@ class Naive(Model):
         """Return 0 seconds, and all bytes."""
         return 0.0, size
 
-    def credit(self, nbytes: float, rate: float, lines: Sequence[Line]) -> float:
+    def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return 0."""
         return 0.0
 
@@ -245,7 +245,7 @@ class Naive(Model):
         return math.inf
 
     def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the whole rate of the slower link, whoever else is on it."""
+        """Return the full rate of the slower link, whatever else is on it."""
         return min(access.rate, access.server)
 
     def timeout(self, transfer: Transfer) -> float:
@@ -257,7 +257,7 @@ class Naive(Model):
         return transfer.quiet_trip / 2
 
     def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
-        """Return bytes and rates, and no time before."""
+        """Return sizes and rates, and no time before."""
         size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
         return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)
 
@@ -266,7 +266,7 @@ MODELS: dict[str, Callable[[TransferModel], Model]] = {"fluid": Fluid, "naive": 
 
 
 def model_named(name: str, constants: TransferModel) -> Model:
-    """Return the model that a scenario calls by this name; ValueError where there is none."""
+    """Return the model of this name in scenarios; ValueError if there is none."""
     if name not in MODELS:
         raise ValueError(f"network.model: there is no '{name}'; there are {', '.join(MODELS)}")
     return MODELS[name](constants)

@@ -1,8 +1,8 @@
-"""Network: carries messages between nodes that a topology connects, and records the passage of each.
+"""Network: carries messages between the nodes of a topology, and records the passage of each.
 
-In a star every message goes over one client's access link and one direction of the server's, which all clients share
-(`ingress` for uploads, `egress` for downloads); other topologies put links between, or do without a server.  Not
-modelled: uploads that slow downloads, messages that take several ways at once.
+In a star every message crosses one client's access link and one direction of the server's, which all clients share
+(`ingress` for uploads, `egress` for downloads); other topologies put links between, or have no server.  Not modelled:
+uploads that slow downloads, messages that take several routes at once.
 """
 
 import math
@@ -16,21 +16,21 @@ import simpy
 
 from fedsim import record, seeds
 from fedsim.net.connection import Connection, Connections
-from fedsim.net.effect import Effect
-from fedsim.net.fabric import Fabric
+from fedsim.net.effect import Effect, check_hooks
 from fedsim.net.forged import Forgers
-from fedsim.net.lanes import Lanes
 from fedsim.net.message import Message
 from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Floats, Nodes
+from fedsim.net.open_channels import OpenChannels
 from fedsim.net.passage import Passage
 from fedsim.net.plan import Ints, Planner
 from fedsim.net.service import Service
 from fedsim.net.shaping import shaped
+from fedsim.net.shared_links import SharedLinks
 from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.pipe import Pipe
+from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.net.topologies.star import Star
-from fedsim.net.topology import Cable, Route, Topology
+from fedsim.net.topology import LinkSpec, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer
 from fedsim.record import SERVER
 
@@ -39,8 +39,8 @@ from fedsim.record import SERVER
 class ServerAccess:
     """The server's access link in bit/s: `ingress` carries all uploads, `egress` all downloads; None is unlimited.
 
-    Buffers and bursts are in bytes; a buffer of None follows from the rate.  A burst is what a token bucket lets pass
-    at once on an idle link: 0 for a serial link; an HTB shaper lets a last packet pass as well, so add a packet there.
+    Buffers and bursts are in bytes; a buffer of None is derived from the rate.  A burst is what a token bucket lets
+    pass at once on an idle link: 0 for a serial link; add a packet for an HTB shaper, which lets a last one pass.
     """
 
     ingress: float | None = None
@@ -50,16 +50,16 @@ class ServerAccess:
     ingress_burst: float = 0.0
     egress_burst: float = 0.0
 
-    def cables(self) -> dict[str, Cable]:
+    def links(self) -> dict[str, LinkSpec]:
         """Return the two links by name."""
         return {
-            "ingress": Cable(self.ingress, self.ingress_buffer, self.ingress_burst),
-            "egress": Cable(self.egress, self.egress_buffer, self.egress_burst),
+            "ingress": LinkSpec(self.ingress, self.ingress_buffer, self.ingress_burst),
+            "egress": LinkSpec(self.egress, self.egress_buffer, self.egress_burst),
         }
 
 
 class Network:
-    """Carries messages; each ends in exactly one `record.Transfer` row, whatever becomes of it."""
+    """Carries messages; each ends in exactly one `record.Transfer` row, whatever its fate."""
 
     def __init__(
         self,
@@ -74,56 +74,59 @@ class Network:
         model: Model = Fluid(),  # noqa: B008 - frozen
         reuse: bool = False,
     ) -> None:
-        """Connect the nodes, and set off the processes of effects that drive them (these never end by themselves).
+        """Connect the nodes, and start the processes of effects that drive them (they never end by themselves).
 
-        `rng` gives an independent random stream a name.  What a transfer draws goes by its own name, which tells its
-        ends and how many went between them before, so that it never depends on the others.  With `reuse` a message
-        goes over a connection that an earlier one has left open.  Raises UserError where the topology does not fit the
-        clients.
+        `rng` returns an independent random stream for each name.  A transfer draws from a stream named after its ends
+        and how many were sent between them before, so that its draws never depend on other transfers.  With `reuse` a
+        message uses a connection that an earlier one has left open.  Raises UserError if the topology does not fit the
+        clients, or if an effect does not declare its hooks.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record = rng, record
         self.layout = topology.lay(len(nodes), rng("topology"))
-        cables = (server.cables() if topology.has_server else {}) | self.layout.cables
-        self._fabric = Fabric(env, nodes, model, cables, meshed=bool(self.layout.cables))
-        self._lanes = Lanes(env, nodes, model, self.layout, self._fabric)
+        specs = (server.links() if topology.has_server else {}) | self.layout.links
+        self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
+        self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
         self._connections = Connections() if reuse else None
         self._luck = int(rng("transfers").integers(2**62))  # the seed of what transfers draw
-        self._shaping = tuple(effect for effect in self.effects if type(effect).shape is not Effect.shape)
-        self._leaving = tuple(effect for effect in self.effects if type(effect).stay is not Effect.stay)
-        forging = {
-            index: effect.forge(len(nodes), rng(f"effect/{index}/forge"))
-            for index, effect in enumerate(self.effects)
-            if type(effect).forge is not Effect.forge
-        }
-        self.forgers = Forgers([*forging.values()])
+        for effect in self.effects:
+            check_hooks(effect)
+        self._shaping = tuple(effect for effect in self.effects if effect.shapes)
+        self._limiting = tuple(effect for effect in self.effects if effect.limits_stay)
+        self.forgers = Forgers(
+            [
+                effect.forge(len(nodes), rng(f"effect/{index}/forge"))
+                for index, effect in enumerate(self.effects)
+                if effect.forges
+            ]
+        )
         self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
-        self.received: Callable[[Message], None] | None = None  # hears of each message that arrives; not of plans
+        self.received: Callable[[Message], None] | None = None  # called on arrival, except for planned messages
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
-        nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes
+        nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes offline
         nodes.watch_rates(self._on_rates)
         self.service = Service() if topology.has_server else None
         if self.service is not None:
             self.service.watch(self._on_halt, _nothing)
         for index, effect in enumerate(self.effects):
-            if drive := effect.drive(env, self, rng(f"effect/{index}")):
+            if effect.drives and (drive := effect.drive(env, self, rng(f"effect/{index}"))):
                 env.process(drive)
 
     @property
-    def shared(self) -> dict[str, Link | Pipe]:
+    def shared(self) -> dict[str, Link | MeshLink]:
         """The links that several clients share, by name; none among peers."""
-        return self._fabric.links
+        return self._links.by_name
 
     @property
-    def ingress(self) -> Link | Pipe:
-        """The server's link for all uploads, in bytes/s; KeyError where there is no server."""
-        return self._fabric.links["ingress"]
+    def ingress(self) -> Link | MeshLink:
+        """The server's link for all uploads, in bytes/s; KeyError if there is no server."""
+        return self._links.by_name["ingress"]
 
     @property
-    def egress(self) -> Link | Pipe:
-        """The server's link for all downloads, in bytes/s; KeyError where there is no server."""
-        return self._fabric.links["egress"]
+    def egress(self) -> Link | MeshLink:
+        """The server's link for all downloads, in bytes/s; KeyError if there is no server."""
+        return self._links.by_name["egress"]
 
     @property
     def edges(self) -> int:
@@ -131,34 +134,36 @@ class Network:
         return self.layout.edges
 
     def edge_of(self, client: int) -> int:
-        """Return the node number of a client's edge aggregator; ValueError where there is none."""
+        """Return the node number of a client's edge aggregator; ValueError if there is none."""
         return self.layout.edge_of(client)
 
     def neighbours(self, client: int) -> tuple[int, ...]:
-        """Return the clients that a client can talk with, ascending; empty where there is a server."""
+        """Return the clients that a client can talk with, ascending; empty if there is a server."""
         return self.layout.neighbours(client)
 
     def meters(self, upload: bool) -> Floats:
-        """Return the wire bytes (K,) that have gone over each client's access link; to be read only.
+        """Return the wire bytes (K,) that each client's access link has carried; read only.
 
-        They are counted where they move, whatever the rows say, those of messages that were cut included; those that
-        move now once they stop.
+        They are counted independently of the rows and include messages that were cut.  Bytes on a link are counted when
+        their flow ends.
         """
-        return self._lanes.carried[upload]
+        return self._channels.carried[upload]
 
     def _planner(self, reuse: bool) -> Planner:
-        """Return what plans whole cohorts' messages; it can only be used in a star that keeps no connection open."""
-        star = set(self._fabric.links) == {"ingress", "egress"} and not self.layout.cables and not reuse
-        ways = {True: ("ingress",), False: ("egress",)}
-        slowest = {up: self._fabric.track(Route(None, way, None)).slowest if star else 0.0 for up, way in ways.items()}
+        """Return the planner of whole cohorts' messages, which needs a star that keeps no connections open."""
+        star = set(self._links.by_name) == {"ingress", "egress"} and not self.layout.links and not reuse
+        directions = {True: ("ingress",), False: ("egress",)}
+        slowest = {
+            up: self._links.over(Route(None, names, None)).slowest if star else 0.0 for up, names in directions.items()
+        }
         return Planner(
-            self.nodes, self.model, self._fabric.links, slowest, self._draws, self._sent,
-            self._lanes.carried, self.effects,
+            self.nodes, self.model, self._links.by_name, slowest, self._draws, self._sent,
+            self._channels.carried, self.effects,
             plain_star=star,
         )  # fmt: skip
 
     def _draws(self, src: Ints, dst: Ints, number: Ints) -> Floats:
-        """Return two numbers in [0, 1) for each message (2, K), which depend on its ends and its number only."""
+        """Return two numbers in [0, 1) for each message (2, K), which depend only on its ends and its number."""
         return seeds.uniforms(self._luck, src, dst, number, count=2)
 
     def _draws_of(self, src: int, dst: int, number: int) -> tuple[float, float]:
@@ -168,17 +173,17 @@ class Network:
     @property
     def makes_leave(self) -> bool:
         """Whether an effect may have a busy client leave."""
-        return bool(self._leaving)
+        return bool(self._limiting)
 
     def stay(self, rng: np.random.Generator) -> float:
-        """Draw the seconds of work after which a client that is busy leaves; infinity: it does not."""
-        return min((effect.stay(rng) for effect in self._leaving), default=math.inf)
+        """Draw the seconds of work after which a busy client leaves; infinity if it does not."""
+        return min((effect.stay(rng) for effect in self._limiting), default=math.inf)
 
     def send(self, message: Message) -> Delivery:
-        """Send a message from one node to another; at once lost if a client at an end is offline, or the server down.
+        """Send a message from one node to another; it is lost at once if a client is offline or the server is down.
 
         The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises ValueError
-        where the topology has no way from one to the other.
+        if the topology has no route from one to the other.
         """
         try:
             route = self.layout.route(message.src, message.dst)
@@ -186,10 +191,10 @@ class Network:
             raise ValueError(f"'{message.kind}' cannot be sent: {error}") from None
         transfer = self._transfer(message, route)
         delivery = Delivery(self.env)
-        delivery.defused = True  # a loss that nobody waits for is no failure of the run
+        delivery.defused = True  # a loss that nobody waits for is not a failure of the run
         if self._is_online(route.out) and self._is_online(route.into) and self._is_served(message):
-            lane, track = self._lanes.find(message.src, message.dst, route)
-            passage = Passage(self.env, transfer, lane, track, self.model, self._on_arrival)
+            channel, shared = self._channels.find(message.src, message.dst, route)
+            passage = Passage(self.env, transfer, channel, shared, self.model, self._on_arrival)
             self._under_way[passage] = message, delivery, self._connect(transfer)
             delivery.on_abort = partial(self._cut, passage)
             passage.begin()
@@ -198,7 +203,7 @@ class Network:
         return delivery
 
     def close(self) -> None:
-        """Cut whatever is still under way, so that it is recorded: the end of a run."""
+        """Cut everything that is still under way, so that it is recorded, at the end of a run."""
         for passage in list(self._under_way):
             self._cut(passage)
 
@@ -230,16 +235,16 @@ class Network:
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
-            for lane in self._lanes.of(client):
-                for passage in list(lane.passages):
+            for channel in self._channels.of(client):
+                for passage in list(channel.passages):
                     self._cut(passage)
             if self._connections:
                 self._connections.close(client)
 
     def _on_rates(self, client: int) -> None:
-        self._fabric.refresh(client)
-        for lane in self._lanes.of(client):
-            lane.refresh()
+        self._links.refresh(client)
+        for channel in self._channels.of(client):
+            channel.refresh()
 
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)
@@ -257,7 +262,7 @@ class Network:
             self._lose(passage.transfer.start, message, delivery, moved)
 
     def _remove(self, passage: Passage) -> tuple[Message, Delivery, Connection | None]:
-        self._lanes.release(passage.transfer.src, passage.transfer.dst, passage.lane)
+        self._channels.release(passage.transfer.src, passage.transfer.dst, passage.channel)
         return self._under_way.pop(passage)
 
     def _lose(self, sent: float, message: Message, delivery: Delivery, moved: float) -> None:
@@ -271,4 +276,4 @@ class Network:
 
 
 def _nothing() -> None:
-    """Be what the network does when the server is up again."""
+    """Do nothing when the server is up again."""

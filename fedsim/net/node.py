@@ -1,9 +1,9 @@
-"""Nodes: every client as a row of arrays: its delay, its access link, its losses, whether it is online, how slowed.
+"""Nodes: every client as a row of arrays: its delay, access link, losses, presence and slowness.
 
-An idle client costs its row and nothing else.  Whoever holds a client back (an effect) says so in its own name
-(`by`): a client is online while nobody keeps it asleep (`presence`), and its rates (`rates`) and its slowness are
-products over all of them, so that several effects on one client do not undo one another.  Not modelled: delays that
-change over time, a client with several access links, an inbox (whoever sends waits on the delivery).
+An idle client costs its row and nothing else.  An effect that holds a client back does so in its own name (`by`): a
+client is online while nothing keeps it asleep (`presence`), and its rates (`rates`) and its slowness are products over
+all effects, so that several effects on one client do not undo each other.  Not modelled: delays that change over time,
+clients with several access links, an inbox (a sender waits on the delivery).
 """
 
 import math
@@ -29,8 +29,8 @@ class Nodes:
 
     Further rows, 0 unless given: `jitter` (the longest extra delay of a packet, in seconds), `loss_up` and `loss_down`
     (of a packet), `up_burst` and `down_burst` (bytes that the token bucket of an idle access link lets pass at once).
-    `up_buffer` and `down_buffer` (bytes that queue before the access link) are NaN where not given, and then follow
-    from the rate.  `slowdown` tells how many times longer than usual a client computes.
+    `up_buffer` and `down_buffer` (bytes that queue in front of the access link) are NaN if not given, and then derived
+    from the rate.  `slowdown` is how many times longer than usual a client computes.
     """
 
     def __init__(
@@ -47,10 +47,9 @@ class Nodes:
         up_buffer: npt.ArrayLike = math.nan,
         down_buffer: npt.ArrayLike = math.nan,
     ) -> None:
-        """Take one number a client each (the optional ones may be one for all); all are online.
+        """Take one number per client for each row (optional rows may be one number for all); all clients are online.
 
-        Raises ValueError where a number is negative, infinite or missing, where a loss is not below 1, or where the
-        lengths differ.
+        Raises ValueError if a number is negative, infinite or missing, a loss is not below 1, or lengths differ.
         """
         self.latency = _column("latency", latency)
         self.rates = Rates(_column("uplink", uplink), _column("downlink", downlink))
@@ -66,8 +65,8 @@ class Nodes:
         self.up_buffer = _column("up_buffer", up_buffer, count, missing=True)
         self.down_buffer = _column("down_buffer", down_buffer, count, missing=True)
         self.slowdown: Floats = np.ones(count)
-        self.presence = Presence(count, self._moved)
-        self._bits: dict[int, int] = {}  # a bit for each that has kept a client asleep
+        self.presence = Presence(count, self._on_presence)
+        self._bits: dict[int, int] = {}  # one bit per effect that has kept a client asleep
         self._asleep: npt.NDArray[np.uint64] = np.zeros(count, dtype=np.uint64)
         self._slow: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self._watchers: list[Watcher] = []
@@ -78,48 +77,48 @@ class Nodes:
 
     @property
     def uplink(self) -> Floats:
-        """The present rates of all clients towards the network (K,) in bit/s; to be read only."""
+        """The present rates of all clients towards the network (K,) in bit/s; read only."""
         return self.rates.all(upload=True)
 
     @property
     def downlink(self) -> Floats:
-        """The present rates of all clients from the network (K,) in bit/s; to be read only."""
+        """The present rates of all clients from the network (K,) in bit/s; read only."""
         return self.rates.all(upload=False)
 
     @property
     def online(self) -> npt.NDArray[np.bool_]:
-        """Who is online now (K,); to be read only."""
+        """Which clients are online now (K,); read only."""
         return self.presence.online()
 
     def is_online(self, client: int) -> bool:
-        """Return whether a client is online now; of one client this is quicker than `online`."""
+        """Return whether a client is online now; for a single client this is faster than `online`."""
         return self.presence.is_online(client)
 
     def watch(self, callback: Watcher, idle: bool = True) -> None:
-        """Have the callback called at the moment with (client, what has happened); first come, first told.
+        """Call the callback with (client, change) whenever a client changes, in order of registration.
 
-        Without `idle` it need not be told who goes and comes as planned while nobody attends to it (`presence`).
+        Without `idle` planned changes of presence may be skipped for clients that are not attended to (`presence`).
         """
         self._watchers.append(callback)
         if idle:
-            self.presence.hear_all()
+            self.presence.notify_all()
 
     def watch_rates(self, callback: Callable[[int], None]) -> None:
-        """Have the callback called with the client whose rates have changed.
+        """Call the callback with each client whose rates change.
 
-        Changes of a course (`rates`) are not told of a client over whose links nothing moves.
+        Changes on a course (`rates`) are skipped for a client over whose links nothing moves.
         """
         self.rates.watch(callback)
 
     def sleep(self, client: int, by: object = None) -> None:
-        """Take a client offline, which cuts all its transfers; it stays so until `by` and all others wake it."""
+        """Take a client offline, which cuts all its transfers, until `by` and all others wake it."""
         self._check(client)
         if not self._asleep[client] & (bit := self._bit(by)):
             self._asleep[client] |= bit
             self.presence.keep(client, asleep=True)
 
     def wake(self, client: int, by: object = None) -> None:
-        """Let a client come back online, where nobody else keeps it asleep; nothing happens if it is online."""
+        """Let a client come back online if nothing else keeps it asleep; no effect if it is online."""
         self._check(client)
         if self._asleep[client] & (bit := self._bit(by)):
             self._asleep[client] &= ~bit
@@ -128,22 +127,22 @@ class Nodes:
     def leave(self, client: int) -> None:
         """Let a client leave in the middle of its work: its transfers are cut, it stays online.
 
-        Nothing happens if it is offline.
+        No effect if it is offline.
         """
         self._check(client)
         if self.is_online(client):
-            self._tell(client, "leave")
+            self._notify(client, "leave")
 
     def set_rate(self, client: int, uplink: float | None = None, downlink: float | None = None) -> None:
-        """Change a client's access rates (bit/s; 0 is an outage), at once also for the bytes under way.
+        """Change a client's access rates (bit/s; 0 is an outage) at once, also for bytes under way.
 
-        What `scale` has said goes on to apply.  Raises ValueError for a rate that is negative or not finite.
+        Factors set by `scale` still apply.  Raises ValueError for a rate that is negative or not finite.
         """
         self._check(client)
         self.rates.set(client, uplink, downlink)
 
     def scale(self, client: int, by: object, uplink: float = 1.0, downlink: float = 1.0) -> None:
-        """Multiply a client's rates by these factors until the same `by` says otherwise; 0 is an outage, 1 undoes.
+        """Multiply a client's rates by these factors until the same `by` sets others; 0 is an outage, 1 removes it.
 
         Raises ValueError for a factor that is negative or not finite.
         """
@@ -153,16 +152,16 @@ class Nodes:
         self.rates.scale(client, by, (uplink, downlink))
 
     def slow(self, client: int, by: object, factor: float = 1.0) -> None:
-        """Make a client compute `factor` times longer until the same `by` says otherwise; 1 undoes.
+        """Make a client compute `factor` times longer until the same `by` sets another factor; 1 removes it.
 
         Raises ValueError for a factor that is not above 0 or not finite.
         """
         self._check(client)
         if not (math.isfinite(factor) and factor > 0):
             raise ValueError(f"client {client} cannot take {factor} times as long")
-        _note(self._slow, client, by, None if factor == 1 else factor)
+        _set(self._slow, client, by, None if factor == 1 else factor)
         self.slowdown[client] = math.prod(self._slow.get(client, {}).values())
-        self._tell(client, "pace")
+        self._notify(client, "pace")
 
     def _check(self, client: int) -> None:
         if not 0 <= client < len(self):
@@ -174,15 +173,15 @@ class Nodes:
             raise ValueError("more than 64 effects take clients offline")
         return np.uint64(1 << number)
 
-    def _moved(self, client: int, online: bool) -> None:
-        self._tell(client, "wake" if online else "sleep")
+    def _on_presence(self, client: int, online: bool) -> None:
+        self._notify(client, "wake" if online else "sleep")
 
-    def _tell(self, client: int, what: Change) -> None:
+    def _notify(self, client: int, what: Change) -> None:
         for callback in self._watchers:
             callback(client, what)
 
 
-def _note(table: defaultdict[int, dict[int, T]], client: int, by: object, value: T | None) -> None:
+def _set(table: defaultdict[int, dict[int, T]], client: int, by: object, value: T | None) -> None:
     if value is None:
         table[client].pop(id(by), None)
         if not table[client]:

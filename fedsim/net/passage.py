@@ -1,10 +1,10 @@
-"""Passage: how one transfer goes, from handshake to arrival, as plain events with callbacks.
+"""Passage: how one transfer proceeds, from handshake to arrival, as plain events with callbacks.
 
 Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
-trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A lone message takes, for the client,
-2R + stall + W/r: an upload is with the server R/2 earlier, when the client does not know it yet.  The bytes of slow
-start are counted as moved while they are on the link, not in the stall before, and those that a token bucket lets
-pass at once when the flow begins to move; handshakes are not counted.
+trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A single message takes, for the client,
+2R + stall + W/r: an upload arrives at the server R/2 earlier, before the client knows.  The bytes of slow start are
+counted as moved while they are on the link, not in the stall before, and those that a token bucket lets pass at once
+when the flow starts; handshakes are not counted.
 """
 
 import math
@@ -13,13 +13,13 @@ from enum import Enum, auto
 
 import simpy
 
-from fedsim.net.lane import Lane, Track
+from fedsim.net.channel import Channel, SharedRoute
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
 
 
 class Phase(Enum):
-    """Where a passage is: it waits for something, its bytes are on the link, or it has ended."""
+    """The phase of a passage: waiting for something, bytes on the link, or ended."""
 
     WAITING = auto()
     FLUID = auto()
@@ -27,47 +27,47 @@ class Phase(Enum):
 
 
 class Passage:
-    """A transfer under way in a lane, over a track; `arrived` is called when it ends by itself, not when it is cut."""
+    """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut."""
 
     def __init__(
         self,
         env: simpy.Environment,
         transfer: Transfer,
-        lane: "Lane[Passage]",
-        track: Track,
+        channel: "Channel[Passage]",
+        route: SharedRoute,
         model: Model,
         arrived: Callable[["Passage"], None],
     ) -> None:
-        """Make it ready; `begin` sets it off."""
+        """Prepare the passage; `begin` starts it."""
         self.transfer = transfer
-        self.lane, self.track = lane, track
+        self.channel, self.route = channel, route
         self.size = model.size(transfer)
-        self.paused = False  # whether a loss has made it pause
-        self.moved = 0.0  # wire bytes that are through
+        self.paused = False  # whether it has paused after a loss
+        self.moved = 0.0  # wire bytes
         self._env, self._model, self._arrived = env, model, arrived
         self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
-        self._burst = 0.0  # at most as many bytes can pass at once
+        self._burst = 0.0  # the most bytes that can pass at once
         self._phase = Phase.WAITING
         self._clock: simpy.Timeout | None = None
-        self._then = self._opened  # what comes when it rings
-        lane.passages[self] = None
+        self._then = self._opened  # what to do when it fires
+        channel.passages[self] = None
 
     def begin(self) -> None:
         """Open the connection."""
-        self.transfer.queue = self.lane.queue(self)
+        self.transfer.queue = self.channel.queue(self)
         self._after(self._model.opening(self.transfer), self._opened)
 
     def cut(self) -> float:
-        """End it here and return the wire bytes that moved; nothing comes of it any more."""
+        """End the passage and return the wire bytes that moved; nothing arrives."""
         if self._phase is Phase.FLUID:
-            self._count(max(0.0, self._segment - self.lane.exit(self)))
+            self._count(max(0.0, self._segment - self.channel.exit(self)))
         self._end()
         return self.moved
 
     def sent(self, flow: object) -> None:
-        """Go on, after the bytes that were on the link have gone."""
-        self.lane.exit(self)
+        """Continue after the bytes on the link have been sent."""
+        self.channel.exit(self)
         self._count(self._segment)
         self._phase = Phase.WAITING
         if self._pause_at < math.inf and not self.paused:
@@ -79,28 +79,28 @@ class Passage:
         if not self.size:
             self._close()
             return
-        self.transfer.queue = self.lane.queue(self)
-        idle, self._burst = self.lane.start(self)
+        self.transfer.queue = self.channel.queue(self)
+        idle, self._burst = self.channel.start(self)
         self._after(idle, self._start)
 
     def _start(self) -> None:
         nbytes = min(self._pause_at, self.size)
-        if credit := self.lane.credit(self, min(nbytes, self._burst)):
+        if credit := self.channel.credit(self, min(nbytes, self._burst)):
             self._count(credit)
         self._enter(nbytes - credit)
 
     def _recovered(self) -> None:
         self.paused = True
-        self.transfer.queue = self.lane.queue(self)
+        self.transfer.queue = self.channel.queue(self)
         self._enter(self.size - self.moved)
 
     def _enter(self, nbytes: float) -> None:
         self._segment, self._phase = nbytes, Phase.FLUID
-        self.lane.enter(self, nbytes)
+        self.channel.enter(self, nbytes)
 
     def _count(self, nbytes: float) -> None:
         self.moved += nbytes
-        self.lane.carry(nbytes)
+        self.channel.carry(nbytes)
 
     def _close(self) -> None:
         self._after(self._model.closing(self.transfer), self._arrive)
@@ -111,7 +111,7 @@ class Passage:
 
     def _end(self) -> None:
         self._phase = Phase.ENDED
-        self.lane.passages.pop(self, None)
+        self.channel.passages.pop(self, None)
 
     def _after(self, delay: float, then: Callable[[], None]) -> None:
         if delay <= 0:
@@ -120,7 +120,7 @@ class Passage:
         self._then = then
         if self._clock is None:
             self._clock = simpy.Timeout(self._env, delay)
-        else:  # it has rung, for a passage waits for one thing at a time: wound up again it saves a new event
+        else:  # it has fired, as a passage waits for one thing at a time: reusing it saves an event
             self._clock.callbacks = []
             self._env.schedule(self._clock, delay=delay)
         self._clock.callbacks.append(self._go_on)

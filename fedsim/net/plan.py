@@ -1,11 +1,11 @@
-"""Plan: the passages of many messages at once as closed formulas, where no link that clients share can ever be full.
+"""Plan: the passages of many messages at once, from closed formulas, if no link that clients share can ever be full.
 
-Then each message has its client's access link for itself, nobody waits for anybody, and a passage is a sum of numbers:
-opening, stall, bytes over rate, a pause after the first loss, closing, as `passage.py` has them one event after the
-other.  A plan holds as long as its client is there; who goes to sleep or leaves cuts it, which tells what had moved.
+Then each message has its client's access link to itself, no message delays another, and a passage is a sum of numbers:
+opening, stall, bytes over rate, a pause after the first loss, closing, as the events of `passage.py`.  A plan is valid
+as long as its client is online; a client that goes to sleep or leaves cuts it, and `Leg.moved` is what had been sent.
 
-It is for stars whose clients keep their rates: no links between, no token buckets, no connections that are kept open,
-and no effect that shapes transfers or changes rates.  Everything else goes event by event (`network.py`).
+It requires a star whose clients keep their rates: no links between, no token buckets, no reused connections, and no
+effect that shapes transfers or changes rates.  Everything else is simulated event by event (`network.py`).
 """
 
 import math
@@ -19,9 +19,9 @@ import numpy.typing as npt
 from fedsim.net.effect import Effect
 from fedsim.net.model import Model, Rows
 from fedsim.net.node import Nodes
-from fedsim.net.sharing.line import EXACT
 from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.pipe import Pipe
+from fedsim.net.sharing.link_state import EXACT
+from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.record import SERVER
 
 Floats = npt.NDArray[np.float64]
@@ -34,8 +34,8 @@ Draws = Callable[[Ints, Ints, Ints], Floats]
 class Leg:
     """The passages of K messages, each a row (K,): seconds of the clock, wire bytes, bytes/s.
 
-    The first `part` bytes set out at `joins` at the rate `fast`; if a packet is lost then, the others set out at
-    `rejoins` at the rate `slow`; all are through at `leaves` and with the receiver at `arrives`.
+    The first `part` bytes start at `joins` at the rate `fast`; if a packet is lost then, the others start at `rejoins`
+    at the rate `slow`; all have been sent at `leaves` and received at `arrives`.
     """
 
     joins: Floats
@@ -56,19 +56,19 @@ class Leg:
         return float(min(self.size[row], first + rest))
 
     def put(self, row: int, other: "Leg") -> None:
-        """Take the only row of another leg in place of this one."""
+        """Replace a row by the only row of another leg."""
         for field in fields(self):
             getattr(self, field.name)[row] = getattr(other, field.name)[0]
 
 
 class Planner:
-    """Plans the passages between the server and its clients; `carried` is where their bytes are counted."""
+    """Plans the passages between the server and its clients."""
 
     def __init__(
         self,
         nodes: Nodes,
         model: Model,
-        shared: Mapping[str, Link | Pipe],
+        shared: Mapping[str, Link | MeshLink],
         slowest: Mapping[bool, float],
         draws: Draws,
         sent: Counter[tuple[int, int]],
@@ -77,16 +77,17 @@ class Planner:
         *,
         plain_star: bool,
     ) -> None:
-        """Serve the clients of a network; `draws` gives messages' two numbers in [0, 1) (2, K) by their ends and
-        numbers (K,), and `sent` counts what went from one node to another.
+        """Serve the clients of a network.
 
-        `slowest` are the bytes/s of the slowest shared link upwards (True) and downwards.
+        `slowest` are the bytes/s of the slowest shared link for uploads (True) and downloads; `draws` returns two
+        numbers in [0, 1) per message (2, K) for their ends and numbers (K,); `sent` counts the messages from one node
+        to another, `carried` the bytes that access links have carried.
         """
         self._nodes, self._model, self._shared, self._slowest = nodes, model, shared, slowest
         self._draws, self._carried = draws, carried
-        calm = all(_leaves_links_alone(type(effect)) for effect in effects)
+        calm = all(not effect.shapes and (effect.calm or not effect.drives) for effect in effects)
         bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(link.burst for link in shared.values())
-        asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which nothing ever ends
+        asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
         self._possible = plain_star and calm and not bursts and not asleep
         self._sent = sent
         self._never_full: bool | None = None
@@ -94,7 +95,7 @@ class Planner:
     def fits(self, clients: Ints, alone: bool) -> bool:
         """Return whether the passages of these clients can be planned: no link can be full while they are under way.
 
-        `alone`: nothing else is under way until they have ended.
+        With `alone` nothing else is under way until they have ended.
         """
         if not self._possible:
             return False
@@ -103,7 +104,7 @@ class Planner:
         return self._never_full or (alone and self._room(clients))
 
     def plan(self, clients: Ints, sent: Floats, nbytes: Ints, upload: bool) -> Leg:
-        """Return the passages of a message of so many bytes to (or from) each client, sent at these seconds."""
+        """Return the passages of one message of `nbytes` to (or from) each client, sent at the seconds `sent`."""
         nodes = self._nodes
         own, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
         trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
@@ -117,17 +118,17 @@ class Planner:
         return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, leaves + trip / 2, lone.size)
 
     def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
-        """Count wire bytes that have gone over the access links of these clients, each of them once."""
+        """Count wire bytes (K,) that the access links of these clients have carried; no client occurs twice."""
         self._carried[upload][clients] += wire
 
     def _room(self, clients: Ints) -> bool:
-        """Return whether both links have room for all that these clients can send and receive at once."""
+        """Return whether both links have room for everything that these clients can send and receive at once."""
         rows = {"ingress": self._nodes.uplink, "egress": self._nodes.downlink}
         rooms = {name: self._shared[name].capacity * (1 - EXACT) for name in rows}
         return all(math.isinf(rooms[name]) or rates[clients].sum() / BITS < rooms[name] for name, rates in rows.items())
 
     def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> Floats:
-        """Return each transfer's two draws (2, K), zeros where no packet can be lost."""
+        """Return each transfer's two draws (2, K), zeros if no packet can be lost."""
         found = np.zeros((2, len(clients)))
         rows = np.flatnonzero((losses[0] > 0) | (losses[1] > 0))
         if len(rows):
@@ -139,16 +140,11 @@ class Planner:
         return found
 
     def take_back(self, client: int, upload: bool) -> None:
-        """Hear that the last message that was planned will not be sent, or is planned anew."""
+        """Undo the count of the last planned message, which will not be sent or is planned again."""
         ends = _ends(client, upload)
-        if self._sent[ends]:  # where nothing is ever lost nothing is drawn, and nobody counts
+        if self._sent[ends]:  # without losses nothing is drawn, and nothing counted
             self._sent[ends] -= 1
 
 
 def _ends(client: int, upload: bool) -> tuple[int, int]:
     return (client, SERVER) if upload else (SERVER, client)
-
-
-def _leaves_links_alone(effect: type[Effect]) -> bool:
-    """Return whether an effect neither shapes transfers nor changes rates; it may take clients away."""
-    return (effect.calm or effect.drive is Effect.drive) and effect.shape is Effect.shape

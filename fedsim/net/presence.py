@@ -1,10 +1,10 @@
-"""Presence: which clients are online, since when, and for how long in all.
+"""Presence: which clients are online, since when, and for how long in total.
 
-A client is online while nobody keeps it asleep: neither those that say so one by one nor the plans that it follows
-(`Spells`).  What is planned costs an idle client nothing until somebody looks: then all that has passed is worked out
-at once, with the times at which it did.  The clock waits for a change only where its moment matters: that of a client
-that is attended to (it works, or something moves over its links), that of anybody where somebody waits for a client to
-come, and every one where a watcher wants to hear of all.
+A client is online while nothing keeps it asleep: neither effects that act on it directly nor the plans that it follows
+(`Spells`).  Planned changes cost nothing for an idle client until its state is read: then all changes so far are worked
+out at once, with their times.  The clock stops for a change only if its moment matters: a change of a client that is
+attended to (it works, or something moves over its links), of any client while a process waits for one to come online,
+and of every client if a watcher needs all changes.
 """
 
 import math
@@ -19,37 +19,37 @@ import simpy
 from fedsim.net.alarm import Alarm
 from fedsim.net.spells import Floats, Numbers, Spells, order
 
-FEW = 12  # changes: so many are faster one by one
+FEW = 12  # changes: up to this many are faster one by one
 Move = tuple[int, bool]  # a client, and whether it is online now
 
 
 class Presence:
-    """The clients as rows (K,), all online at first; without a clock it is always second 0.
+    """The clients as rows (K,), all online at first; without a clock the time is always 0.
 
-    `tell` is called with a client and whether it is online now, when that changes: at once for those that are attended
-    to, or for all after `hear_all`; `came` is called after somebody has come online.
+    `notify` is called with a client and whether it is online now when that changes: at once for clients that are
+    attended to, or for all after `notify_all`; `came` is called after a client has come online.
     """
 
-    def __init__(self, count: int, tell: Callable[[int, bool], None]) -> None:
-        """Start with everybody online, and attend to nobody."""
+    def __init__(self, count: int, notify: Callable[[int, bool], None]) -> None:
+        """Start with all clients online, and attend to none."""
         self.came: Callable[[], None] = lambda: None
-        self._tell = tell
+        self._notify = notify
         self._env: simpy.Environment | None = None
         self._online = np.ones(count, dtype=bool)
-        self._keepers = np.zeros(count, dtype=np.int64)  # how many keep each asleep
+        self._keepers = np.zeros(count, dtype=np.int64)  # how many causes keep each asleep
         self._since, self._seconds = np.zeros(count), np.zeros(count)  # the last change; seconds online before it
-        # Stretches offline that are over
+        # Past stretches offline
         self._clients, self._starts, self._ends = array("q"), array("d"), array("d")
         self._plans: list[Spells] = []
-        self._due = math.inf  # when the plans go on
+        self._due = math.inf  # when the plans change next
         self._attended = np.zeros(count, dtype=np.int32)  # how many attend to each
-        self._coming: list[tuple[float, int]] = []  # next planned changes, of whoever is attended to and some others
+        self._coming: list[tuple[float, int]] = []  # next planned changes of clients attended to, and some others
         self._listed: set[int] = set()  # the clients in `_coming`
-        self._hears_all = self._expecting = False
+        self._notifies_all = self._expecting = False
         self._alarm: Alarm | None = None
 
     def start(self, env: simpy.Environment) -> None:
-        """Go by this clock from now on."""
+        """Use this clock from now on."""
         self._env = env
         self._alarm = self._alarm or Alarm(env, self._ring)
 
@@ -65,9 +65,9 @@ class Presence:
             self._list(client)
         self._arm()
 
-    def hear_all(self) -> None:
-        """Tell every change of every client at its moment from now on."""
-        self._hears_all = True
+    def notify_all(self) -> None:
+        """Notify of every change of every client at its moment from now on."""
+        self._notifies_all = True
         self._arm()
 
     def online(self) -> npt.NDArray[np.bool_]:
@@ -76,14 +76,14 @@ class Presence:
         return self._online
 
     def is_online(self, client: int) -> bool:
-        """Return whether a client is online now, without a look at all the others."""
+        """Return whether a client is online now, without settling all others."""
         now = self._now
         if self._due <= now and any(plan.until[client] <= now for plan in self._plans):
             self._settle()
         return bool(self._online[client])
 
     def share(self) -> Floats:
-        """Return the share of the time so far that each client has been online; 1 at the very beginning."""
+        """Return the share of the time so far that each client has been online; 1 at time 0."""
         self._settle()
         now = self._now
         if not now:
@@ -91,7 +91,7 @@ class Presence:
         return (self._seconds + np.where(self._online, now - self._since, 0.0)) / now
 
     def stretches(self) -> tuple[Numbers, Floats, Floats]:
-        """Return all stretches offline (clients, starts, ends), ordered by their ends; those of now end now."""
+        """Return all stretches offline (clients, starts, ends), ordered by their ends; open ones end now."""
         self._settle()
         asleep = np.flatnonzero(~self._online)
         clients = np.append(np.array(self._clients, dtype=np.int64), asleep)
@@ -101,17 +101,17 @@ class Presence:
         return clients[placed], starts[placed], ends[placed]
 
     def keep(self, client: int, asleep: bool) -> None:
-        """Have one more keep a client asleep from now on, or one less."""
+        """Add or remove one cause that keeps a client asleep."""
         self._settle()
         if self._change(self._now, client, 1 if asleep else -1):
-            self._say([(client, not asleep)], came=not asleep)
+            self._announce([(client, not asleep)], came=not asleep)
 
     def attend(self, client: int) -> None:
-        """Have each change of this client told at its moment, until `dismiss` has been called as often as this."""
+        """Notify of each change of this client at its moment, until `dismiss` has been called as often as this."""
         if not self._plans or client in self._listed:
             self._attended[client] += 1
             return
-        self._settle()  # so that what is over is not told as if it were now
+        self._settle()  # so that past changes are not notified as present ones
         self._attended[client] += 1
         self._list(client)
         self._arm()
@@ -121,7 +121,7 @@ class Presence:
         self._attended[client] -= 1
 
     def expect(self) -> None:
-        """Have `came` called at the very moment at which somebody comes online next."""
+        """Call `came` at the moment when the next client comes online."""
         self._expecting = True
         self._arm()
 
@@ -130,7 +130,7 @@ class Presence:
         return self._env.now if self._env else 0.0
 
     def _settle(self) -> None:
-        """Work out what has passed up to now, and tell it."""
+        """Work out all planned changes up to now, and notify of them."""
         now = self._now
         if self._due > now:
             return
@@ -143,7 +143,7 @@ class Presence:
         self._apply(times, who, steps)
 
     def _settle_one(self, client: int) -> None:
-        """Do the same for a client that changes just now, while all others can wait; for all where that cannot be."""
+        """Do the same for a client that changes right now, without the others if possible."""
         now = self._now
         for plan in self._plans:
             if plan.until[client] <= now:
@@ -151,28 +151,28 @@ class Presence:
                 if not step:
                     self._settle()
                 elif self._change(now, client, step):
-                    self._say([(client, step < 0)], came=step < 0)
+                    self._announce([(client, step < 0)], came=step < 0)
 
     def _apply(self, times: Floats, who: Numbers, steps: Numbers) -> None:
-        """Enter changes by their times, which may be over: one more (+1) or one less (-1) keeps a client asleep."""
+        """Apply changes at their times, which may be past: one cause more (+1) or less (-1) keeps a client asleep."""
         if len(times) > FEW:
             moves, came = self._change_many(times, who, steps)
         else:
             rows = zip(times.tolist(), who.tolist(), steps.tolist(), strict=True)
             changed = [(client, step < 0) for time, client, step in rows if self._change(time, client, step)]
-            moves = [move for move in changed if self._hears_all or self._attended[move[0]]]
+            moves = [move for move in changed if self._notifies_all or self._attended[move[0]]]
             came = any(online for _, online in changed)
-        self._say(moves, came)
+        self._announce(moves, came)
 
-    def _say(self, moves: list[Move], came: bool) -> None:
+    def _announce(self, moves: list[Move], came: bool) -> None:
         for client, online in moves:
-            self._tell(client, online)
+            self._notify(client, online)
         if came:
             self._expecting = False
             self.came()
 
     def _change(self, time: float, client: int, step: int) -> bool:
-        """Enter one change; return whether the client has come or gone by it."""
+        """Apply one change; return whether the client has come online or gone offline."""
         before = self._keepers[client]
         self._keepers[client] = after = before + step
         if before and after:
@@ -187,16 +187,16 @@ class Presence:
         return True
 
     def _change_many(self, times: Floats, who: Numbers, steps: Numbers) -> tuple[list[Move], bool]:
-        """Enter changes as `_change` does one by one; return those to be told, and whether anybody has come."""
-        placed = order(who)  # each client's changes side by side, still by time
+        """Apply changes as `_change` does one by one; return those to notify of, and whether any client has come."""
+        placed = order(who)  # grouped by client, still in order of time
         times, who, steps = times[placed], who[placed], steps[placed]
         own = _starts(who)
         sums = np.cumsum(steps)
         first = np.flatnonzero(own)
         before_first = self._keepers[who[first]] - sums[first] + steps[first]
         after = sums + before_first[np.cumsum(own) - 1]
-        self._keepers[who] = after  # of several changes of one client the last stands
-        moved = (after == 0) | (after == steps)  # nobody keeps it asleep any more, or nobody did before
+        self._keepers[who] = after  # of several changes of one client the last one holds
+        moved = (after == 0) | (after == steps)  # nothing keeps it asleep any more, or nothing did before
         times, who, online = times[moved], who[moved], after[moved] == 0
         since = np.where(_starts(who), self._since[who], np.append(0.0, times[:-1]))
         np.add.at(self._seconds, who[~online], (times - since)[~online])
@@ -204,25 +204,25 @@ class Presence:
         self._clients.frombytes(who[online].tobytes())
         self._starts.frombytes(since[online].tobytes())
         self._ends.frombytes(times[online].tobytes())
-        told = np.flatnonzero(self._attended[who] > 0) if not self._hears_all else np.argsort(times, kind="stable")
-        return list(zip(who[told].tolist(), online[told].tolist(), strict=True)), bool(online.any())
+        due = np.flatnonzero(self._attended[who] > 0) if not self._notifies_all else np.argsort(times, kind="stable")
+        return list(zip(who[due].tolist(), online[due].tolist(), strict=True)), bool(online.any())
 
     def _list(self, client: int) -> None:
-        """Note when the plans go on for this client."""
+        """Record when the plans next change this client."""
         self._listed.add(client)
         heappush(self._coming, (min(float(plan.until[client]) for plan in self._plans), client))
 
     def _arm(self) -> None:
-        """Have the clock call at the next change whose moment matters, unless it does so before."""
+        """Set the alarm for the next change whose moment matters."""
         while self._coming and not self._attended[self._coming[0][1]]:
             self._listed.discard(heappop(self._coming)[1])
-        wanted = self._due if self._hears_all or self._expecting else math.inf
+        wanted = self._due if self._notifies_all or self._expecting else math.inf
         at = min(wanted, self._coming[0][0] if self._coming else math.inf)
         if self._alarm is not None:
             self._alarm.set(at)
 
     def _ring(self) -> None:
-        if self._hears_all or self._expecting:
+        if self._notifies_all or self._expecting:
             self._settle()
         while self._coming and self._coming[0][0] <= self._now:
             client = heappop(self._coming)[1]
@@ -234,5 +234,5 @@ class Presence:
 
 
 def _starts(who: Numbers) -> npt.NDArray[np.bool_]:
-    """Return for sorted numbers where each begins."""
+    """Return whether each of these sorted numbers is the first of its kind."""
     return np.append(True, who[1:] != who[:-1])[: len(who)]

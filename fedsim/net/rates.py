@@ -1,10 +1,10 @@
-"""Rates: how fast every client's access link is, in each direction.
+"""Rates: the rate of every client's access link, in each direction.
 
-A rate is what was last said of it, by somebody or by a course that the client follows, times the factors of all who
-scale it.  It matters only while something moves: a client that is not attended to costs the clock nothing, and its
-rates are worked out when somebody looks.  The clock stops at each change of those that are attended to.
+A rate is the last one set, directly or by a course that the client follows, times the factors of all effects that scale
+it.  It matters only while something moves: a client that is not attended to costs the clock nothing, and its rates are
+worked out when they are read.  The clock stops at each change of a client that is attended to.
 
-Not modelled: rates that follow from one another, or from what moves.
+Not modelled: rates that depend on each other, or on the traffic.
 """
 
 import math
@@ -25,27 +25,27 @@ UP, DOWN = True, False
 
 
 class Rates:
-    """The access rates (K,) of all clients in bit/s; without a clock it is always second 0."""
+    """The access rates (K,) of all clients in bit/s; without a clock the time is always 0."""
 
     def __init__(self, uplink: Floats, downlink: Floats) -> None:
-        """Start with these, and attend to nobody."""
-        self.current = {UP: uplink, DOWN: downlink}  # of those attended to; of others as they were when last looked at
-        self._given = {UP: uplink.copy(), DOWN: downlink.copy()}  # before anybody scales them
+        """Start with these rates, and attend to no client."""
+        self.current = {UP: uplink, DOWN: downlink}  # up to date for clients attended to only
+        self._given = {UP: uplink.copy(), DOWN: downlink.copy()}  # before scaling
         self._factors: defaultdict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
         self._watchers: list[Callable[[int], None]] = []
         self._env: simpy.Environment | None = None
         self._followers: dict[int, list[Follower]] = {}
         self._attended = array("l", [0]) * len(uplink)  # how many attend to each
-        self._coming: list[tuple[float, int]] = []  # next changes of whoever is attended to, and of some others
+        self._coming: list[tuple[float, int]] = []  # next changes of clients attended to, and some others
         self._listed: set[int] = set()  # the clients in `_coming`
         self._alarm: Alarm | None = None
 
     def watch(self, callback: Callable[[int], None]) -> None:
-        """Have the callback called with each client whose rates change; on a course, only while it is attended to."""
+        """Call the callback with each client whose rates change; on a course, only while it is attended to."""
         self._watchers.append(callback)
 
     def all(self, upload: bool) -> Floats:
-        """Return the present rates of all clients in one direction; to be read only."""
+        """Return the present rates of all clients in one direction; read only."""
         for client in self._followers:
             if not self._attended[client]:
                 self._settle(client)
@@ -54,7 +54,7 @@ class Rates:
     def follow(
         self, env: simpy.Environment, client: int, course: Course, start: float, *, up: bool, down: bool
     ) -> None:
-        """Have a client's rates go by a course that begins (or has begun) at that second; the latest word counts."""
+        """Have a client's rates follow a course that begins at second `start`; of several the latest change holds."""
         self._env = env
         self._alarm = self._alarm or Alarm(env, self._ring)
         follower = Follower(course, start, env.now, up=up, down=down)
@@ -66,7 +66,7 @@ class Rates:
             self._list(client)
 
     def attend(self, client: int) -> None:
-        """Have this client's changes happen at their moments, until `dismiss` has been called as often as this."""
+        """Apply this client's changes at their moments, until `dismiss` has been called as often as this."""
         self._attended[client] += 1
         if self._attended[client] == 1 and client in self._followers:
             self._settle(client)
@@ -89,7 +89,7 @@ class Rates:
         self._refresh(client)
 
     def scale(self, client: int, by: object, factors: tuple[float, float]) -> None:
-        """Multiply a client's rates (up, down) until the same `by` says otherwise."""
+        """Multiply a client's rates (up, down) until the same `by` sets other factors."""
         self._catch_up(client)
         own = self._factors[client]
         if factors == (1.0, 1.0):
@@ -114,10 +114,10 @@ class Rates:
             self._given[DOWN][client] = follower.rate
 
     def _catch_up(self, client: int) -> bool:
-        """Enter what a client's courses have come to; return whether that is something new."""
+        """Apply the present rates of a client's courses; return whether there was a change."""
         now = self._env.now if self._env else 0.0
         new = [follower for follower in self._followers.get(client, ()) if follower.skip(now)]
-        for follower in sorted(new, key=lambda one: one.since):  # the sort is stable: of two at once the later counts
+        for follower in sorted(new, key=lambda one: one.since):  # stable: of two at once the later holds
             self._give(client, follower)
         return bool(new)
 
@@ -126,7 +126,7 @@ class Rates:
             self._refresh(client)
 
     def _list(self, client: int) -> None:
-        """Note when a client's courses go on, and have the clock call then."""
+        """Record when a client's courses change next, and set the alarm."""
         due = min(follower.next for follower in self._followers[client])
         if due < math.inf:
             self._listed.add(client)
@@ -134,7 +134,7 @@ class Rates:
             self._arm()
 
     def _arm(self) -> None:
-        """Have the clock call at the next change of somebody who is attended to, unless it does so before."""
+        """Set the alarm for the next change of a client that is attended to."""
         while self._coming and not self._attended[self._coming[0][1]]:
             self._listed.discard(heappop(self._coming)[1])
         at = self._coming[0][0] if self._coming else math.inf

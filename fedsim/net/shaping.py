@@ -1,4 +1,4 @@
-"""Shaping: the numbers of a transfer, from those of the clients at its ends, the route between, and the effects."""
+"""Shaping: the numbers of a transfer, from those of the clients at its ends, its route, and the effects."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -14,17 +14,17 @@ from fedsim.record import SERVER
 
 
 class Unopened:
-    """Stands for a random stream, which it makes when something is first asked of it: most are never drawn from."""
+    """A random stream that is created when it is first used: most streams are never drawn from."""
 
     __slots__ = ("_make", "_stream")
 
     def __init__(self, make: Callable[[], np.random.Generator]) -> None:
-        """Make nothing yet."""
+        """Create nothing yet."""
         self._make = make
         self._stream: np.random.Generator | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream has under this name."""
+        """Return this attribute of the stream."""
         if self._stream is None:
             self._stream = self._make()
         return getattr(self._stream, name)
@@ -39,11 +39,11 @@ def shaped(
     draws: Callable[[], tuple[float, float]],
     rng: Callable[[], np.random.Generator],
 ) -> Transfer:
-    """Return the transfer of a message that sets out now.
+    """Return the transfer of a message that is sent now.
 
-    Effects shape it once for each client at an end: between two peers as two halves, whose delays add up and whose
-    losses strike independently.  Between an edge aggregator and the server there is nothing to shape.  `draws` is
-    called where a packet can be lost, for two numbers in [0, 1), and `rng` where an effect draws.
+    Effects shape it once for each end that is a client: between two peers as two halves, whose delays add up and whose
+    losses are independent.  Between an edge aggregator and the server there is nothing to shape.  `draws` is called
+    for two numbers in [0, 1) if packets can be lost, `rng` if an effect draws.
     """
     out, into = route.out, route.into
     if out is None and into is None:
@@ -78,7 +78,7 @@ def _between_servers(message: Message, now: float) -> Transfer:
 
 
 def _join(whole: Transfer, other: Transfer) -> None:
-    """Add the half of the receiver to that of the sender, from whose side the whole is seen."""
+    """Add the receiver's half to the sender's, whose directions the whole transfer has."""
     whole.rtt += other.rtt
     whole.jitter += other.jitter
     whole.loss_up = 1 - (1 - whole.loss_up) * (1 - other.loss_down)

@@ -1,9 +1,9 @@
-"""What TCP adds to the sharing of rates: headers, handshake, slow start, losses, as closed formulas.
+"""TCP's effects beyond the sharing of rates, as closed formulas: headers, handshake, slow start, losses.
 
-Rates are wire bytes a second, times are seconds, `trip` is the round trip with its mean jitter.  Sources: RFC 6928
+Rates are in wire bytes per second, times in seconds, `trip` is the round trip with its mean jitter.  Sources: RFC 6928
 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye et al. 1998
-(time-outs).  Not modelled: losses that a full queue causes, receive windows, a window that has shrunk by halves in a
-short idle time.
+(time-outs).  Not modelled: losses caused by a full queue, receive windows, a window that has been halved repeatedly
+during a short idle time.
 """
 
 import math
@@ -37,19 +37,19 @@ class TransferModel:
     initial_window: int = 10  # packets
     ack_every: int = 2  # packets an acknowledgement
     congestion_control: str = "cubic"  # or reno, bbr
-    syn_rto: Seconds = 1.0  # until the first packet is tried again; doubles each time
+    syn_rto: Seconds = 1.0  # until the first packet is sent again; doubles each time
     rto_max: Seconds = 120.0  # the longest wait between two tries
     rto_min: Seconds = 0.2  # the shortest time-out of data
     tls_rtts: int = 0  # further round trips before data
-    deterministic: bool = False  # losses strike at their mean instead of being drawn
+    deterministic: bool = False  # losses occur at their mean instead of being drawn
     queue_share: float = 0.85  # of the buffer that Cubic and Reno keep full; calibrated on few points, as the next two
     queue_trips: float = 8.0  # round trips, the longest queue that they keep
     bbr_queue_trips: float = 0.6  # round trips, the longest queue that BBR keeps
-    short_packets: int = 70  # up to which a flow's last bytes wait in the queue of others
+    short_packets: int = 70  # up to this many, a flow's last bytes wait in the queue of others
     rtt_bias: float = 0.0  # shares go as the round trip to the power of minus this; 0.5 suits Cubic, 0: equal shares
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown congestion control or for constants that make no sense."""
+        """Raise ValueError for an unknown congestion control and for constants that make no sense."""
         if self.congestion_control not in LOSS_CEILING:
             known = ", ".join(LOSS_CEILING)
             raise ValueError(f"congestion_control: no '{self.congestion_control}'; there are {known}")
@@ -68,7 +68,7 @@ class TransferModel:
 
 
 def packets(constants: TransferModel, nbytes: Whole) -> Whole:
-    """Return how many packets that many payload bytes fill."""
+    """Return how many packets the payload fills."""
     return -(-nbytes // constants.mss)
 
 
@@ -77,15 +77,15 @@ def wire_size(constants: TransferModel, nbytes: int, loss: float) -> float: ...
 @overload
 def wire_size(constants: TransferModel, nbytes: Ints, loss: Floats) -> Floats: ...
 def wire_size(constants: TransferModel, nbytes: Any, loss: Any) -> Any:
-    """Return the bytes that nbytes of payload take on the wire, with headers and the mean number of repeats."""
+    """Return the wire bytes of a payload, with headers and the mean number of retransmissions."""
     return (nbytes + constants.header * packets(constants, nbytes)) / (1 - loss)
 
 
 def syn_wait(constants: TransferModel, lost: float, draw: float) -> float:
-    """Return the seconds for which lost handshakes hold a connection up.
+    """Return the seconds by which lost handshakes delay a connection.
 
-    `lost` is the probability that one is; `draw` in [0, 1) decides how many are (inversion, so a larger probability
-    never means a shorter wait).  In deterministic mode it is the mean over all draws.
+    `lost` is the probability that one is lost; `draw` in [0, 1) decides how many are (by inversion, so a larger
+    probability never means a shorter wait).  In deterministic mode the mean over all draws is returned.
     """
     if not lost:
         return 0.0
@@ -115,8 +115,8 @@ def syn_waits(constants: TransferModel, lost: Floats, draws: Floats) -> Floats:
 def slow_start(constants: TransferModel, size: float, trip: float, rate: float) -> tuple[float, float]:
     """Return the seconds in which slow start leaves the link idle, and the bytes that come after the last such gap.
 
-    The flow has `size` wire bytes and `rate` once it is through.  A round's first packet takes its time also where a
-    token bucket would let it pass, since its acknowledgement waits for the next.  A rate of 0 makes no stall: the flow
+    The flow has `size` wire bytes and, after slow start, this rate.  A round's first packet takes its time even if a
+    token bucket would let it pass, since its acknowledgement waits for the next.  A rate of 0 causes no stall: the flow
     waits for its rate instead.
     """
     idle, mtu, sent = 0.0, constants.mtu, 0
@@ -154,19 +154,19 @@ def stalls(
 
 
 def timeout(constants: TransferModel, trip: float) -> float:
-    """Return the seconds after which a sender takes its data for lost, or a connection for idle."""
+    """Return the seconds after which a sender considers its data lost, or a connection idle."""
     return max(constants.rto_min, 2 * trip)
 
 
 def standing_queue(constants: TransferModel, drain: float, rtt: float) -> float:
-    """Return the seconds that packets wait before a link which others keep full; its buffer takes `drain` to empty."""
+    """Return the seconds that packets wait in front of a full link whose buffer takes `drain` seconds to empty."""
     if constants.congestion_control == "bbr":
         return min(drain, constants.bbr_queue_trips * rtt)
     return min(constants.queue_share * drain, constants.queue_trips * rtt)
 
 
 def weight(constants: TransferModel, trip: float) -> float:
-    """Return the weight of a flow in the sharing of a link; 1 for all unless long round trips are to get less."""
+    """Return the weight of a flow on a shared link; 1 unless long round trips get less."""
     return max(trip, SHORTEST_TRIP) ** -constants.rtt_bias if constants.rtt_bias else 1.0
 
 
@@ -176,13 +176,13 @@ def ack_ceiling(constants: TransferModel, reverse: Rate) -> Rate:
 
 
 def first_loss(constants: TransferModel, count: int, loss: float, draw: float) -> float:
-    """Return after how many of the `count` packets the first is lost (infinity: none is); `draw` is in [0, 1)."""
+    """Return the number of the first of `count` packets that is lost (infinity if none is); `draw` is in [0, 1)."""
     if not loss:
         return math.inf
     if constants.deterministic:
         number = (1 - math.pow(1 - loss, count)) * (1 - loss) / loss + 1.0
     else:
-        through = math.log1p(-draw) / math.log1p(-loss)  # so small a loss may be that this is no finite number
+        through = math.log1p(-draw) / math.log1p(-loss)  # not finite if the loss is tiny
         number = math.floor(min(through, count)) + 1.0
     return number if number <= count else math.inf
 
@@ -202,14 +202,14 @@ def first_losses(constants: TransferModel, counts: Ints, loss: Floats, draws: Fl
 
 
 def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
-    """Return the rate (wire bytes/s) that congestion control holds under this loss; infinity where there is none."""
+    """Return the rate (wire bytes/s) that congestion control keeps under this loss; infinity without loss."""
     return float(loss_ceilings(constants, np.array([trip]), np.array([loss]))[0]) if loss and trip else math.inf
 
 
 def loss_ceilings(constants: TransferModel, trips: Floats, loss: Floats) -> Floats:
     """Return the rates of `loss_ceiling` for many transfers at once, each a row (K,)."""
     found, some = np.full(len(loss), math.inf), (loss > 0) & (trips > 0)
-    with np.errstate(over="ignore"):  # a round trip may be so short that the rate is infinite
+    with np.errstate(over="ignore"):  # the rate is infinite for a tiny round trip
         found[some] = LOSS_CEILING[constants.congestion_control](constants, trips[some], loss[some])
     return found
 

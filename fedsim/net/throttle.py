@@ -1,8 +1,7 @@
-"""Throttle: how an effect cuts down a shared link, so that several on one link do not undo one another.
+"""Throttle: how an effect reduces a shared link's capacity, so that several effects on one link do not undo each other.
 
-Each effect holds a throttle of its own and says what share of the capacity it leaves; what the others leave is
-multiplied with it.  Not modelled: a link that is down altogether, which is one with next to no capacity here, so that
-the others' shares can still be told apart.
+Each effect holds its own throttle and sets the share of the capacity that it leaves; the shares multiply.  Not
+modelled: a link that is down entirely; it keeps a tiny capacity here, so that the other effects' shares stay known.
 """
 
 import math
@@ -11,21 +10,21 @@ from fedsim.errors import UserError
 from fedsim.net.effect import Network, Shared
 from fedsim.units import nearest
 
-NEXT_TO_NOTHING = 2.0**-60  # of a Gbit/s: less than a byte in 300 years; a power of two, so that it divides out exactly
+NEXT_TO_NOTHING = 2.0**-60  # of a Gbit/s: less than a byte in 300 years; a power of two divides out exactly
 
 
 class Throttle:
     """One effect's hold on a link of finite capacity."""
 
     def __init__(self, link: Shared) -> None:
-        """Hold nothing back at first."""
+        """Leave the full capacity at first."""
         self._link = link
         self._share = 1.0
         self._base = self._set = link.capacity
 
     def leave(self, share: float) -> None:
-        """Leave this share of what the link has without this effect, from now on; 0 is an outage, 1 undoes."""
-        if self._link.capacity != self._set:  # somebody else has changed it since
+        """Leave this share of the capacity without this effect, from now on; 0 is an outage, 1 removes the limit."""
+        if self._link.capacity != self._set:  # another effect has changed it since
             self._base = self._link.capacity / self._share
         self._share = max(share, NEXT_TO_NOTHING)
         self._set = self._base * self._share
@@ -33,7 +32,7 @@ class Throttle:
 
 
 def throttle(network: Network, name: str, effect: str) -> Throttle:
-    """Return a throttle on the shared link of that name.  Raises UserError where there is none, or it is unlimited."""
+    """Return a throttle on the shared link of that name.  Raises UserError if there is none, or if it is unlimited."""
     if name not in network.shared:
         near = nearest(name, network.shared)
         mean = f"; did you mean {near!r}?" if near else "."

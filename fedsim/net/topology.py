@@ -1,7 +1,7 @@
-"""The contract of a topology: which links there are, and how a message goes from one node to another.
+"""The contract of a topology: which links there are, and the route that a message takes from one node to another.
 
-A topology is a frozen dataclass of options; `lay` makes of it a `Layout` for so many clients.  The server's own access
-link (`ingress`, `egress`) and the clients' access links are no part of it: they have keys of their own.
+A topology is a frozen dataclass of options; `lay` returns its `Layout` for a number of clients.  The server's access
+link (`ingress`, `egress`) and the clients' access links are not part of it: they have their own keys in a scenario.
 """
 
 from abc import ABC, abstractmethod
@@ -15,8 +15,8 @@ FIRST_EDGE = -2  # the node number of edge aggregator 0; the next is -3
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
-    """One direction of a shared link: bit/s (None: unlimited); bytes before it (None: from the rate); its tokens."""
+class LinkSpec:
+    """One direction of a shared link: bit/s (None: unlimited), buffer (bytes; None: derived), token bucket (bytes)."""
 
     rate: float | None
     buffer: float | None = None
@@ -25,11 +25,11 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way through the network, link by link.
+    """The path from one node to another, link by link.
 
-    `out` is the client on whose uplink it begins and `into` the one on whose downlink it ends, None where that end is
-    no client; `links` are the shared links between, by name.  `latency` is in seconds, one way, and comes on top of
-    those of the clients.
+    `out` is the client whose uplink it begins on and `into` the client whose downlink it ends on, None if that end is
+    no client; `links` are the names of the shared links between.  `latency` is in seconds, one way, and adds to those
+    of the clients.
     """
 
     out: int | None
@@ -39,26 +39,26 @@ class Route:
 
 
 class Layout(ABC):
-    """A topology laid out for `clients` clients: its links by name, in `cables`, and its `edges` edge aggregators."""
+    """A topology laid out for `clients` clients: its `links` by name, and its number of edge aggregators, `edges`."""
 
-    def __init__(self, clients: int, cables: Mapping[str, Cable] | None = None, edges: int = 0) -> None:
-        """Take the shared links beside the server's own."""
-        self.clients, self.cables, self.edges = clients, dict(cables or {}), edges
+    def __init__(self, clients: int, links: Mapping[str, LinkSpec] | None = None, edges: int = 0) -> None:
+        """Take the shared links, without the server's own."""
+        self.clients, self.links, self.edges = clients, dict(links or {}), edges
 
     @abstractmethod
     def route(self, src: int, dst: int) -> Route:
-        """Return the way from one node to another; ValueError where there is none."""
+        """Return the route from one node to another; ValueError if there is none."""
 
     def edge_of(self, client: int) -> int:
-        """Return the node number of a client's edge aggregator; ValueError where there are none."""
+        """Return the node number of a client's edge aggregator; ValueError if there are none."""
         raise ValueError(f"client {client} has no edge aggregator: only the topology 'tree' has them")
 
     def neighbours(self, client: int) -> tuple[int, ...]:
-        """Return the clients that a client can talk with, ascending; empty where clients talk with servers only."""
+        """Return the clients that a client can talk with, ascending; empty if clients talk with servers only."""
         return ()
 
     def is_client(self, node: int) -> bool:
-        """Tell whether a node number is a client's."""
+        """Return whether a node number is a client's."""
         return 0 <= node < self.clients
 
 
@@ -71,9 +71,9 @@ class Topology(ABC):
 
     @abstractmethod
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
-        """Return the layout for so many clients, with all that is random in it drawn from `rng`.
+        """Return the layout for this number of clients, with everything random in it drawn from `rng`.
 
-        Raises ScenarioError where the options do not fit that many clients.
+        Raises ScenarioError if the options do not fit that number.
         """
 
 
@@ -83,5 +83,5 @@ def edge_node(number: int) -> int:
 
 
 def edge_number(node: int) -> int:
-    """Return which edge aggregator, from 0, a node number is; negative if it is none."""
+    """Return the number (from 0) of the edge aggregator with this node number; negative if it is not one."""
     return FIRST_EDGE - node

@@ -1,6 +1,6 @@
-"""Transfer: one message's passage as numbers, and the delivery that its sender holds in hand.
+"""Transfer: the numbers of one message's passage, and the delivery that its sender waits for.
 
-The numbers are what effects may change before it starts; how the passage goes on is in `passage.py`.
+Effects may change the numbers before the transfer starts; `passage.py` models what happens then.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from fedsim.net.message import Message
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """`nbytes` from `src` to `dst`; losses are those of a packet.
+    """`nbytes` from `src` to `dst`; losses are per packet.
 
-    `client` is the one at the end that is a client: the sender between two peers, and the edge aggregator's node where
-    no end is a client.
+    `client` is the end that is a client: the sender between two peers, and the edge aggregator's node if neither end is
+    a client.
     """
 
     src: int
     dst: int
     client: int
-    upload: bool  # from `client` on
+    upload: bool  # sent by `client`
     nbytes: int
     start: float  # seconds
     rtt: float  # seconds there and back
@@ -31,13 +31,13 @@ class Transfer:
     loss_down: float = 0.0  # of what it receives
     handshake_draw: float = 0.0  # in [0, 1): how many handshakes are lost
     loss_draw: float = 0.0  # in [0, 1): when the first packet is lost
-    queue: float = 0.0  # seconds that packets wait where others keep a link full; the network sets it as it goes
-    reused: bool = False  # goes over a connection that is open already
-    warm: bool = False  # and whose window is still open
+    queue: float = 0.0  # seconds that packets wait on links that others keep full; updated by the network
+    reused: bool = False  # uses a connection that is already open
+    warm: bool = False  # whose window is still open
 
     @property
     def quiet_trip(self) -> float:
-        """Seconds of a round trip where nobody else is on the way, with the mean jitter of both directions."""
+        """Seconds of a round trip without a queue, with the mean jitter of both directions."""
         return self.rtt + self.jitter
 
     @property
@@ -51,17 +51,17 @@ class Transfer:
         return self.loss_up if self.upload else self.loss_down
 
 
-class Lost(Exception):  # noqa: N818 - it tells a fate, not a mistake
-    """A message that did not arrive; `moved` tells the wire bytes that had gone for it."""
+class Lost(Exception):  # noqa: N818 - a message's fate, not an error
+    """A message that did not arrive; `moved` is how many of its wire bytes had been sent."""
 
     def __init__(self, message: Message, moved: int) -> None:
-        """Tell which message it was and how many bytes moved in vain."""
-        super().__init__(message, moved)  # SimPy makes the exception anew from its arguments
+        """Take the message and the wire bytes that moved in vain."""
+        super().__init__(message, moved)  # SimPy copies the exception from its arguments
         self.message = message
         self.moved = moved
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return a sentence for people."""
         ends = f"from {self.message.src} to {self.message.dst}"
         return f"'{self.message.kind}' {ends} was lost after {self.moved} bytes"
 
@@ -69,20 +69,20 @@ class Lost(Exception):  # noqa: N818 - it tells a fate, not a mistake
 class Delivery(simpy.Event):
     """Succeeds with the message when it arrives, fails with Lost when it is cut; nobody has to wait for it.
 
-    Its `fate` is what its row says if it arrives: set it to "late" where nobody waits any more, to "discarded" where
-    it will not be taken.
+    `fate` is what its row records if it arrives: set it to "late" if nobody waits for it any more, to "discarded" if
+    it will not be used.
     """
 
     def __init__(self, env: simpy.Environment) -> None:
-        """Stand for a message under way; the network sets what is to happen `on_abort`."""
+        """Represent a message under way; the network sets `on_abort`."""
         super().__init__(env)
         self.fate = "delivered"
         self.on_abort: Callable[[], None] = _nothing
 
     def abort(self) -> None:
-        """Cut the message here; nothing happens if it has ended."""
+        """Cut the message; no effect if it has ended."""
         self.on_abort()
 
 
 def _nothing() -> None:
-    """Be what an abort does to a message that has never set out."""
+    """Do nothing: the abort of a message that was never sent."""

@@ -1,4 +1,4 @@
-"""Turns: things that are in a spell and out of it in turn, for exponential times, each by itself."""
+"""Turns: things that alternate between inside and outside a spell, for exponential times, independently."""
 
 from collections.abc import Callable
 from heapq import heapify, heapreplace
@@ -17,10 +17,10 @@ def turns(
     rng: np.random.Generator,
     turn: Callable[[int, bool], None],
 ) -> Drive:
-    """Call `turn(number, whether a spell begins)` for `count` things as time goes by, in one process that never ends.
+    """Call `turn(number, whether a spell begins)` for `count` things over time, in one process that never ends.
 
-    `between` and `spell` are mean seconds, above 0.  All starts as in the long run: each is in a spell with probability
-    spell / (between + spell), and is then told so at once.
+    `between` and `spell` are mean seconds, above 0.  Things start in the stationary state: each is in a spell with
+    probability spell / (between + spell), and `turn` is then called at once.
     """
     inside = rng.random(count) < spell / (between + spell)
     for number in np.flatnonzero(inside).tolist():

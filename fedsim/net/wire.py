@@ -1,10 +1,10 @@
-"""What travels: trees of arrays, their exact size in bytes, and the bytes themselves.
+"""The wire format: trees of arrays, their exact size in bytes, and the bytes themselves.
 
 A tree is None, a bool, int, float, str or bytes, an array, or a dict (str keys), list or tuple of trees.  The format
 is the length of a msgpack skeleton (4 bytes), the skeleton (names, dtypes, shapes, texts), then raw buffers in the
 order of the tree: an int or a float takes 8 bytes there, an array its own bytes, row by row, little-endian.  So the
-size follows from names, dtypes and shapes and never from values.  Arrays are whatever has `shape` and `dtype`: numpy's,
-a tensor's on any device, or a `Spec`.  Not modelled: compression, sparse arrays, framing and encryption.
+size follows from names, dtypes and shapes and never from values.  An array is any object with `shape` and `dtype`:
+numpy's, a tensor on any device, or a `Spec`.  Not modelled: compression, sparse arrays, framing and encryption.
 """
 
 import math
@@ -27,28 +27,28 @@ ITEM = {
 }
 PREFIX, SLOT = 4, 8
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # no other integer stands in a skeleton, but for shapes
+INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # the only integers in a skeleton besides shapes
 PLAIN = frozenset({bool, int, float, str, bytes, type(None)})
 Known = dict[int, tuple[dict[str, Any], int]]  # by identity: a dict, and its size without the prefix
 
 
 @dataclass(frozen=True)
 class Spec:
-    """An array that is not computed yet: it has a size, and cannot be encoded."""
+    """An array that is not computed yet: it has a size but cannot be encoded."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
 def size(tree: Tree) -> int:
-    """Return len(encode(tree)) without encoding anything; ValueError for what cannot travel."""
+    """Return len(encode(tree)) without encoding anything; ValueError for what cannot be encoded."""
     return PREFIX + _size(tree, None)
 
 
 class Sizes:
-    """Sizes of trees that share parts, such as downloads of one model: a dict met before is not measured again.
+    """Sizes of trees that share parts, such as downloads of one model: no dict is measured twice.
 
-    The dicts are held, so that nothing else can take their identity, and must not change as long as this is used.
+    The dicts are kept alive, so that their identities stay unique, and must not change while this is in use.
     """
 
     def __init__(self) -> None:
@@ -73,16 +73,16 @@ def array_bytes(tree: Tree) -> int:
 
 
 def encode(tree: Tree) -> bytes:
-    """Return the bytes that stand for the tree; ValueError for what cannot travel, a Spec among it."""
+    """Return the tree as bytes; ValueError for what cannot be encoded, such as a Spec."""
     buffers: list[bytes] = []
     skeleton = msgpack.packb(_strip(tree, buffers))
     return b"".join([len(skeleton).to_bytes(PREFIX, "big"), skeleton, *buffers])
 
 
 def decode(data: bytes) -> Tree:
-    """Return the tree behind the bytes, its arrays as fresh numpy arrays (bfloat16 as float32, which holds it).
+    """Return the tree from its bytes, with new numpy arrays (bfloat16 as float32).
 
-    Raises ValueError where the bytes are not what `encode` writes.
+    Raises ValueError for bytes that `encode` does not write.
     """
     end = PREFIX + int.from_bytes(data[:PREFIX], "big")
     if len(data) < PREFIX or len(data) < end:
@@ -102,12 +102,12 @@ def _is_array(node: Any) -> bool:
 
 
 def _look(node: Any) -> tuple[type, Any, tuple[int, ...], Any]:
-    """Return what decides an array's size: its class, dtype, shape and layout (None but for tensors)."""
+    """Return what an array's size depends on: its class, dtype, shape and layout (None except for tensors)."""
     shape = node.shape
     return type(node), node.dtype, shape if isinstance(shape, tuple) else tuple(shape), getattr(node, "layout", None)
 
 
-@lru_cache(maxsize=4096)  # a model's few shapes are measured over and over
+@lru_cache(maxsize=4096)  # a model's few shapes are measured again and again
 def _measured_array(kind: type, dtype: Any, shape: tuple[int, ...], layout: Any) -> tuple[int, int]:
     """Return an array's bytes in skeleton and buffers together, and in the buffers alone."""
     name, raw = _array(kind, dtype, shape, layout)
@@ -134,7 +134,7 @@ def _unfit(node: Any) -> ValueError:
 
 
 def _size(node: Any, known: Known | None) -> int:
-    """Return the bytes of a node in skeleton and buffers; dicts that are known are not looked into."""
+    """Return the bytes of a node in skeleton and buffers; known dicts are not measured again."""
     if isinstance(node, dict):
         return _dict_size(node, known)
     if type(node) not in PLAIN:
@@ -180,7 +180,7 @@ def _key(key: Any) -> int:
 
 
 def _head(count: int, tiny: int, small: int = 0) -> int:
-    """Return how many bytes msgpack spends on saying a length."""
+    """Return how many bytes a length takes in msgpack."""
     return 1 if count < tiny else 2 if count < small else 3 if count < 1 << 16 else 5
 
 
@@ -204,7 +204,7 @@ def _slot(number: int | float) -> bytes:
 
 
 def _strip(node: Any, buffers: list[bytes]) -> Any:
-    """Return the skeleton of a node; its raw buffers go to the list."""
+    """Return the skeleton of a node, and append its raw buffers to the list."""
     if _is_array(node):
         _, _, shape, _ = look = _look(node)
         name, _ = _array(*look)

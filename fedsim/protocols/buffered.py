@@ -18,8 +18,9 @@ from typing import Any, Literal
 
 import simpy
 
-from fedsim.algorithm import Algorithm, Reply
+from fedsim.algorithm import Algorithm
 from fedsim.hosts import Ask
+from fedsim.learner.ticket import Reply
 from fedsim.net.topology import Topology
 from fedsim.protocol import Rounds, Steps, own_steps
 from fedsim.units import Count

@@ -29,11 +29,10 @@ import numpy as np
 import simpy
 
 from fedsim.algorithm import Algorithm
-from fedsim.net import wire
+from fedsim.learner.ticket import Share
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
-from fedsim.net.wire import Tree
 from fedsim.protocol import Protocol, Steps, advance, own_state, own_steps
 from fedsim.units import Count
 from fedsim.world import World
@@ -82,9 +81,9 @@ class _Peers:
         self.due = np.ones(len(world.clients), dtype=bool)
         self.through = np.zeros(len(world.clients), dtype=np.int64)
         self.left = len(world.clients) * gossip.rounds
-        self.inboxes: list[dict[int, tuple[int, Tree]]] = [{} for _ in world.clients]
-        for host in world.clients.values():
-            host.state = world.server.state
+        self.inboxes: list[dict[int, tuple[int, Share]]] = [{} for _ in world.clients]
+        for client in world.clients:
+            world.clients.states[client] = world.server.state
 
     def begin(self, client: int) -> None:
         self.due[client] = False
@@ -107,14 +106,14 @@ class _Peers:
     def _send(self, client: int) -> Steps:
         """Send the peer's share to its neighbours, and wait until all of it has arrived or is lost."""
         state, number = own_state(self.world, client), int(self.through[client])
-        sent_share, share = self.world.server.squeezed_share(self.world.algorithm.share(state), client)
+        share = self.world.learner.share(state, client)
         network = self.world.network
         sent: list[Delivery] = []
-        sound = self.world.server.squeezer.finite(share)
         for neighbour in network.neighbours(client):
-            delivery = network.send(Message(client, neighbour, "share", sent_share, number))
-            delivery.fate = "delivered" if sound else "discarded"
-            if sound:
+            label = share.ticket, None
+            delivery = network.send(Message.carrying(client, neighbour, "share", share.ticket.nbytes, number, label))
+            delivery.fate = "delivered" if share.finite else "discarded"
+            if share.finite:
                 delivery.callbacks.append(partial(self._received, share))
             sent.append(delivery)
         for delivery in sent:
@@ -122,22 +121,22 @@ class _Peers:
                 yield delivery
         yield self.world.env.timeout(0)  # what arrives in the same instant is there
 
-    def _received(self, share: Tree, delivery: simpy.Event) -> None:
+    def _received(self, share: Share, delivery: simpy.Event) -> None:
         if delivery.ok:
             message: Any = delivery.value
             self.inboxes[message.dst][message.src] = message.version, share
 
     def _mix(self, client: int) -> Generator[simpy.Event, Any, float]:
         """Merge what has come with the peer's own; return by how many rounds it was behind on average."""
-        algorithm, host, number = self.world.algorithm, self.world.clients[client], int(self.through[client])
+        learner, number = self.world.learner, int(self.through[client])
         received, state = dict(self.inboxes[client]), own_state(self.world, client)
         if not received:
             return 0.0
-        shares = [algorithm.share(state), *(share for _, share in received.values())]
-        operations = sum(wire.array_bytes(share) / 2 for share in shares)
+        shares = [learner.share(state), *(share for _, share in received.values())]
+        operations = sum(share.operations for share in shares)
         if not (yield from self.world.clients.compute(client, operations, "mix")):
             return 0.0
-        host.state = algorithm.mix(state, shares, self._weights(client, list(received)))
+        self.world.clients.states[client] = learner.mix(state, shares, self._weights(client, list(received)))
         for neighbour, entry in received.items():
             if self.inboxes[client][neighbour] is entry:  # no newer one has come meanwhile
                 del self.inboxes[client][neighbour]

@@ -24,10 +24,10 @@ import simpy
 
 from fedsim.algorithm import Algorithm
 from fedsim.hosts import Ask, ServerHost
+from fedsim.learner.ticket import Share
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology
 from fedsim.net.transfer import Delivery, Lost
-from fedsim.net.wire import Tree
 from fedsim.protocol import Rounds, Steps, gather, own_steps
 from fedsim.quorum import Quorum
 from fedsim.record import SERVER
@@ -43,7 +43,7 @@ class Leg:
     members: Members
     masses: dict[int, float] = field(default_factory=dict)
     folded: int = 0
-    share: Tree = None
+    share: Share | None = None
     arrived: bool = False
     asks: Sequence[Ask] = ()  # those that have not been folded yet
     moving: Delivery | None = None
@@ -94,7 +94,7 @@ class Hierarchical(Quorum, Rounds):
             if brought:
                 masses = [sum(leg.masses.values()) for leg in brought]
                 weights = masses if any(masses) else [1.0] * len(brought)
-                if not (yield from world.server.mix([leg.share for leg in brought], weights)):
+                if not (yield from world.server.mix([leg.share for leg in brought if leg.share], weights)):
                     brought = []
             world.server.wanted = wanted * self.edge_rounds
             for leg in legs:
@@ -106,7 +106,7 @@ class Hierarchical(Quorum, Rounds):
 
     def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
         """Go through a round at all edges at once, for as long as the cloud waits."""
-        share = world.algorithm.share(world.server.state)
+        share = world.learner.share(world.server.state)
         runs = [world.env.process(self._leg(world, leg, share)) for leg in legs]
         through = world.env.all_of(runs)
         yield through if self.wait is None else through | world.env.timeout(self.wait)
@@ -115,7 +115,7 @@ class Hierarchical(Quorum, Rounds):
                 run.interrupt("late")
         yield world.env.all_of(runs)
 
-    def _leg(self, world: World, leg: Leg, share: Tree) -> Steps:
+    def _leg(self, world: World, leg: Leg, share: Share) -> Steps:
         """One edge's round, whose end tells nothing: see what it leaves in its leg."""
         try:
             yield from self._through(world, leg, share)
@@ -127,11 +127,11 @@ class Hierarchical(Quorum, Rounds):
             if leg.moving is not None:
                 leg.moving.fate = "late"
 
-    def _through(self, world: World, leg: Leg, share: Tree) -> Steps:
+    def _through(self, world: World, leg: Leg, share: Share) -> Steps:
         edge, cloud = leg.edge, world.server
         edge.version = cloud.version
-        yield from self._move(world, leg, Message(SERVER, edge.node, "share", share, cloud.version))
-        edge.state = world.algorithm.mix(edge.state, [share], [1.0])
+        yield from self._move(world, leg, _message(SERVER, edge.node, share, cloud.version))
+        edge.state = world.learner.mix(edge.state, [share], [1.0])
         for _ in range(self.edge_rounds):
             cohort = world.sample(self.cohort_of(int(leg.members.sum())), leg.members)
             if not cohort:
@@ -142,13 +142,18 @@ class Hierarchical(Quorum, Rounds):
             folded = yield from edge.fold(replies)
             leg.asks = ()
             leg.folded += len(folded)
-            leg.masses.update((reply.client, world.algorithm.mass(reply)) for reply in folded)
+            masses = world.learner.masses(folded)
+            leg.masses.update((reply.client, mass) for reply, mass in zip(folded, masses, strict=True))
         if leg.folded:
-            leg.share = world.algorithm.share(edge.state)
-            yield from self._move(world, leg, Message(edge.node, SERVER, "share", leg.share, cloud.version))
+            leg.share = world.learner.share(edge.state)
+            yield from self._move(world, leg, _message(edge.node, SERVER, leg.share, cloud.version))
             leg.arrived = True
 
     def _move(self, world: World, leg: Leg, message: Message) -> Generator[simpy.Event, Any, None]:
         leg.moving = world.network.send(message)
         yield leg.moving
         leg.moving = None
+
+
+def _message(src: int, dst: int, share: Share, version: int) -> Message:
+    return Message.carrying(src, dst, "share", share.ticket.nbytes, version, (share.ticket, None))

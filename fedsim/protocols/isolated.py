@@ -41,8 +41,8 @@ class Isolated(Rounds):
 
     def run(self, world: World) -> Steps:
         """Give every client the first state as its own; then ask, and wait for all."""
-        for host in world.clients.values():
-            host.state = world.server.state
+        for client in world.clients:
+            world.clients.states[client] = world.server.state
         for _ in range(self.rounds):
             want = self.cohort_size(world)
             cohort = yield from select(world, want)
@@ -52,15 +52,15 @@ class Isolated(Rounds):
 
 def _round(world: World, cohort: Sequence[int]) -> Steps:
     """Have each client of the cohort go through the steps of its own state, those with the same next one together."""
-    algorithm = world.algorithm
-    left = {client: list(algorithm.steps(own_state(world, client))) for client in cohort}
+    learner = world.learner
+    left = {client: learner.steps(own_state(world, client)) for client in cohort}
     while any(left.values()):
         step = max(left.values(), key=len)[0]  # who has most to go goes first, and the others' last steps wait for it
         ready = {client: own_state(world, client) for client, steps in left.items() if steps[:1] == [step]}
         yield from _take(world, list(ready), step)
         for client, before in ready.items():
             state = own_state(world, client)
-            more = () if state is before else algorithm.more(state, step)  # nothing new is known to who was lost
+            more = () if state is before else learner.more(state, step)  # nothing new is known to who was lost
             left[client] = [*more, *left[client][1:]]
 
 

@@ -22,8 +22,8 @@ from typing import Any, Literal, cast
 import numpy as np
 import simpy
 
-from fedsim.algorithm import Reply
 from fedsim.hosts import Ask
+from fedsim.learner.ticket import Reply
 from fedsim.protocol import Steps, exchanges
 from fedsim.quorum import Quorum
 from fedsim.units import Fraction, Seconds
@@ -112,7 +112,7 @@ class OneShot(Quorum):
         cohort = world.sampler.choose(everybody, want, world.clients, rng).tolist()
         yield from self.gathered(world, len(cohort), np.isin(everybody, cohort))
         world.server.rounds += 1
-        last, steps = [*world.algorithm.steps(world.server.state)][-1], exchanges(world)
+        last, steps = world.learner.steps(world.server.state)[-1], exchanges(world)
         step = next(steps, None)
         while step is not None and cohort:
             asked, world.server.wanted = _Asked(world, step), want

@@ -9,6 +9,7 @@ import pytest
 import small_points
 import torch
 from small_points import EFFECTS, SYNC, TABLES
+from values import server_state, value_of
 
 from fedsim import find
 from fedsim.algorithm import Algorithm
@@ -116,6 +117,8 @@ class Watch:
     memories: list[tuple[Any, bytes]] = field(default_factory=list)
     fits: dict[tuple[int, int, int], Any] = field(default_factory=dict)
     uploads: list[JobPromise] = field(default_factory=list)
+    latest: dict[int, JobPromise] = field(default_factory=dict)  # each client's last job, which it replies with
+    built: Any = None
     state: Any = None
     updates: int = 0
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -130,17 +133,19 @@ def watched(patch, tmp_path, **options):
 
     def see_message(self: Network, message: Message):
         envelope = wire.size({key: getattr(message, key) for key in ("src", "dst", "kind", "version")})
-        if isinstance(message.payload, JobPromise):
-            nbytes = message.payload.nbytes
+        if message.label is None:
+            nbytes = watch.latest[message.src].nbytes
         else:
-            watch.sent.append((message.payload, prints(message.payload)))
-            nbytes = len(wire.encode(message.payload))
+            tree = value_of(watch.built, message.label[0]).encoded
+            watch.sent.append((tree, prints(tree)))
+            nbytes = len(wire.encode(tree))
         watch.messages.append((message.src, message.dst, nbytes + envelope))
         return send(self, message)
 
     def see_job(self, job):
         watch.memories.append((dict(job.memory), prints(job.memory)))
-        return submit(self, job)
+        watch.latest[job.client] = promise = submit(self, job)
+        return promise
 
     def see_upload(self, upload):
         fill(self, upload)
@@ -158,12 +163,12 @@ def watched(patch, tmp_path, **options):
     patch.setattr(Cohort, "submit", see_job)
     patch.setattr(JobPromise, "fill", see_upload)
     patch.setattr(Trainer, "train", see_fits)
-    world, evaluator, done = build(small_points.scenario(**options), tmp_path, recorder)
-    world.env.run(until=done)
-    world.end()
-    evaluator.score()
-    watch.state, watch.updates = world.server.state, world.server.version
-    watch.talks = world.algorithm.talks and options["protocol"]["name"] not in SILENT
+    watch.built = built = build(small_points.scenario(**options), tmp_path, recorder)
+    built.world.env.run(until=built.done)
+    built.world.end()
+    built.observer.score()
+    watch.state, watch.updates = server_state(built), built.world.server.version
+    watch.talks = built.learner.talks and options["protocol"]["name"] not in SILENT
     watch.tables = {name: small_points.rows(recorder, name) for name in TABLES}
     return watch
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import small_points
 import torch
+from values import value_of
 
 from algorithms.d_fedgnn import DFedGNN
 from fedsim.algorithm import Reply
@@ -137,10 +138,10 @@ def parameters(tmp_path, protocol, topology):
         "clients": {"count": PEERS, "speed": "1 GFLOP/s"}, "algorithm": "d_fedgnn", "protocol": protocol,
         "network__topology": topology, "data__stream": "static", "measure": MEASURE,
     }  # fmt: skip
-    world, _, done = build(small_points.scenario(**options), tmp_path, Recorder())
-    world.env.run(until=done)
-    world.end()
-    return [host.state for host in world.clients.values()]
+    built = build(small_points.scenario(**options), tmp_path, Recorder())
+    built.world.env.run(until=built.done)
+    built.world.end()
+    return [value_of(built, state) for _, state in sorted(built.world.clients.states.items())]
 
 
 @pytest.mark.long

@@ -57,8 +57,9 @@ def test_with_equal_steps_whole_runs_are_fedavgs_but_for_eight_bytes(tmp_path):
 @pytest.mark.parametrize(("optimiser", "momentum"), [("sgd", 0.9), ("adam", 0.0)])
 def test_a_run_tells_it_steps_and_momentum(optimiser, momentum, tmp_path):
     training = {"optimiser": optimiser, "lr": 0.1, "momentum": 0.9, "local_steps": 4}
-    world, _, _ = build(small_points.scenario(algorithm="fed_nova", training=training), tmp_path, Recorder())
-    assert (world.algorithm.local_steps, world.algorithm.momentum) == (4, momentum)
+    built = build(small_points.scenario(algorithm="fed_nova", training=training), tmp_path, Recorder())
+    algorithm = built.learner.trained.algorithm
+    assert (algorithm.local_steps, algorithm.momentum) == (4, momentum)
 
 
 @pytest.mark.parametrize(

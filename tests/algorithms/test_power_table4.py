@@ -30,9 +30,9 @@ def uplinks(features, tmp_path):
     found = {}
     for point in scenario.points():
         recorder = Recorder()
-        world, _, done = build(point.scenario, tmp_path, recorder)
-        world.env.run(until=done)
-        world.end()
+        built = build(point.scenario, tmp_path, recorder)
+        built.world.env.run(until=built.done)
+        built.world.end()
         rows = [row for row in small_points.rows(recorder, "transfers") if row["dst"] < 0]
         found[point.scenario.algorithm.name] = sum(row["nbytes"] for row in rows), len(rows)
     return found

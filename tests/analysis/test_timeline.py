@@ -75,14 +75,19 @@ def check_times(trace, tables):
 @settings(deadline=None, max_examples=20)
 @given(plain=scenarios())
 def test_rows_nest_and_show_the_tables_whatever_the_protocol(plain, folder):
-    folded, before = [], ServerHost.update
+    folded, before, accept = [], ServerHost.update, ServerHost.accept
 
     def update(self, replies, step="train"):
         folded.append(sorted(reply.client for reply in replies))
         return before(self, replies, step)
 
+    def accepted(self, replies, step):
+        folded.append(sorted(reply.client for reply in replies))
+        return accept(self, replies, step)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServerHost, "update", update)
+        patch.setattr(ServerHost, "accept", accepted)
         see(plain, folder)
     tables = stored.tables(folder)
     trace = write.timeline(tables)

@@ -6,7 +6,7 @@ import pytest
 import small_points
 import torch
 from learnlab import drawn_task
-from test_evaluate import Guess, Rows, direct, evaluator_of, models, periods_of, world_of
+from test_evaluate import Guess, Rows, direct, models, observer_of, periods_of, world_of
 
 from analysis.frontier import ALL_PERIODS, over_all_periods
 from fedsim.errors import ScenarioError
@@ -28,8 +28,8 @@ def test_every_client_is_scored_on_every_period_met_or_not(as_shared, seen):
     shared = models(task)[0] if as_shared else None
     world = world_of(Guess(shared, own), seen)
     whole = [periods_of(client) for client in range(3)]
-    evaluator = evaluator_of(world, task, rows, splits=["test", "all_periods"], periods=whole)
-    evaluator.score()
+    observer = observer_of(world, task, rows, splits=["test", "all_periods"], periods=whole)
+    observer.score()
     expected = {}
     for client in range(3):
         for period in whole[client]:
@@ -43,7 +43,7 @@ def test_every_client_is_scored_on_every_period_met_or_not(as_shared, seen):
     assert {(r.model, r.metric, r.client, r.period): (r.value, r.weight, r.seen) for r in mine} == expected
     assert len(mine) == len(expected)
     plain = Rows()
-    evaluator_of(world_of(Guess(shared, own), seen), task, plain, splits=["test"]).score()
+    observer_of(world_of(Guess(shared, own), seen), task, plain, splits=["test"]).score()
     assert [r for r in rows.rows if r.split == "test"] == plain.rows
 
 
@@ -52,11 +52,11 @@ def test_a_later_scoring_says_what_was_met_by_then():
     task, rows = drawn_task(), Rows()
     world = world_of(Guess(models(task)[0], models(task)), [1, 1, 0])
     whole = [periods_of(client) for client in range(3)]
-    evaluator = evaluator_of(world, task, rows, splits=["test", "all_periods"], periods=whole, models=["global"])
-    evaluator.score()
-    world.clients[2].seen.append(whole[2][0])
+    observer = observer_of(world, task, rows, splits=["test", "all_periods"], periods=whole, models=["global"])
+    observer.score()
+    world.held[2].seen.append(whole[2][0])
     world.server.version = 2
-    evaluator.score()
+    observer.score()
     found = defaultdict(set)
     values = defaultdict(list)
     for row in rows.rows:

@@ -20,10 +20,10 @@ def score(tmp_path, algorithm, share):
     given = [f"grid.algorithm=[{algorithm}]", f"grid.network.effects.0.share=[{share} %]", "grid.seed=[0]", *FEWER]
     scenario, _ = scenario_file.load(SCENARIO, given)
     (point,) = scenario.points()
-    world, evaluator, done = build(point.scenario, tmp_path, Recorder())
-    world.env.run(until=done)
-    evaluator.score()
-    return evaluator.latest
+    built = build(point.scenario, tmp_path, Recorder())
+    built.world.env.run(until=built.done)
+    built.observer.score()
+    return built.observer.latest
 
 
 @pytest.mark.parametrize("share", [20, 30])

@@ -7,14 +7,16 @@ import torch
 from contexts import within
 from learnlab import drawn, drawn_task, largest_gap
 
-from fedsim.algorithm import Algorithm, Fit
-from fedsim.clients import ClientHost
+from fedsim.algorithm import Algorithm, Fit, Job
 from fedsim.data.graph import Period
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.training import Trainer
+from fedsim.learner.trained import Trained
+from fedsim.learner.upload import Upload
 from fedsim.net import wire
+from fedsim.seeds import Streams
 
 
 @dataclass(frozen=True)
@@ -58,24 +60,35 @@ class Counting(Trainer):
 
 
 class Hall:
-    """Three hosts, one cohort, no network."""
+    """Three clients, one cohort, no network."""
 
     def __init__(self, *, batch=True, sizes=(8, 5, 13), **options):
         self.algorithm = within(Notebook(**options), drawn_task())
         self.trainer = Counting(Adam(0.05), 2)
         self.cohort = Cohort(self.algorithm, self.trainer, batch=batch)
-        self.hosts = [ClientHost(k, 1.0, lambda client, job: 100 * client + job) for k in range(len(sizes))]
+        self.trained = Trained(self.algorithm, self.cohort, Streams(0))
+        self.hosts = [self.trained.clients[k] for k in range(len(sizes))]
+        self.begun = [0 for _ in sizes]
         for k, n in enumerate(sizes):
             self.hosts[k].arrive(Period(0, drawn(n, k)))
         self.model = {"model": self.algorithm.task.init()}
 
     def begin(self, client):
-        return self.cohort.submit(self.hosts[client].job("train", self.model))
+        self.begun[client] += 1
+        seed = 100 * client + self.begun[client]
+        return self.trained.work(client, "train", self.model, seed, travels=True)[0].promise
+
+    def finish(self, client, promise):
+        self.hosts[client].last = Upload(promise, self.hosts[client], "train")
 
     def go(self, client):
         promise = self.begin(client)
-        self.hosts[client].finished(promise)
+        self.finish(client, promise)
         return promise
+
+    def job(self, client):
+        host = self.hosts[client]
+        return Job(client, "train", host.period, self.model, host.data, dict(host.memory), 0)
 
 
 def test_nothing_is_trained_before_a_value_is_needed_and_then_everything_at_once():
@@ -123,7 +136,7 @@ def test_a_clients_next_job_settles_its_last_one_first():
     second = hall.begin(0)
     assert hall.trainer.calls == 1  # the first one only
     assert second.job.memory["jobs"] == 1
-    hall.hosts[0].finished(second)
+    hall.finish(0, second)
     assert hall.hosts[0].memory["jobs"] == 2
 
 
@@ -134,7 +147,7 @@ def test_a_cancelled_job_leaves_no_trace():
             each.go(k)
         each.cohort.settle()
     before = dict(hall.hosts[1].memory)
-    cancelled = hall.begin(1)  # the host does not hear of its end
+    cancelled = hall.begin(1)  # nobody notes its end
     cancelled.cancel()
     runs = len(hall.algorithm.seen)
     hall.cohort.settle()
@@ -186,7 +199,7 @@ def test_work_that_only_returns_needs_no_trainer():
 
     hall = Hall()
     cohort = Cohort(within(Plain(), hall.algorithm.task), hall.trainer)
-    assert cohort.submit(hall.hosts[0].job("train", hall.model)).value() == {"update": hall.model["model"]}
+    assert cohort.submit(hall.job(0)).value() == {"update": hall.model["model"]}
     assert hall.trainer.calls == 0
 
 
@@ -205,7 +218,7 @@ class Extra(Notebook):
 def test_extra_steps_are_billed_beside_the_training_whatever_the_number_of_local_steps(steps):
     hall = Hall()
     algorithm = within(Extra(), hall.algorithm.task)
-    job = hall.hosts[0].job("train", hall.model)
+    job = hall.job(0)
     flops = Cohort(algorithm, Counting(Adam(0.05), steps)).flops(job)
     assert flops == algorithm.task.flops(job.data) * (2 * steps + 7)
 
@@ -216,7 +229,7 @@ def test_a_job_takes_the_operations_of_its_own_graph_also_where_another_was_met_
     for n in (0, 1, 0, 1):
         if n == 1:
             hall.hosts[1].arrive(Period(len(graphs), drawn(9 + 4 * len(graphs), n)))
-        job = hall.hosts[n].job("train", hall.model)
+        job = hall.job(n)
         graphs.append(job.data)
         flops.append(hall.cohort.flops(job))
         counted.append(2 * hall.algorithm.task.flops(job.data))

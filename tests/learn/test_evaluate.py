@@ -1,4 +1,4 @@
-"""The evaluator against scores found one graph at a time."""
+"""Scores, and when they are taken, against scores found one graph at a time."""
 
 from types import SimpleNamespace
 
@@ -11,8 +11,12 @@ from learnlab import drawn, drawn_task
 from fedsim.algorithm import Algorithm
 from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
-from fedsim.learn.evaluate import Evaluator
+from fedsim.learner.recorded import Recorded
+from fedsim.learner.scoring import Scoring
+from fedsim.learner.trained import Trained
+from fedsim.observer import Observer
 from fedsim.record import Recorder
+from fedsim.seeds import Streams
 from fedsim.units import Updates
 
 
@@ -20,9 +24,13 @@ class Guess:
     """An algorithm whose global and local models are given."""
 
     sees_more, sees = False, Algorithm.sees
+    talks, prepares = True, frozenset()
 
     def __init__(self, shared, own):
         self.shared, self.own = shared, own
+
+    def start(self):
+        return {}
 
     def predictor(self, state, client, memory):
         return self.shared if self.shared is not None else dict(self.own[client])
@@ -50,13 +58,43 @@ def periods_of(client):
     return [Period(0, first), Period(1, second), Period(2, third)]
 
 
+class Counted:
+    """The clock's side of clients: how many periods have reached each."""
+
+    def __init__(self, held):
+        self._held = held
+
+    @property
+    def met(self):
+        return np.array([len(client.seen) for client in self._held.values()])
+
+    def catch_up(self):
+        """Nothing is ever trained here."""
+
+
+class Watched:
+    """A world as one observer sees it: with a learner of its own, which scores the clients that all have in common."""
+
+    def __init__(self, world, learner):
+        self._world, self.learner = world, learner
+        self._state = learner.start()
+
+    def __getattr__(self, name):
+        return getattr(self._world, name)
+
+    def states(self):
+        return self._state
+
+
 def world_of(algorithm, seen, count=3):
-    env = simpy.Environment()
-    hosts = {k: SimpleNamespace(number=k, seen=periods_of(k)[: seen[k]], memory={}) for k in range(count)}
-    server = SimpleNamespace(state={}, version=1, restarts=0, updated=env.event())
-    state_of = {k: {} for k in range(count)}.__getitem__
+    """A clock, and clients (`held`) that have met so many of their periods."""
+    env, trained = simpy.Environment(), Trained(algorithm, None, Streams(0))
+    for k in range(count):
+        trained.clients[k].seen = periods_of(k)[: seen[k]]
+    server = SimpleNamespace(version=1, restarts=0, updated=env.event())
+    clients = Counted(trained.clients)
     return SimpleNamespace(
-        env=env, server=server, clients=hosts, algorithm=algorithm, arrival=env.event(), state_of=state_of
+        env=env, server=server, held=trained.clients, clients=clients, algorithm=algorithm, arrival=env.event()
     )
 
 
@@ -67,14 +105,18 @@ def deliver(world, *arrived):
 
 def bring(world, fresh):
     for client, period in fresh:
-        world.clients[client].seen.append(period)
+        world.held[client].arrive(period)
     event, world.arrival = world.arrival, world.env.event()
     event.succeed(fresh)
 
 
-def evaluator_of(world, task, rows, **options):
+def observer_of(world, task, rows, **options):
     rules = {"metrics": ["accuracy", "macro_f1"], "models": ["global", "local"], "splits": ["test", "val"]}
-    return Evaluator(world, task, rows, **{**rules, "every": Updates(1), **options})
+    given = {**rules, **options}
+    every, trained = given.pop("every", Updates(1)), Trained(world.algorithm, None, Streams(0))
+    trained.clients = world.held
+    trained.scoring = Scoring(world.held, task, world.algorithm, **given)
+    return Observer(Watched(world, Recorded(trained, None)), rows.extend, every)
 
 
 def models(task, count=3):
@@ -97,11 +139,11 @@ def test_every_score_equals_a_direct_computation(as_shared, seen):
     own = models(task)
     shared = models(task)[0] if as_shared else None
     world = world_of(Guess(shared, own), seen)
-    evaluator_of(world, task, rows).score()
+    observer_of(world, task, rows).score()
     found = {(r.model, r.split, r.metric, r.client, r.period): r for r in rows.rows}
     assert len(found) == len(rows.rows)
     expected = 0
-    for client, host in world.clients.items():
+    for client, host in world.held.items():
         for period in host.seen:
             for split in ("test", "val"):
                 for metric in ("accuracy", "macro_f1"):
@@ -121,13 +163,13 @@ def test_the_headline_is_pooled_by_weight():
     torch.manual_seed(0)
     task, rows = drawn_task(), Rows()
     world = world_of(Guess(models(task)[0], models(task)), [2, 2, 2])
-    evaluator = evaluator_of(world, task, rows)
-    assert evaluator.latest is None
-    evaluator.score()
+    observer = observer_of(world, task, rows)
+    assert observer.latest is None
+    observer.score()
     headline = [r for r in rows.rows if (r.model, r.split, r.metric) == ("global", "test", "accuracy")]
     right, total = sum(r.value * r.weight for r in headline), sum(r.weight for r in headline)
-    assert evaluator.latest == pytest.approx(right / total)
-    assert total == sum(int(p.graph["test"].sum()) for h in world.clients.values() for p in h.seen)
+    assert observer.latest == pytest.approx(right / total)
+    assert total == sum(int(p.graph["test"].sum()) for h in world.held.values() for p in h.seen)
 
 
 def test_one_model_for_all_and_equal_copies_of_it_score_the_same():
@@ -137,7 +179,7 @@ def test_one_model_for_all_and_equal_copies_of_it_score_the_same():
     tables = []
     for algorithm in (Guess(one, [one] * 3), Guess(None, [one] * 3)):
         rows = Rows()
-        evaluator_of(world_of(algorithm, [3, 2, 1]), task, rows, models=["global"]).score()
+        observer_of(world_of(algorithm, [3, 2, 1]), task, rows, models=["global"]).score()
         tables.append([(r.client, r.period, r.split, r.metric, r.value, r.weight) for r in rows.rows])
     assert tables[0] == tables[1]
     assert tables[0]
@@ -150,8 +192,8 @@ def test_what_arrives_is_scored_by_the_models_of_that_moment_on_it_alone(as_shar
     own = models(task)
     guess = Guess(models(task)[0] if as_shared else None, own)
     world = world_of(guess, [1, 0, 2])
-    evaluator = evaluator_of(world, task, rows)
-    world.env.process(evaluator.watch())
+    observer = observer_of(world, task, rows)
+    observer.start()
     before, moments = {}, {0.0: [(1, 0)], 4.0: [(0, 1), (2, 2), (1, 1)], 6.0: [(1, 2)]}
 
     def stream():
@@ -180,7 +222,7 @@ def test_what_arrives_is_scored_by_the_models_of_that_moment_on_it_alone(as_shar
                 assert row.value == pytest.approx(value)
                 expected += 1
     assert len(found) == expected
-    assert evaluator.latest is None  # the headline is about what has been met
+    assert observer.latest is None  # the headline is about what has been met
 
 
 @pytest.mark.parametrize("as_shared", [True, False])
@@ -188,31 +230,31 @@ def test_what_was_joined_before_gives_the_scores_of_what_is_joined_anew(as_share
     torch.manual_seed(0)
     task, kept = drawn_task(), Rows()
     world = world_of(Guess(models(task)[0] if as_shared else None, models(task)), [2, 1, 1])
-    evaluator = evaluator_of(world, task, kept)
+    observer = observer_of(world, task, kept)
     for client in (1, 2, 1, 0, 0):  # one client more each time, at last none
         world.server.version += 1
         before, anew = len(kept.rows), Rows()
-        evaluator.score()
-        evaluator_of(world, task, anew).score()
+        observer.score()
+        observer_of(world, task, anew).score()
         assert kept.rows[before:] == anew.rows
-        if len(world.clients[client].seen) < 3:
-            world.clients[client].seen.append(periods_of(client)[len(world.clients[client].seen)])
+        if len(world.held[client].seen) < 3:
+            world.held[client].seen.append(periods_of(client)[len(world.held[client].seen)])
 
 
 def test_a_period_with_nothing_to_score_costs_nothing():
     task, rows = drawn_task(), Rows()
     world = world_of(Guess(task.init(), models(task)), [0, 0, 0])
-    world.env.process(evaluator_of(world, task, rows).watch())
+    observer_of(world, task, rows).start()
     bare = Period(0, induced(drawn(10, 0), torch.arange(0)))
     world.env.timeout(1).callbacks.append(lambda _: bring(world, [(0, bare)]))
     world.env.run(until=1.5)
-    assert world.clients[0].seen == [bare]
+    assert world.held[0].seen == [bare]
     assert rows.rows == []
 
 
 def test_nobody_with_data_is_nothing_to_score():
     task, rows = drawn_task(), Rows()
-    evaluator_of(world_of(Guess(task.init(), models(task)), [0, 0, 0]), task, rows).score()
+    observer_of(world_of(Guess(task.init(), models(task)), [0, 0, 0]), task, rows).score()
     assert rows.rows == []
 
 
@@ -221,16 +263,16 @@ def test_scoring_is_not_training():
     torch.manual_seed(0)
     task, first, again = drawn_task(), Rows(), Rows()
     world = world_of(Guess(models(task)[0], models(task)), [1, 1, 1])
-    evaluator_of(world, task, first).score()
-    evaluator_of(world, task, again).score()
+    observer_of(world, task, first).score()
+    observer_of(world, task, again).score()
     assert first.rows == again.rows
 
 
 def test_scores_are_taken_every_so_many_updates_and_once_a_version():
     task, rows = drawn_task(), Rows()
     world = world_of(Guess(task.init(), models(task)), [1, 1, 1])
-    evaluator = evaluator_of(world, task, rows, every=Updates(2), metrics=["accuracy"], splits=["test"])
-    world.env.process(evaluator.run())
+    observer = observer_of(world, task, rows, every=Updates(2), metrics=["accuracy"], splits=["test"])
+    observer.start()
     world.server.version = 0
 
     def updates():
@@ -241,15 +283,15 @@ def test_scores_are_taken_every_so_many_updates_and_once_a_version():
             event.succeed()
 
     world.env.run(until=world.env.process(updates()))
-    evaluator.score()
-    evaluator.score()
+    observer.score()
+    observer.score()
     assert sorted({(r.time, r.version) for r in rows.rows}) == [(2.0, 2), (4.0, 4), (5.0, 5)]
 
 
 def test_scores_by_the_clock():
     task, rows = drawn_task(), Rows()
     world = world_of(Guess(task.init(), models(task)), [1, 1, 1])
-    world.env.process(evaluator_of(world, task, rows, every=2.5).run())
+    observer_of(world, task, rows, every=2.5).start()
 
     def updates():
         while True:
@@ -263,5 +305,5 @@ def test_scores_by_the_clock():
 
 def test_rows_fit_the_recorders_table():
     task, recorder = drawn_task(), Recorder()
-    evaluator_of(world_of(Guess(task.init(), models(task)), [1, 1, 1]), task, recorder).score()
+    observer_of(world_of(Guess(task.init(), models(task)), [1, 1, 1]), task, recorder).score()
     assert len(recorder.tables()["scores"]) > 0

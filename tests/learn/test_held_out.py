@@ -5,6 +5,7 @@ import pytest
 import small_points
 import torch
 from sklearn.metrics import f1_score
+from values import client_of, state_of
 
 from fedsim import learning, partitions
 from fedsim.data.temporal import Overview
@@ -71,11 +72,12 @@ def test_a_static_graph_has_one_test_set_without_edges_to_clients():
 
 @pytest.mark.parametrize("changes", [STATIC, DYNAMIC])
 def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
-    world, evaluator, done = build(small_points.scenario(**changes), tmp_path, recorder := Recorder())
-    world.env.run(until=done)
-    evaluator.score()
+    built = build(small_points.scenario(**changes), tmp_path, recorder := Recorder())
+    world, algorithm = built.world, built.learner.trained.algorithm
+    world.env.run(until=built.done)
+    built.observer.score()
     held = made(**changes).apart["held_out"]
-    seen = len(world.clients[0].seen)
+    seen = len(client_of(built, 0).seen)
     rows = [
         row
         for row in small_points.rows(recorder, "scores")
@@ -83,11 +85,11 @@ def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
         if row["period"] < row["seen"]
     ]
     assert len(rows) == 5 * seen * 2 * 2
-    task, different = world.algorithm.task, set()
+    task, different = algorithm.task, set()
     for row in rows:
-        client = world.clients[row["client"]]
-        choose = world.algorithm.personal if row["model"] == "local" else world.algorithm.predictor
-        params = choose(world.state_of(row["client"]), row["client"], client.memory)
+        client = row["client"]
+        choose = algorithm.personal if row["model"] == "local" else algorithm.predictor
+        params = choose(state_of(built, client), client, client_of(built, client).memory)
         graph = held[row["period"]]
         guess = task.forward(tree.stack([params]), graph).argmax(1)
         by_hand = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learnlab import drawn, job_of, largest_gap
 from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
-from test_evaluate import Guess, Rows, evaluator_of, models, world_of
+from test_evaluate import Guess, Rows, models, observer_of, world_of
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
@@ -215,12 +215,12 @@ def test_every_score_equals_a_direct_computation(as_shared):
     task, rows = task_of(), Rows()
     own = models(task)
     world = world_of(Guess(own[0] if as_shared else None, own), [0, 0, 0])
-    for client, host in world.clients.items():
+    for client, host in world.held.items():
         host.seen = periods_of(client)[: 4 - client]
-    evaluator_of(world, task, rows, metrics=METRICS[:3]).score()
+    observer_of(world, task, rows, metrics=METRICS[:3]).score()
     found = {(r.model, r.split, r.metric, r.client, r.period): r for r in rows.rows}
     expected = 0
-    for client, host in world.clients.items():
+    for client, host in world.held.items():
         for period, (split, number), model in itertools.product(
             host.seen, (("val", 1), ("test", 2)), ("global", "local")
         ):
@@ -240,7 +240,7 @@ def test_negatives_of_ranks_are_of_the_same_period_and_of_all_clients(monkeypatc
     torch.manual_seed(0)
     task, rows, groups = task_of(negatives=30), Rows(), []
     world = world_of(Guess(models(task)[0], models(task)), [0, 0, 0])
-    for client, host in world.clients.items():
+    for client, host in world.held.items():
         host.seen = [Period(0, asking(10 + client, client)), Period(1, asking(14, 50 + client))][: 2 - client // 2]
     rank = ranking.mrr
 
@@ -250,7 +250,7 @@ def test_negatives_of_ranks_are_of_the_same_period_and_of_all_clients(monkeypatc
         return rank(h, positives, owner, owners, group, *others, **options)
 
     monkeypatch.setattr(ranking, "mrr", watched)
-    evaluator_of(world, task, rows, metrics=["mrr"], models=["global"], splits=["test"]).score()
+    observer_of(world, task, rows, metrics=["mrr"], models=["global"], splits=["test"]).score()
     assert groups == [[10 + 11 + 12, 14 + 14]]
     assert len(rows.rows) == 5
     assert all(1 / 31 <= row.value <= 1 for row in rows.rows)

@@ -52,15 +52,15 @@ class World:
     network: Network
     rows: list = field(default_factory=list)
 
-    def lane(self, client, upload):
+    def channel(self, client, upload):
         """What a client has under way in one direction; None where it is idle."""
-        found = (lane for lane in self.network._lanes.of(client) if lane.upload is upload)
+        found = (channel for channel in self.network._channels.of(client) if channel.upload is upload)
         return next(found, None)
 
     def flows(self, client, upload):
         """Those of a client that move now."""
-        lane = self.lane(client, upload)
-        return list(lane._flows.values()) if lane else []
+        channel = self.channel(client, upload)
+        return list(channel._flows.values()) if channel else []
 
     def at(self, time, call, *args):
         """Have something done at that time."""

@@ -111,8 +111,8 @@ def test_every_message_ends_in_one_row_that_agrees_with_its_delivery(sends, dist
     story = Story(sends, disturbances, effects, model)
     rows = story.run()
     assert len(rows) == len(sends)
-    told = [(row.src, row.dst, row.nbytes, row.wire_bytes if row.fate in ("cut", "lost") else None) for row in rows]
-    assert Counter(told) == Counter(story.outcomes)
+    recorded = [(row.src, row.dst, row.nbytes, row.wire_bytes if row.fate in ("cut", "lost") else None) for row in rows]
+    assert Counter(recorded) == Counter(story.outcomes)
     assert [row.arrived for row in rows] == sorted(row.arrived for row in rows)
     for row in rows:
         loss = 1 - math.prod(1 - getattr(e, "up" if row.dst == SERVER else "down") for e in as_both(effects))
@@ -127,7 +127,7 @@ def test_every_message_ends_in_one_row_that_agrees_with_its_delivery(sends, dist
 
 
 def as_both(effects):
-    """The losses among the effects, each with both its directions told."""
+    """The losses among the effects, each with the loss of both directions."""
     losses = [effect for effect in effects if isinstance(effect, Loss)]
     pick = [(e.rate if e.up is None else e.up, e.rate if e.down is None else e.down) for e in losses]
     return [Loss(up=up, down=down) for up, down in pick]

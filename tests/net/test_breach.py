@@ -1,4 +1,4 @@
-"""A link that carried too much, or a clock that went backwards, would be told of at once."""
+"""A link that carried too much, or a clock that went backwards, raises Breach at once."""
 
 import math
 

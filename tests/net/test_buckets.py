@@ -10,8 +10,8 @@ from netlab import down, fluid, up, world
 from fedsim.net import tcp
 from fedsim.net.model import Naive
 from fedsim.net.network import ServerAccess
-from fedsim.net.sharing.line import credit, tokens
 from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.link_state import credit, tokens
 from fedsim.net.tcp import TransferModel
 
 MODEL = TransferModel()

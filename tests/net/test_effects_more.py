@@ -235,12 +235,12 @@ def test_an_outage_and_a_straggler_on_one_client_do_not_undo_one_another():
     ],
 )
 def test_the_same_seed_gives_the_same_run(effect):
-    def told(seed):
+    def drawn_with(seed):
         _, moves, rates = watched([effect], clients=10, seed=seed)
         return moves, rates
 
-    assert told(0) == told(0)
-    assert told(0) != told(1)
+    assert drawn_with(0) == drawn_with(0)
+    assert drawn_with(0) != drawn_with(1)
 
 
 @settings(max_examples=25, deadline=None)

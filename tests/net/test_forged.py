@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from fake_upload import Work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import world
@@ -14,11 +13,9 @@ from fedsim import find
 from fedsim.errors import ScenarioError, UserError
 from fedsim.learn import tree
 from fedsim.net import wire
-from fedsim.net.codecs.int8 import Int8
 from fedsim.net.effects.byzantine import Byzantine
 from fedsim.net.finite import is_finite
-from fedsim.net.forged import Forged, Forgers
-from fedsim.net.squeezed import Squeezed
+from fedsim.net.forged import Forgers
 from fedsim.scenario import Part
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -71,32 +68,6 @@ def test_noise_is_as_large_as_it_says_and_nan_is_no_number():
     assert not is_finite(sent("scaled", {"w": torch.full((2,), 1e38)}))  # too large for its type
 
 
-def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_its_own():
-    forgers, work, rng = (
-        Forgers([{1: lambda array, rng: array + rng.normal()}]), Work(upload()), np.random.default_rng(0)
-    )  # fmt: skip
-    forged = forgers.upload(1, work, rng)
-    assert isinstance(forged, Forged)
-    assert work.asked == 0
-    first = forged.value()
-    assert forged.value() is first
-    assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
-    again, other = forgers.upload(1, Work(upload()), rng), Work(upload())
-    again.reopen(forged.opened)
-    assert again.value() is first
-    untouched = forgers.upload(1, other, rng)
-    untouched.reopen(untouched.opened)
-    assert untouched.value() is not None
-    assert other.asked == 1
-    aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
-    assert torch.equal(forgers.upload(1, Work(aside), rng).value()["prototypes"], torch.ones(2))
-    assert not torch.equal(forgers.upload(1, Work({"model": torch.ones(2)}), rng).value()["model"], torch.ones(2))
-    forged.cancel()
-    assert work.cancelled
-    assert forged.memory() == {"own": 1}
-    assert 0 not in forgers  # nobody asks for it
-
-
 def test_several_effects_strike_one_after_the_other():
     twice = Forgers([{0: lambda array, rng: array * 2}, {0: lambda array, rng: array + 1}])
     assert twice.share(0, {"w": torch.tensor([3.0])}, np.random.default_rng(0))["w"].tolist() == [7.0]
@@ -131,18 +102,6 @@ def test_options_that_make_no_sense_are_refused(options, told):
 def test_a_client_that_there_is_not_is_refused():
     with pytest.raises(UserError, match="there is no client 3: they are numbered from 0 to 2"):
         world(clients=3, effects=[Byzantine(attack="nan", clients=(3,))])
-
-
-def test_a_codec_that_needs_numbers_lets_others_pass_for_the_server_to_refuse():
-    kept, good, bad = [], upload(), upload()
-    bad["update"]["w"][0, 0] = math.inf
-    sizes = []
-    for each in (good, bad):
-        squeezed = Squeezed(Work(each, upload()), Int8(), np.random.default_rng(0), dict, kept.append)
-        sizes.append((squeezed.nbytes, wire.size(squeezed.encoded())))
-        assert is_finite(squeezed.value()) == (each is good)
-    assert sizes[0] == sizes[1]
-    assert len(kept) == 1  # what was not squeezed leaves nothing out
 
 
 def kinds(values):

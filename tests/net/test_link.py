@@ -271,9 +271,9 @@ def test_the_rate_foretold_is_never_too_high_and_right_when_idle(ceilings, ceili
     assert link.rate_if_joined(ceiling) == min(ceiling, capacity)
     for other in ceilings:
         link.join(1e6, other, lambda flow: None)
-    foretold = link.rate_if_joined(ceiling)
+    estimate = link.rate_if_joined(ceiling)
     flow = link.join(1e6, ceiling, lambda flow: None)
-    assert 0 < foretold <= link.rate(flow) * (1 + 1e-9)
+    assert 0 < estimate <= link.rate(flow) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("nbytes", "ceiling"), [(-1, 1), (math.inf, 1), (math.nan, 1), (1, -1), (1, math.inf)])

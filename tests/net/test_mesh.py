@@ -14,7 +14,7 @@ from fedsim.net.sharing.mesh import Mesh
 
 
 def fill_paths(ceilings, weights, capacities, crosses):
-    """Max–min rates: all rise alike; who meets a ceiling or a full pipe stops; `crosses` is (flows, pipes), 0 or 1."""
+    """Max–min rates: all rise alike; who meets a ceiling or a full link stops; `crosses` is (flows, links), 0 or 1."""
     ceilings, weights = np.asarray(ceilings, float), np.asarray(weights, float)
     rates, rising = np.zeros(len(ceilings)), ceilings > 0
     while rising.any():
@@ -70,13 +70,13 @@ class Oracle:
 
 
 class Traffic:
-    """Flows (start, size, ceiling, weight) on a mesh, each over the pipes in its row of `crosses`."""
+    """Flows (start, size, ceiling, weight) on a mesh, each over the links in its row of `crosses`."""
 
     def __init__(self, flows, capacities, crosses, changes=(), begin=0.0):
         self.env = simpy.Environment(begin)
         self.mesh = Mesh(self.env)
-        self.pipes = [self.mesh.pipe(capacity) for capacity in capacities]
-        self.paths = [self.mesh.path([self.pipes[i] for i in np.flatnonzero(row)]) for row in crosses]
+        self.links = [self.mesh.link(capacity) for capacity in capacities]
+        self.pools = [self.mesh.pool([self.links[i] for i in np.flatnonzero(row)]) for row in crosses]
         self.crosses = np.asarray(crosses)
         self.ends, self.active, self.left = {}, {}, {}
         for number, (start, size, ceiling, weight) in enumerate(flows):
@@ -92,30 +92,30 @@ class Traffic:
             self.ends[number] = self.env.now
             assert self.active.pop(number) is flow
 
-        self.active[number] = self.paths[number].join(size, ceiling, done, weight)
+        self.active[number] = self.pools[number].join(size, ceiling, done, weight)
 
     def change(self, what, number, value):
         if what == "capacity":
-            self.pipes[number % len(self.pipes)].set_capacity(value)
+            self.links[number % len(self.links)].set_capacity(value)
         elif number in self.active and what == "ceiling":
-            self.paths[number].set_ceiling(self.active[number], value)
+            self.pools[number].set_ceiling(self.active[number], value)
         elif number in self.active:
-            self.left[number] = self.paths[number].leave(self.active.pop(number))
+            self.left[number] = self.pools[number].leave(self.active.pop(number))
 
     def rates(self):
-        return {number: self.paths[number].rate(flow) for number, flow in self.active.items()}
+        return {number: self.pools[number].rate(flow) for number, flow in self.active.items()}
 
     def run(self):
         self.env.run()
         return [self.ends[number] for number in sorted(self.ends)]
 
 
-def random_case(seed, pipes=6, flows=20):
-    """A random incidence, with ties, parked flows, flows over no pipe, and pipes without end or capacity."""
+def random_case(seed, links=6, flows=20):
+    """A random incidence, with ties, parked flows, flows over no link, and links without end or capacity."""
     rng = np.random.default_rng(seed)
-    count, wide = int(rng.integers(1, flows + 1)), int(rng.integers(1, pipes + 1))
+    count, wide = int(rng.integers(1, flows + 1)), int(rng.integers(1, links + 1))
     crosses = (rng.random((count, wide)) < rng.uniform(0.1, 0.7)).astype(int)
-    if rng.random() < 0.5:  # many flows over few paths
+    if rng.random() < 0.5:  # many flows over few pools
         crosses = crosses[rng.integers(0, min(count, 4), count)]
     capacities = np.where(rng.random(wide) < 0.5, rng.lognormal(14, 1, wide), rng.choice([1e6, 2e6, np.inf], wide))
     starts = rng.uniform(0, 20, count) * (rng.random(count) < 0.5)
@@ -125,12 +125,12 @@ def random_case(seed, pipes=6, flows=20):
     return [tuple(map(float, row)) for row in rows], capacities, crosses
 
 
-def random_changes(seed, flows, pipes, count=12):
+def random_changes(seed, flows, links, count=12):
     rng = np.random.default_rng(seed)
     changes = []
     for _ in range(count):
         what = str(rng.choice(["leave", "ceiling", "ceiling", "capacity", "capacity"]))
-        number = int(rng.integers(0, pipes if what == "capacity" else flows))
+        number = int(rng.integers(0, links if what == "capacity" else flows))
         value = float(rng.choice([0.0, 1e6, rng.lognormal(13, 1.5)]))
         changes.append((float(rng.choice([rng.uniform(0, 30), 5.0])), what, number, value))
     return changes
@@ -174,16 +174,16 @@ def test_rates_at_any_instant_are_those_of_progressive_filling_and_max_min(seed,
     traffic.env.run(until=instant)
     rates = traffic.rates()
     here = sorted(rates)
-    capacities = np.array([pipe.capacity for pipe in traffic.pipes])
+    capacities = np.array([link.capacity for link in traffic.links])
     ceilings, weights = (np.array([getattr(traffic.active[i], name) for i in here]) for name in ("ceiling", "weight"))
     found, over = np.array([rates[i] for i in here]), traffic.crosses[np.array(here, int)]
     assert found == pytest.approx(fill_paths(ceilings, weights, capacities, over), rel=1e-9)
     loads = found @ over
-    assert [pipe.load for pipe in traffic.pipes] == pytest.approx(loads.tolist(), rel=1e-9)
+    assert [link.load for link in traffic.links] == pytest.approx(loads.tolist(), rel=1e-9)
     assert (loads <= capacities * (1 + 1e-9)).all()
     for number, rate in enumerate(found):
         full = np.flatnonzero(over[number] & (loads >= capacities * (1 - 1e-9)))
-        highest = [rate / weights[number] >= (found / weights)[over[:, pipe] > 0].max() * (1 - 1e-9) for pipe in full]
+        highest = [rate / weights[number] >= (found / weights)[over[:, link] > 0].max() * (1 - 1e-9) for link in full]
         assert rate >= ceilings[number] * (1 - 1e-9) or any(highest)
 
 
@@ -199,13 +199,13 @@ def test_bytes_are_conserved(seed):
         traffic.env.step()
         carried += rate * (traffic.env.now - before)
         spared += rate * 1e-9 * max(1.0, traffic.env.now) * (len(traffic.ends) > ended)
-    left = traffic.left | {i: traffic.paths[i].remaining(flow) for i, flow in traffic.active.items()}
+    left = traffic.left | {i: traffic.pools[i].remaining(flow) for i, flow in traffic.active.items()}
     assert carried == pytest.approx(sum(flow[1] for flow in flows) - sum(left.values()), rel=1e-9, abs=spared)
 
 
 @settings(max_examples=60)
 @given(seeds)
-def test_a_mesh_of_one_pipe_is_a_link(seed):
+def test_a_mesh_of_one_link_is_a_link(seed):
     flows, capacities, _ = random_case(seed)
     crosses = np.ones((len(flows), 1), int)
     changes = random_changes(seed, len(flows), 1)
@@ -213,7 +213,7 @@ def test_a_mesh_of_one_pipe_is_a_link(seed):
     mesh = Traffic(plain, capacities[:1], crosses, changes)
     star = Traffic(plain, capacities[:1], crosses, changes)
     link = Link(star.env, capacities[0])
-    star.pipes, star.paths = [link], [link] * len(flows)
+    star.links, star.pools = [link], [link] * len(flows)
     for traffic in (mesh, star):
         traffic.env.run(until=1e5)
     assert set(mesh.ends) == set(star.ends)
@@ -225,7 +225,7 @@ def test_a_mesh_of_one_pipe_is_a_link(seed):
 
 @settings(max_examples=60)
 @given(seeds, st.lists(st.floats(1e-3, 30), min_size=1, max_size=6))
-def test_such_a_mesh_tells_of_its_pipe_what_a_link_tells(seed, instants):
+def test_the_only_link_of_a_mesh_has_the_state_of_a_link(seed, instants):
     """Where no ceiling is just what a flow gets: there rounding says whether it is at its ceiling."""
     flows, capacities, _ = random_case(seed)
     odd = np.random.default_rng(seed).uniform(0.9, 1.1, (2, 20))
@@ -235,47 +235,47 @@ def test_such_a_mesh_tells_of_its_pipe_what_a_link_tells(seed, instants):
     crosses = np.ones((len(flows), 1), int)
     mesh, star = (Traffic(flows, capacities[:1], crosses, changes) for _ in range(2))
     link = Link(star.env, capacities[0], None, 2e5)
-    star.pipes, star.paths = [link], [link] * len(flows)
-    pipe = mesh.mesh.pipe(capacities[0], None, 2e5)
-    mesh.pipes, mesh.paths = [pipe], [mesh.mesh.path([pipe])] * len(flows)
+    star.links, star.pools = [link], [link] * len(flows)
+    meshed = mesh.mesh.link(capacities[0], None, 2e5)
+    mesh.links, mesh.pools = [meshed], [mesh.mesh.pool([meshed])] * len(flows)
     for instant in sorted(set(instants)):
-        told = []
-        for traffic, line in ((mesh, pipe), (star, link)):
+        states = []
+        for traffic, one in ((mesh, meshed), (star, link)):
             traffic.env.run(until=instant)
-            since = [traffic.paths[i].at_ceiling_since(flow) for i, flow in traffic.active.items()]
-            told.append([line.load, line.buffer, line.tokens, line.full_since, line.capacity, *since])
-        assert told[0] == pytest.approx(told[1], rel=1e-6, abs=1e-2)
+            since = [traffic.pools[i].at_ceiling_since(flow) for i, flow in traffic.active.items()]
+            states.append([one.load, one.buffer, one.tokens, one.full_since, one.capacity, *since])
+        assert states[0] == pytest.approx(states[1], rel=1e-6, abs=1e-2)
 
 
 def test_a_break_that_takes_no_time_is_none():
     env = simpy.Environment()
     mesh = Mesh(env)
-    pipe = mesh.pipe(1e6)
-    path = mesh.path([pipe])
-    first = path.join(1e9, 2e6, lambda flow: None)
+    link = mesh.link(1e6)
+    pool = mesh.pool([link])
+    first = pool.join(1e9, 2e6, lambda flow: None)
     env.run(until=5.0)
-    path.leave(first)
-    assert (pipe.load, pipe.full_since) == (0.0, math.inf)
-    path.join(1e9, 2e6, lambda flow: None)
-    assert (pipe.load, pipe.full_since) == (1e6, 0.0)
+    pool.leave(first)
+    assert (link.load, link.full_since) == (0.0, math.inf)
+    pool.join(1e9, 2e6, lambda flow: None)
+    assert (link.load, link.full_since) == (1e6, 0.0)
 
 
 def test_a_pipe_holds_tokens_while_nobody_is_there_and_waits_in_a_buffer():
     env = simpy.Environment()
     mesh = Mesh(env)
-    pipe, wide = mesh.pipe(1e6, None, 3e5), mesh.pipe(1e7, 5e4)
-    path = mesh.path([pipe, wide])
-    assert (pipe.buffer, wide.buffer, pipe.tokens, wide.tokens) == (1e5, 5e4, 3e5, 0.0)
-    flow = path.join(1e9, 0.0, lambda flow: None)  # parked, and there all the same
+    link, wide = mesh.link(1e6, None, 3e5), mesh.link(1e7, 5e4)
+    pool = mesh.pool([link, wide])
+    assert (link.buffer, wide.buffer, link.tokens, wide.tokens) == (1e5, 5e4, 3e5, 0.0)
+    flow = pool.join(1e9, 0.0, lambda flow: None)  # parked, and there all the same
     env.run(until=1.0)
-    assert pipe.tokens == 0.0
-    path.leave(flow)
-    path.join(1e6, 1e6, lambda flow: None)
+    assert link.tokens == 0.0
+    pool.leave(flow)
+    pool.join(1e6, 1e6, lambda flow: None)
     env.run(until=2.1)
-    assert pipe.tokens == pytest.approx(1e5)
+    assert link.tokens == pytest.approx(1e5)
     for numbers in ((1e6, -1.0, 0.0), (1e6, None, -1.0)):
         with pytest.raises(ValueError, match="negative"):
-            mesh.pipe(*numbers)
+            mesh.link(*numbers)
 
 
 @given(seeds)
@@ -297,26 +297,26 @@ def test_the_rate_foretold_is_never_too_high(seed):
     flows, capacities, crosses = random_case(seed)
     traffic = Traffic([(0.0, 1e9, ceiling, weight) for _, _, ceiling, weight in flows], capacities, crosses)
     traffic.env.run(until=1e-3)
-    for path in traffic.paths:
-        foretold = path.rate_if_joined(1e6, 2.0)
-        flow = path.join(1e6, 1e6, lambda flow: None, 2.0)
-        assert 0 <= foretold <= path.rate(flow) * (1 + 1e-9)
-        path.leave(flow)
+    for pool in traffic.pools:
+        estimate = pool.rate_if_joined(1e6, 2.0)
+        flow = pool.join(1e6, 1e6, lambda flow: None, 2.0)
+        assert 0 <= estimate <= pool.rate(flow) * (1 + 1e-9)
+        pool.leave(flow)
 
 
 def test_the_rate_foretold_is_right_on_idle_pipes_and_where_others_cannot_use_their_shares():
     mesh = Mesh(simpy.Environment())
-    wide, narrow, other = mesh.pipe(100.0), mesh.pipe(1.0), mesh.pipe(2.0)
-    assert mesh.path([wide, narrow]).rate_if_joined(50.0) == 1.0
+    wide, narrow, other = mesh.link(100.0), mesh.link(1.0), mesh.link(2.0)
+    assert mesh.pool([wide, narrow]).rate_if_joined(50.0) == 1.0
     for _ in range(30):
-        mesh.path([wide, narrow]).join(1e6, 1e3, lambda flow: None)
-    assert mesh.path([wide]).rate_if_joined(1e3) == 99.0
-    assert mesh.path([wide, other]).rate_if_joined(1e3) == 2.0
-    assert mesh.path([]).rate_if_joined(1e3) == 1e3
+        mesh.pool([wide, narrow]).join(1e6, 1e3, lambda flow: None)
+    assert mesh.pool([wide]).rate_if_joined(1e3) == 99.0
+    assert mesh.pool([wide, other]).rate_if_joined(1e3) == 2.0
+    assert mesh.pool([]).rate_if_joined(1e3) == 1e3
 
 
 def test_three_flows_over_two_pipes():
-    """The long flow is held by the narrow pipe, and the short one beside it on the wide pipe takes what it leaves."""
+    """The long flow is held by the narrow link, and the short one beside it on the wide link takes what it leaves."""
     traffic = Traffic([(0.0, 1e6, 1e9, 1.0)] * 3, [2e6, 1e6], np.array([[1, 1], [1, 0], [0, 1]]))
     traffic.env.run(until=0.1)
     assert list(traffic.rates().values()) == pytest.approx([5e5, 1.5e6, 5e5])
@@ -333,11 +333,11 @@ def test_two_pipes_of_one_capacity_or_none_both_hold():
 
 
 def test_flows_far_from_a_change_keep_their_dates_and_are_not_looked_at(monkeypatch):
-    """Two pipes that nothing connects but one that is never full: what happens on one is nothing to the other."""
+    """Two links that nothing connects but one that is never full: what happens on one is nothing to the other."""
     env = simpy.Environment()
     mesh = Mesh(env)
-    roof, left, right = mesh.pipe(100.0), mesh.pipe(1.0), mesh.pipe(1.0)
-    near, far = mesh.path([left, roof]), mesh.path([right, roof])
+    roof, left, right = mesh.link(100.0), mesh.link(1.0), mesh.link(1.0)
+    near, far = mesh.pool([left, roof]), mesh.pool([right, roof])
     flow = far.join(1e3, 5.0, lambda flow: None)
     assert far.rate(flow) == 1.0
     looked, plain = [], module.fill
@@ -361,7 +361,7 @@ def test_a_pipe_tells_since_when_it_has_been_full():
     )
     seen = {}
     for time in (0.5, 1.5, 2.5, 4.4, 4.9):
-        traffic.at(time, lambda time=time: seen.update({time: [pipe.full_since for pipe in traffic.pipes]}))
+        traffic.at(time, lambda time=time: seen.update({time: [link.full_since for link in traffic.links]}))
     traffic.env.run()
     assert seen == {
         0.5: [math.inf] * 2,
@@ -395,17 +395,17 @@ def test_time_does_not_stand_still_at_large_times(begin):
 def test_whoever_ends_may_join_again_at_once_and_leaving_after_the_end_is_nothing():
     env = simpy.Environment()
     mesh = Mesh(env)
-    path, ends = mesh.path([mesh.pipe(1e6), mesh.pipe(2e6)]), []
+    pool, ends = mesh.pool([mesh.link(1e6), mesh.link(2e6)]), []
 
     def again(flow):
         ends.append(env.now)
-        assert (path.leave(flow), path.remaining(flow), path.rate(flow)) == (0.0, 0.0, 0.0)
-        path.set_ceiling(flow, 5e5)
+        assert (pool.leave(flow), pool.remaining(flow), pool.rate(flow)) == (0.0, 0.0, 0.0)
+        pool.set_ceiling(flow, 5e5)
         if len(ends) < 6:
-            path.join(1e6, 1e6, again)
+            pool.join(1e6, 1e6, again)
 
-    path.join(1e6, 1e6, again)
-    path.join(1e6, 1e6, again)
+    pool.join(1e6, 1e6, again)
+    pool.join(1e6, 1e6, again)
     env.run()
     assert ends == pytest.approx([2.0, 2.0, 4.0, 4.0, 6.0, 6.0, 7.0][: len(ends)])
 
@@ -413,12 +413,12 @@ def test_whoever_ends_may_join_again_at_once_and_leaving_after_the_end_is_nothin
 def test_many_stale_wakes_do_not_pile_up():
     env = simpy.Environment()
     mesh = Mesh(env)
-    path = mesh.path([mesh.pipe(1e6), mesh.pipe(1e6)])
-    path.join(1e9, 1e6, lambda flow: None)
+    pool = mesh.pool([mesh.link(1e6), mesh.link(1e6)])
+    pool.join(1e9, 1e6, lambda flow: None)
     for i in range(1000):
-        flow = path.join(1e6 - i, 1e6, lambda flow: None)
+        flow = pool.join(1e6 - i, 1e6, lambda flow: None)
         mesh.settle()
-        path.leave(flow)
+        pool.leave(flow)
     waiting = 0
     while env.peek() < math.inf:
         env.step()
@@ -429,13 +429,13 @@ def test_many_stale_wakes_do_not_pile_up():
 def test_a_breach_is_told():
     env = simpy.Environment()
     mesh = Mesh(env)
-    pipe = mesh.pipe(1e6)
-    mesh.path([pipe]).join(1e6, 2e6, lambda flow: None)
+    link = mesh.link(1e6)
+    mesh.pool([link]).join(1e6, 2e6, lambda flow: None)
     mesh.settle()
-    (bundle,) = pipe.bundles
+    (bundle,) = link.bundles
     bundle.level *= 1.01
     with pytest.raises(Breach, match="carries"):
-        pipe.check(env.now)
+        link.check(env.now)
 
 
 @pytest.mark.parametrize(
@@ -444,15 +444,15 @@ def test_a_breach_is_told():
 )
 def test_numbers_that_make_no_sense_are_refused(nbytes, ceiling, weight):
     mesh = Mesh(simpy.Environment())
-    pipe = mesh.pipe(1e6)
+    link = mesh.link(1e6)
     with pytest.raises(ValueError, match="flow"):
-        mesh.path([pipe]).join(nbytes, ceiling, lambda flow: None, weight)
+        mesh.pool([link]).join(nbytes, ceiling, lambda flow: None, weight)
     with pytest.raises(ValueError, match="capacity"):
-        pipe.set_capacity(-1.0)
+        link.set_capacity(-1.0)
     with pytest.raises(ValueError, match="capacity"):
-        mesh.pipe(math.nan)
+        mesh.link(math.nan)
     with pytest.raises(ValueError, match="twice"):
-        mesh.path([pipe, pipe])
+        mesh.pool([link, link])
 
 
 def test_random_long_runs_end_in_order_of_time():

@@ -165,7 +165,7 @@ def test_a_cut_in_any_phase(how, phase):
 
 @pytest.mark.parametrize("how", ["abort", "sleep", "leave", "close"])
 def test_a_cut_in_the_pause_after_a_loss(how):
-    """Nothing moves in it: what had gone before the loss is what is told."""
+    """Nothing moves in it: what had been sent before the loss is reported."""
     model = fluid(deterministic=True)
     here = world(0.1, 8e6, model=model, columns={"loss_up": 0.01})
     delivery = here.network.send(up(0, 1_448_000))
@@ -216,19 +216,19 @@ def test_a_cut_flow_gives_its_share_to_the_others():
 
 
 def test_a_loss_nobody_waits_for_is_no_failure_and_one_awaited_is_told():
-    here, told = world(), []
+    here, losses = world(), []
 
     def wait(delivery):
         try:
             yield delivery
         except Lost as lost:
-            told.append((here.env.now, lost.moved, lost.message.nbytes))
+            losses.append((here.env.now, lost.moved, lost.message.nbytes))
 
     here.network.send(up(0, 1000)).abort()
     here.env.process(wait(here.network.send(up(0, 2000))))
     here.at(0.001, lambda: here.nodes.sleep(0))
     here.env.run()
-    assert told == [(0.001, 0, 2000)]
+    assert losses == [(0.001, 0, 2000)]
     assert [row.fate for row in here.rows] == ["lost", "lost"]
 
 
@@ -277,6 +277,8 @@ def test_only_the_server_and_a_client_that_exists_can_talk(src, dst):
 @dataclass(frozen=True)
 class LossyClient(Effect):
     """Loss towards the server, for one client only."""
+
+    shapes = True
 
     client: int
     rate: float

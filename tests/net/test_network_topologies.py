@@ -53,7 +53,7 @@ def arrival(message, topology, **options):
 
 
 def lone(nbytes, trip, rate):
-    """Seconds of a lone message, for whoever is the client of it: 2R + stall + W/r."""
+    """Seconds of a lone message, from the client's side: 2R + stall + W/r."""
     size = tcp.wire_size(MODEL, nbytes, 0.0)
     return 2 * trip + tcp.stall(MODEL, size, trip, rate / 8) + 8 * size / rate
 
@@ -84,8 +84,8 @@ def test_a_lone_message_over_a_tree_goes_at_the_rate_of_its_slowest_link(nbytes,
 def test_a_lone_message_between_peers_goes_at_the_lower_of_uplink_and_downlink(nbytes, a, b, out, into, jitter):
     options = {"latency": [a, b, 9.0], "uplink": [out, 1e9, 1e9], "downlink": [1e9, into, 1e9]}
     trip = 2 * (a + b) + 3 * jitter
-    told = arrival(Sized(0, 1, nbytes), RING, rows={"jitter": [jitter, 2 * jitter, 1.0]}, **options)
-    assert told == pytest.approx(lone(nbytes, trip, min(out, into)) - trip / 2, rel=1e-9)
+    arrived = arrival(Sized(0, 1, nbytes), RING, rows={"jitter": [jitter, 2 * jitter, 1.0]}, **options)
+    assert arrived == pytest.approx(lone(nbytes, trip, min(out, into)) - trip / 2, rel=1e-9)
 
 
 def ends(here, *messages):
@@ -109,7 +109,7 @@ def test_what_one_neighbour_cannot_take_the_others_get():
     for other in (1, 3):
         here.network.send(Sized(0, other, 10**6))
     here.env.run(until=0.1)
-    assert [here.network._fabric.between(0, other).way._bundle.load for other in (1, 3)] == [0.5e6, 2.5e6]
+    assert [here.network._links.between(0, other).pool._bundle.load for other in (1, 3)] == [0.5e6, 2.5e6]
 
 
 def test_relayed_uploads_share_the_uplink_of_their_edge_and_no_other():
@@ -160,9 +160,9 @@ def test_either_end_of_a_message_between_peers_can_cut_it(who, how):
     assert row.wire_bytes == pytest.approx(500_000 - (both if who == 0 else 0), abs=1)
     assert isinstance(delivery.value, Lost)
     assert other.ok
-    told = [here.network.meters(True)[0], here.network.meters(False)[1]]
-    assert told[0] == pytest.approx(row.wire_bytes, abs=1)
-    assert sum(row.wire_bytes for row in here.rows if row.dst == 1) == pytest.approx(told[1], abs=2)
+    metered = [here.network.meters(True)[0], here.network.meters(False)[1]]
+    assert metered[0] == pytest.approx(row.wire_bytes, abs=1)
+    assert sum(row.wire_bytes for row in here.rows if row.dst == 1) == pytest.approx(metered[1], abs=2)
 
 
 def test_a_message_to_a_peer_that_is_asleep_is_lost_at_once():
@@ -267,7 +267,7 @@ def test_names_of_links_edges_and_neighbours():
 @pytest.mark.parametrize(("topology", "src", "dst"), [(tree(), 0, 1), (RING, 0, SERVER), (RING, 1, 1), (tree(), 0, -3)])
 def test_where_there_is_no_way_nothing_can_be_sent(topology, src, dst):
     here = world(topology)
-    with pytest.raises(ValueError, match=f"'train' cannot be sent: there is no way from {src} to {dst}"):
+    with pytest.raises(ValueError, match=f"'train' cannot be sent: there is no route from {src} to {dst}"):
         here.network.send(Sized(src, dst, 10))
     assert here.rows == []
 
@@ -362,7 +362,7 @@ def test_every_message_ends_in_one_row_and_the_meters_agree_with_the_rows(seed, 
     assert sorted(row.version for row in here.rows) == list(range(len(sent)))
     assert all(delivery.triggered for delivery in sent)
     assert here.network._under_way == {}
-    assert [here.network._lanes.of(client) for client in range(len(here.nodes))] == [[]] * len(here.nodes)
+    assert [here.network._channels.of(client) for client in range(len(here.nodes))] == [[]] * len(here.nodes)
     for client in range(len(here.nodes)):
         for upload in (True, False):
             of = [row.wire_bytes for row in here.rows if (row.src if upload else row.dst) == client]
@@ -380,23 +380,23 @@ def hold_certificate(here):
     network, found = here.network, []
     for passage in network._under_way:
         if passage._phase is Phase.FLUID:
-            flow, track = passage.lane._flows[passage], passage.track
-            found.append((flow.ceiling, track.way.rate(flow), track.lines, passage.lane))
+            flow, route = passage.channel._flows[passage], passage.route
+            found.append((flow.ceiling, route.pool.rate(flow), route.links, passage.channel))
     loads, fastest = {}, {}
-    for _, rate, lines, _ in found:
-        for line in lines:
-            loads[line] = loads.get(line, 0.0) + rate
-            fastest[line] = max(fastest.get(line, 0.0), rate)
-    for line, load in loads.items():
-        assert load <= line.capacity * (1 + 1e-9)
-        assert load == pytest.approx(line.load, rel=1e-9, abs=1e-6)
-    for ceiling, rate, lines, _ in found:
-        full = [line for line in lines if loads[line] >= line.capacity * (1 - 1e-9)]
-        assert rate >= ceiling * (1 - 1e-9) or any(rate >= fastest[line] * (1 - 1e-9) for line in full)
+    for _, rate, links, _ in found:
+        for link in links:
+            loads[link] = loads.get(link, 0.0) + rate
+            fastest[link] = max(fastest.get(link, 0.0), rate)
+    for link, load in loads.items():
+        assert load <= link.capacity * (1 + 1e-9)
+        assert load == pytest.approx(link.load, rel=1e-9, abs=1e-6)
+    for ceiling, rate, links, _ in found:
+        full = [link for link in links if loads[link] >= link.capacity * (1 - 1e-9)]
+        assert rate >= ceiling * (1 - 1e-9) or any(rate >= fastest[link] * (1 - 1e-9) for link in full)
     if not network.layout.neighbours(0):
         for client in range(len(here.nodes)):
-            for lane in network._lanes.of(client):
-                assert sum(rate for _, rate, _, own in found if own is lane) <= lane.capacity * (1 + 1e-9)
+            for channel in network._channels.of(client):
+                assert sum(rate for _, rate, _, own in found if own is channel) <= channel.capacity * (1 + 1e-9)
 
 
 @settings(max_examples=60)

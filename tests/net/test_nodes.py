@@ -9,23 +9,23 @@ def nodes(count=3):
 
 
 def test_watchers_are_told_in_order_and_only_of_changes():
-    told, these = [], nodes()
-    these.watch(lambda client, what: told.append((client, what, bool(these.online[client]))))
-    these.watch(lambda client, what: told.append("second"))
+    seen, these = [], nodes()
+    these.watch(lambda client, what: seen.append((client, what, bool(these.online[client]))))
+    these.watch(lambda client, what: seen.append("second"))
     for step in (these.wake, these.sleep, these.sleep, these.leave, these.wake, these.leave):
         step(1)
-    assert told[::2] == [(1, "sleep", False), (1, "wake", True), (1, "leave", True)]
-    assert told[1::2] == ["second"] * 3
+    assert seen[::2] == [(1, "sleep", False), (1, "wake", True), (1, "leave", True)]
+    assert seen[1::2] == ["second"] * 3
     assert these.online.tolist() == [True] * 3
 
 
 def test_rates_change_one_by_one():
-    told, these = [], nodes()
-    these.watch_rates(told.append)
+    seen, these = [], nodes()
+    these.watch_rates(seen.append)
     these.set_rate(2, uplink=5.0)
     these.set_rate(0, downlink=0.0)
     assert (these.uplink.tolist(), these.downlink.tolist()) == ([1e6, 1e6, 5.0], [0.0, 2e6, 2e6])
-    assert told == [2, 0]
+    assert seen == [2, 0]
 
 
 def test_nodes_keep_their_own_copy():

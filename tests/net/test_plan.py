@@ -32,16 +32,22 @@ models = st.sampled_from(
 def network(rows, model=Fluid(), server=ServerAccess(), **options):  # noqa: B008
     latency, up, down, jitter, loss_up, loss_down = np.array(rows).T
     nodes = Nodes(latency, up, down, jitter=jitter, loss_up=loss_up, loss_down=loss_down)
-    env, told = simpy.Environment(), []
+    env, log = simpy.Environment(), []
     net = Network(
-        env, nodes, rng=lambda name: seeds.generator(0, name), record=told.append, model=model, server=server, **options
+        env,
+        nodes,
+        rng=lambda name: seeds.generator(0, name),
+        record=log.append,
+        model=model,
+        server=server,
+        **options,
     )
-    return env, net, told
+    return env, net, log
 
 
 @given(clients, models, st.lists(st.integers(0, 3_000_000), min_size=6, max_size=6), st.booleans(), st.floats(0, 9))
 def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start):
-    env, net, told = network(rows, model)
+    env, net, log = network(rows, model)
     if start:
         env.run(until=start)
     everybody = np.arange(len(rows))
@@ -53,7 +59,7 @@ def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start):
         net.send(message)
     env.run()
     client = (lambda row: row.src) if upload else (lambda row: row.dst)
-    found = sorted(told, key=client)
+    found = sorted(log, key=client)
     assert [row.arrived for row in found] == pytest.approx(leg.arrives.tolist(), rel=1e-9, abs=1e-9)
     assert [row.wire_bytes for row in found] == np.rint(leg.size).astype(int).tolist()
 
@@ -62,14 +68,14 @@ def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start):
 def test_what_has_moved_is_what_the_network_tells_of_a_cut(rows, nbytes, upload, share):
     everybody = np.arange(len(rows))
     leg = network(rows)[1].planner.plan(everybody, np.zeros(len(rows)), np.full(len(rows), nbytes), upload)
-    env, net, told = network(rows)
+    env, net, log = network(rows)
     now = float(leg.arrives[0]) * share
     net.send(Message.sized(*((0, SERVER) if upload else (SERVER, 0)), "x", nbytes))
     if now > 0:
         env.run(until=now)
     net.close()
-    whole = told[0].fate == "delivered"
-    assert whole or leg.moved(0, now) == pytest.approx(told[0].wire_bytes, abs=2 + 1e-6 * nbytes)
+    whole = log[0].fate == "delivered"
+    assert whole or leg.moved(0, now) == pytest.approx(log[0].wire_bytes, abs=2 + 1e-6 * nbytes)
 
 
 def test_another_row_can_be_put_in():

@@ -1,4 +1,4 @@
-"""Who is online: looked up late or told at the moment, the times are the same."""
+"""Presence: read late or notified at the moment, the times are the same."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from fedsim.net.spells import Spells
 COUNT = 40
 
 
-def presence(plans=((8.0, 4.0),), count=COUNT, told=None):
+def presence(plans=((8.0, 4.0),), count=COUNT, notified=None):
     env, found = CountingEnvironment(), []
-    moves = found if told is None else told
+    moves = found if notified is None else notified
     here = Presence(count, lambda client, online: moves.append((env.now, client, online)))
     here.start(env)
     for seed, (between, spell) in enumerate(plans):
@@ -36,7 +36,7 @@ def look(env, here, times):
     st.sampled_from([((8.0, 4.0),), ((8.0, 4.0), (2.0, 0.5))]),
 )
 def test_looking_late_and_hearing_all_at_once_tell_the_same(looks, naps, plans):
-    """With one plan and with two, and clients that somebody else keeps asleep for a while."""
+    """With one plan and with two, and clients that another cause keeps asleep for a while."""
 
     def run(often):
         env, here, moves = presence(plans)
@@ -44,7 +44,7 @@ def test_looking_late_and_hearing_all_at_once_tell_the_same(looks, naps, plans):
             env.timeout(start).callbacks.append(lambda _, client=client: here.keep(client, asleep=True))
             env.timeout(start + length).callbacks.append(lambda _, client=client: here.keep(client, asleep=False))
         if often:
-            here.hear_all()
+            here.notify_all()
         look(env, here, [60.0] if often else [*sorted(looks), 60.0])
         return here, moves
 
@@ -77,9 +77,9 @@ def test_a_client_that_is_attended_to_is_told_at_its_moment_and_no_other_is():
     env.timeout(25.0).callbacks.append(lambda _: here.attend(4))
     env.timeout(60.0).callbacks.append(lambda _: here.dismiss(4))
     look(env, here, [100.0])
-    _, all_told, heard = presence()
-    all_told.hear_all()
-    look(all_told._env, all_told, [100.0])
+    _, notified_of_all, heard = presence()
+    notified_of_all.notify_all()
+    look(notified_of_all._env, notified_of_all, [100.0])
     assert moves == [move for move in heard if (move[1] == 3 and move[0] > 25) or (move[1] == 4 and 25 < move[0] < 60)]
     assert len(moves) > 10
 
@@ -109,9 +109,9 @@ def test_waiting_for_anybody_ends_at_the_moment_at_which_the_first_one_comes():
 def test_idle_clients_schedule_nothing():
     env, here, _ = presence(count=1000)
     env.run(until=1000.0)
-    nobody = CountingEnvironment()
-    nobody.run(until=1000.0)
-    assert env.scheduled == nobody.scheduled
+    idle = CountingEnvironment()
+    idle.run(until=1000.0)
+    assert env.scheduled == idle.scheduled
     assert len(here.stretches()[0]) > 50_000
 
 
@@ -142,7 +142,7 @@ def test_a_plan_that_begins_late_starts_then():
 
 
 def test_churn_cuts_at_the_moment_and_not_when_somebody_looks():
-    """The network attends to whoever sends or receives, so that the row tells the client's own second."""
+    """The network attends to clients that send or receive, so that the row has the client's own second."""
     here = world(clients=30, effects=[Churn(online=20.0, offline=20.0)])
     there = np.flatnonzero(here.nodes.online).tolist()
     for client in there:

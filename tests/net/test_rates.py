@@ -115,7 +115,7 @@ def test_lazy_rates_are_those_of_the_old_stepping_to_the_last_bit(
 def test_lazy_rates_are_those_of_the_old_stepping_between_peers_too(
     tmp_path_factory, texts, messages, direction, loop, least, seed
 ):
-    """A transfer between peers goes by the rates of both ends, of which each may have several under way."""
+    """A transfer between peers depends on the rates of both ends, of which each may have several under way."""
     folder = written(tmp_path_factory, texts)
     ends = [
         (time, Sized(client, (client + (1 if ahead else -1)) % 5, nbytes)) for time, client, ahead, nbytes in messages
@@ -170,12 +170,12 @@ def test_what_is_idle_costs_the_clock_nothing(tmp_path):
     assert [row.fate for row in here.rows] == ["delivered"]
     lasted = here.rows[0].arrived - here.rows[0].sent
     assert here.env.scheduled < 12 * lasted + 30
-    assert len(set(here.nodes.uplink.tolist())) == 7  # whoever looks sees rates that go on all the same
+    assert len(set(here.nodes.uplink.tolist())) == 7  # rates that are read have changed all the same
 
 
 @pytest.mark.parametrize("attended", [False, True])
 def test_the_latest_word_counts_whoever_says_it(attended):
-    """A course, somebody's own word, and a second course, in one direction."""
+    """A course, a rate set directly, and a second course, in one direction."""
     here = world(clients=1)
     rates = here.nodes.rates
     if attended:
@@ -183,8 +183,8 @@ def test_the_latest_word_counts_whoever_says_it(attended):
     rates.follow(here.env, 0, Course([0.0, 10.0, 20.0], [1.0, 2.0, 3.0]), 0.0, up=True, down=False)
     rates.follow(here.env, 0, Course([15.0], [9.0]), 0.0, up=True, down=False)
     here.at(12.0, here.nodes.set_rate, 0, 7.0)
-    told = {1.0: 1.0, 11.0: 2.0, 13.0: 7.0, 16.0: 9.0, 21.0: 3.0}
-    for time, rate in told.items():
+    expected = {1.0: 1.0, 11.0: 2.0, 13.0: 7.0, 16.0: 9.0, 21.0: 3.0}
+    for time, rate in expected.items():
         here.env.run(until=time)
         assert here.nodes.uplink.tolist() == [rate]
         assert here.nodes.downlink.tolist() == [8e6]

@@ -15,6 +15,8 @@ from fedsim.net.effects.loss import Loss
 class Fading(Effect):
     """Draws a delay for each transfer, in two parts."""
 
+    shapes = True
+
     def shape(self, transfer, rng):
         transfer.rtt += rng.exponential(0.1) + rng.random()
 

@@ -11,8 +11,8 @@ from netlab import access, down, fluid, up, world
 from fedsim.net import tcp
 from fedsim.net.model import Naive
 from fedsim.net.network import ServerAccess
-from fedsim.net.sharing.line import default_buffer, standing_queue
 from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.link_state import default_buffer, standing_queue
 from fedsim.net.tcp import TransferModel
 
 MODEL = TransferModel()
@@ -124,44 +124,44 @@ def test_flows_that_come_and_go_keep_an_access_link_full():
         here.network.send(up(0, nbytes))
     cut = here.network.send(up(0, 10**7))
     here.at(0.5, cut.abort)
-    lane = here.lane(0, True)
+    channel = here.channel(0, True)
     here.env.run(until=0.1)
-    began = lane.full_since
+    began = channel.full_since
     assert 0.02 < began < 0.1
     for until in (0.6, 2.9, 3.5, 4.9):
         here.env.run(until=until)
-        assert lane.full_since == began
+        assert channel.full_since == began
     assert len(here.rows) == 3
     here.env.run()
-    assert lane.full_since == math.inf
+    assert channel.full_since == math.inf
 
 
 def test_a_flow_below_its_ceiling_ends_the_spell_of_its_access_link():
     here = world(0.0, [8e6, 8e6], 8e6, 2, server=access(12e6))
     here.network.send(up(0, BULK))
-    lane = here.lane(0, True)
+    channel = here.channel(0, True)
     here.at(1.0, here.network.send, up(1, 10**6))
     here.env.run(until=0.5)
-    assert (lane.full_since, here.network.ingress.full_since) == (0.0, math.inf)
+    assert (channel.full_since, here.network.ingress.full_since) == (0.0, math.inf)
     here.env.run(until=1.5)
-    assert (lane.full_since, here.network.ingress.full_since) == (math.inf, 1.0)
+    assert (channel.full_since, here.network.ingress.full_since) == (math.inf, 1.0)
     here.env.run(until=3.0)
     ended = here.rows[0].arrived
-    assert (lane.full_since, here.network.ingress.full_since) == (ended, math.inf)
+    assert (channel.full_since, here.network.ingress.full_since) == (ended, math.inf)
 
 
 def test_a_lower_rate_that_flows_then_fill_is_full_from_then_on():
     """Acknowledgements hold the upload at 577 kB/s of 1 MB/s until the uplink is no faster than that."""
     here = world(0.0, 8e6, 80e3)
     here.network.send(up(0, BULK))
-    lane = here.lane(0, True)
+    channel = here.channel(0, True)
     here.at(1.0, lambda: here.nodes.set_rate(0, uplink=4e6))
     here.env.run(until=0.9)
-    assert lane.full_since == math.inf
+    assert channel.full_since == math.inf
     here.env.run(until=2.0)
-    assert lane.full_since == 1.0
+    assert channel.full_since == 1.0
     here.nodes.set_rate(0, uplink=0.0)
-    assert lane.full_since == math.inf
+    assert channel.full_since == math.inf
 
 
 def full_link():

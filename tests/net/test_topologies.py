@@ -23,7 +23,7 @@ def tree(edges=3, **options):
 
 
 def no_way(layout, src, dst):
-    with pytest.raises(ValueError, match=f"no way from {src} to {dst}"):
+    with pytest.raises(ValueError, match=f"no route from {src} to {dst}"):
         layout.route(src, dst)
 
 
@@ -31,7 +31,7 @@ def test_a_star_leads_from_clients_to_the_server_and_back():
     layout = Star().lay(3, rng())
     assert layout.route(2, SERVER) == Route(2, ("ingress",), None, 0.0)
     assert layout.route(SERVER, 0) == Route(None, ("egress",), 0, 0.0)
-    assert (layout.cables, layout.edges, layout.neighbours(1)) == ({}, 0, ())
+    assert (layout.links, layout.edges, layout.neighbours(1)) == ({}, 0, ())
     for ends in ((0, 1), (3, SERVER), (SERVER, -2), (-2, SERVER), (SERVER, SERVER), (1, 1)):
         no_way(layout, *ends)
     with pytest.raises(ValueError, match="no edge aggregator"):
@@ -56,8 +56,8 @@ def test_a_tree_leads_over_the_links_of_the_clients_edge():
 
 
 def test_a_trees_links_have_the_rates_that_it_is_given():
-    cables = tree(edges=1, ingress=1e6).lay(2, rng()).cables
-    assert {name: cable.rate for name, cable in cables.items()} == {
+    links = tree(edges=1, ingress=1e6).lay(2, rng()).links
+    assert {name: link.rate for name, link in links.items()} == {
         "edge 0 ingress": 1e6, "edge 0 uplink": 10e6, "edge 0 downlink": 20e6, "edge 0 egress": None,
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Shares that go by weight: long round trips get less, where the model is told so."""
+"""Weighted shares: long round trips get less if the model has such a bias."""
 
 import math
 
@@ -48,9 +48,9 @@ def test_rates_are_weighted_and_the_one_foretold_is_never_too_high(others, ceili
     link = Link(simpy.Environment(), capacity)
     assert link.rate_if_joined(ceiling, 1 / trip) == pytest.approx(min(ceiling, capacity), rel=1e-15)
     these = [link.join(1e6, other, lambda flow: None, 1 / long) for other, long in others]
-    foretold = link.rate_if_joined(ceiling, 1 / trip)
+    estimate = link.rate_if_joined(ceiling, 1 / trip)
     these.append(link.join(1e6, ceiling, lambda flow: None, 1 / trip))
-    assert 0 < foretold <= link.rate(these[-1]) * (1 + 1e-9)
+    assert 0 < estimate <= link.rate(these[-1]) * (1 + 1e-9)
     expected = fill([flow.ceiling for flow in these], capacity, [flow.weight for flow in these])
     assert [link.rate(flow) for flow in these] == pytest.approx(expected.tolist(), rel=1e-9)
     assert link.load <= capacity * (1 + 1e-9)

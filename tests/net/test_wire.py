@@ -92,20 +92,20 @@ def test_equal_shapes_of_different_kinds_of_array_do_not_share_a_size():
         size(torch.eye(3).to_sparse_coo())
 
 
-class Told(dict):
+class Measured(dict):
     """A dict that knows its size, or not."""
 
     measured = None
 
 
-def test_a_dict_of_a_class_of_its_own_may_tell_its_size():
-    told = Told(a=np.zeros(3))
-    assert size([told]) == len(encode([told]))
-    assert array_bytes([told]) == 24
-    told.measured = (1000, 900)
-    assert size([told]) == 4 + 1 + 1000
-    assert Sizes().of([told]) == 4 + 1 + 1000
-    assert array_bytes([told, np.zeros(1)]) == 908
+def test_a_dict_of_a_class_of_its_own_may_know_its_size():
+    measured = Measured(a=np.zeros(3))
+    assert size([measured]) == len(encode([measured]))
+    assert array_bytes([measured]) == 24
+    measured.measured = (1000, 900)
+    assert size([measured]) == 4 + 1 + 1000
+    assert Sizes().of([measured]) == 4 + 1 + 1000
+    assert array_bytes([measured, np.zeros(1)]) == 908
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 31, 32, 127, 128, 255, 256, 65535, 65536])

@@ -41,13 +41,13 @@ def test_staleness_and_weights_by_hand():
     fast = trip(Number())
     here = lab(clients=2, speed=[1e6, 1e6 / (1 + 2.5 * fast)], algorithm=Mixed())
     here.run(Buffered(rounds=5, clients=2, buffer=1, staleness="polynomial", a=0.5, rate=0.8))
-    folded = here.world.server.state["folded"]
+    folded = here.state["folded"]
     assert [client for client, _, _ in folded] == [0, 0, 0, 1, 0]
     assert [version for _, version, _ in folded] == [0, 0, 1, 0, 2]
     behind = [0, 1, 1, 3, 2]
     assert [row.staleness for row in here.updates] == behind
     assert [weight for _, _, weight in folded] == pytest.approx([0.8 * (1 + tau) ** -0.5 for tau in behind])
-    assert here.world.server.state["model"] == pytest.approx(sum(weight for _, _, weight in folded))
+    assert here.state["model"] == pytest.approx(sum(weight for _, _, weight in folded))
 
 
 def test_while_the_server_folds_replies_go_on_arriving_and_clients_being_asked():
@@ -57,9 +57,9 @@ def test_while_the_server_folds_replies_go_on_arriving_and_clients_being_asked()
     one = trip(algorithm)
     assert [row.time for row in here.updates] == pytest.approx([one + 4, one + 8, one + 12])
     # asked at 0, 1, 2, ... trips: what is folded second had been downloaded before the first fold was through
-    assert [version for _, version, _ in here.world.server.state["folded"]] == [0, 0, 0]
+    assert [version for _, version, _ in here.state["folded"]] == [0, 0, 0]
     # weights follow the version at the moment of folding, not of arrival
-    assert [weight for _, _, weight in here.world.server.state["folded"]] == pytest.approx([1, 2**-0.5, 3**-0.5])
+    assert [weight for _, _, weight in here.state["folded"]] == pytest.approx([1, 2**-0.5, 3**-0.5])
     downs = [row.sent for row in here.transfers if row.src == SERVER]
     assert downs[:4] == pytest.approx([0, one, 2 * one, 3 * one])
     check_books(here)
@@ -83,7 +83,7 @@ def test_the_discounts_are_those_of_fedasync(options, expected):
 def test_a_buffer_is_folded_as_soon_as_it_is_full():
     here = lab(clients=4, speed=[1e6, 2e6, 4e6, 8e6], algorithm=Mixed())
     here.run(Buffered(rounds=1, clients=4, buffer=2))
-    assert here.world.server.state["clients"] == ((2, 3),)
+    assert here.state["clients"] == ((2, 3),)
     (update,) = here.updates
     assert update.time == pytest.approx(trip(Number(), speed=4e6))
     # both were asked again when they had replied; all that are at work then are late
@@ -106,7 +106,7 @@ def test_replies_that_are_too_stale_are_discarded_and_billed():
     fast = trip(Number())
     here = lab(clients=2, speed=[1e6, 1e6 / (1 + 2.5 * fast)], algorithm=Mixed())
     here.run(Buffered(rounds=5, clients=2, buffer=1, most_stale=2))
-    assert {client for client, _, _ in here.world.server.state["folded"]} == {0}
+    assert {client for client, _, _ in here.state["folded"]} == {0}
     assert [row.late for row in here.updates] == [0, 0, 0, 1, 2]
     assert here.fates()["discarded"] == 1
     assert [row.fate for row in here.transfers if row.src == 1] == ["discarded"]
@@ -210,7 +210,7 @@ def test_whatever_happens_asks_and_bytes_are_accounted_for(disturbances, count, 
         assert sum(row.asked for row in here.updates) <= here.asked
     assert [row.version for row in here.updates] == list(range(1, len(here.updates) + 1))
     for row, folds in zip(here.updates, range(0, 99, buffer), strict=False):
-        batch = here.world.server.state["folded"][folds : folds + buffer]
+        batch = here.state["folded"][folds : folds + buffer]
         behind = [row.version - 1 - version for _, version, _ in batch]
         assert row.staleness == pytest.approx(sum(behind) / buffer)
         assert all(

@@ -16,7 +16,7 @@ from fedsim.scenario import Part
 def test_the_first_replies_count_and_the_rest_is_late():
     here = lab(clients=4, speed=[1e6, 2e6, 4e6, 8e6])
     assert here.run(Deadline(rounds=1, clients=2, wait=100.0, over=2.0))
-    assert here.world.server.state["clients"] == ((2, 3),)
+    assert here.state["clients"] == ((2, 3),)
     (update,) = here.updates
     assert (update.asked, update.folded, update.lost, update.late) == (4, 2, 0, 2)
     assert update.time == pytest.approx(trip(Number(), speed=4e6))
@@ -30,10 +30,10 @@ def test_late_replies_arrive_are_billed_and_never_folded():
     ups = sorted((row for row in here.transfers if row.dst == SERVER), key=lambda row: row.arrived)
     assert [(row.src, row.fate) for row in ups] == [(3, "delivered"), (2, "delivered"), (1, "late"), (0, "late")]
     assert all(row.wire_bytes == row.nbytes for row in here.transfers)
-    assert here.world.server.state["model"] == 1.0
+    assert here.state["model"] == 1.0
     assert here.world.server.version == 1
     # the late clients did do the work: it is in their memory
-    assert [host.memory for host in here.world.clients.values()] == [{"jobs": 1}] * 4
+    assert [here.memory(client) for client in here.world.clients] == [{"jobs": 1}] * 4
     check_books(here)
 
 
@@ -104,7 +104,7 @@ def test_when_all_are_busy_the_next_round_waits_for_the_first_to_be_free():
 def test_who_replied_to_one_step_is_asked_the_next():
     here = lab(clients=4, speed=[1e6, 2e6, 4e6, 8e6], algorithm=Number(exchanges=("look", "train")))
     here.run(Deadline(rounds=1, clients=2, wait=100.0, over=2.0))
-    assert [sorted(group) for group in here.world.server.state["clients"]] == [[2, 3], [2, 3]]
+    assert [sorted(group) for group in here.state["clients"]] == [[2, 3], [2, 3]]
     assert [(row.step, row.asked, row.folded, row.late) for row in here.updates] == [
         ("look", 4, 2, 2),
         ("train", 2, 2, 0),

@@ -21,7 +21,7 @@ from fedsim.scenario import Part
 
 
 def models(here):
-    return [host.state["model"] for host in here.world.clients.values()]
+    return [state["model"] for state in here.states()]
 
 
 def moving(algorithm=None, latency=0.1, rate=8e4):
@@ -35,7 +35,7 @@ def test_one_round_of_equals_who_all_hear_all_is_averaging(weights):
     peers, flat = lab(clients=5, algorithm=Pull(), links=complete(5)), lab(clients=5, algorithm=Pull())
     assert peers.run(Gossip(rounds=1, weights=weights))
     assert flat.run(Sync(rounds=1, participation=1.0))
-    assert models(peers) == pytest.approx([flat.world.server.state["model"]] * 5)
+    assert models(peers) == pytest.approx([flat.state["model"]] * 5)
     assert [(row.time, row.version, row.folded, row.staleness) for row in peers.updates] == [
         (pytest.approx(1 + moving()), version, 1, 0.0) for version in (1, 2, 3, 4, 5)
     ]
@@ -64,9 +64,9 @@ def test_staleness_and_weights_by_hand():
     step = 0.1 + moving(latency=0.0)
     assert [row.time for row in here.updates][:3] == pytest.approx([step, 2 * step, 3 * step])
     # the fast one has heard nobody in its rounds; the slow one mixes its newest share once, and then no more
-    assert here.world.clients[1].state["model"] == pytest.approx(2 * (1 - 0.5**3))
+    assert here.states()[1]["model"] == pytest.approx(2 * (1 - 0.5**3))
     first = (0.5 + 2 * (1 - 0.5**3)) / 2
-    assert here.world.clients[0].state["model"] == pytest.approx(1 + (first - 1) / 4)
+    assert here.states()[0]["model"] == pytest.approx(1 + (first - 1) / 4)
     assert [row.staleness for row in here.updates] == [0.0] * 6  # who is ahead is not behind
 
 
@@ -127,7 +127,7 @@ def test_who_sleeps_in_mid_work_has_lost_the_round_and_goes_on_with_the_next():
     assert here.run(Gossip(rounds=2))
     assert (here.updates[0].time, here.updates[0].lost, here.updates[0].version) == (0.5, 1, 0)
     assert [(row.asked, row.folded, row.lost) for row in here.updates[1:]] == [(1, 1, 0)] * 3
-    assert here.world.clients[0].memory == {"jobs": 1}
+    assert here.memory(0) == {"jobs": 1}
     assert [row.start for row in here.spans if row.what == "train" and row.client == 0] == [0.0, 3.0]
 
 
@@ -148,14 +148,14 @@ def test_who_sleeps_while_mixing_has_the_shares_still():
     here.run(Gossip(rounds=2))
     # peer 1 mixes 0.5 and 1.0; peer 0 trains on 0.5 and mixes 1.0 in its second round, before anything newer has come
     after = 0.5 + (1 - 0.5) / 2
-    assert here.world.clients[0].state["model"] == pytest.approx((after + 1.0) / 2)
+    assert here.states()[0]["model"] == pytest.approx((after + 1.0) / 2)
 
 
 def test_when_a_peer_never_comes_back_the_clock_stands_still():
     here = lab(clients=2, algorithm=Pull(), links=complete(2))
     here.at(0.5, here.nodes.sleep, 0)
     assert not here.run(Gossip(rounds=2))
-    assert here.world.clients[1].state is not None
+    assert here.states()[1] is not None
     check_books(here)
 
 

@@ -45,7 +45,7 @@ def test_with_one_edge_round_and_everybody_it_is_plain_averaging(edge_of):
     here, flat = world(edge_of), lab(clients=4, algorithm=Pull(by_examples=True))
     assert here.run(Hierarchical(rounds=3, participation=1.0))
     assert flat.run(Sync(rounds=3, participation=1.0))
-    assert here.world.server.state["model"] == pytest.approx(flat.world.server.state["model"], rel=1e-12)
+    assert here.state["model"] == pytest.approx(flat.state["model"], rel=1e-12)
     assert [(row.version, row.asked, row.folded) for row in here.updates] == [(1, 4, 4), (2, 4, 4), (3, 4, 4)]
     check_books(here)
 
@@ -56,7 +56,7 @@ def test_two_edge_rounds_by_hand():
     one = 0.5 + (1 - 0.5) / 2  # 0 -> 1/2 -> 3/4, of one example
     goal = (2 * 2 + 3 * 3) / 5
     two = goal / 2 + (goal - goal / 2) / 2  # of five
-    assert here.world.server.state["model"] == pytest.approx((one * 1 + two * 5) / 6)
+    assert here.state["model"] == pytest.approx((one * 1 + two * 5) / 6)
     assert [(row.version, row.asked, row.folded, row.staleness) for row in here.updates] == [(1, 6, 6, 0.0)]
     assert [edge.rounds for edge in here.world.edges] == [2, 2]
 
@@ -99,7 +99,7 @@ def test_an_edge_that_has_nobody_holds_up_nobody_and_weighs_nothing():
     here.nodes.sleep(3)
     assert here.run(Hierarchical(rounds=2, edge_rounds=2, participation=1.0))
     goal = (1 + 2 * 2) / 3
-    assert here.world.server.state["model"] == pytest.approx(goal * (1 - 0.5**4))
+    assert here.state["model"] == pytest.approx(goal * (1 - 0.5**4))
     assert [(row.asked, row.folded) for row in here.updates] == [(4, 4)] * 2
     assert not [row for row in here.transfers if row.src == EDGES[1]]
     check_books(here)
@@ -109,7 +109,7 @@ def test_an_edge_whose_clients_are_all_lost_sends_nothing():
     here = world([0, 1])
     here.at(1.0, here.nodes.leave, 1)
     here.run(Hierarchical(rounds=1, participation=1.0))
-    assert here.world.server.state["model"] == pytest.approx(0.5)
+    assert here.state["model"] == pytest.approx(0.5)
     assert [(row.asked, row.folded, row.lost) for row in here.updates] == [(2, 1, 1)]
 
 
@@ -129,7 +129,7 @@ def test_a_round_that_brings_nothing_is_noted_and_changes_nothing():
         here.at(1.0, here.nodes.leave, client)
     here.run(Hierarchical(rounds=1, participation=1.0))
     assert [(row.version, row.asked, row.folded, row.lost) for row in here.updates] == [(0, 2, 0, 2)]
-    assert here.world.server.state == Pull().start()
+    assert here.state == Pull().start()
 
 
 def test_an_edge_that_is_late_is_left_out_and_billed():
@@ -140,7 +140,7 @@ def test_an_edge_that_is_late_is_left_out_and_billed():
     assert [(row.asked, row.folded, row.late) for row in here.updates] == [(3, 2, 1), (2, 2, 0)]
     assert here.fates()["late"] == 1
     assert not here.world.server.busy
-    assert here.world.server.state["model"] == pytest.approx(5 / 3 * (1 - 0.25))
+    assert here.state["model"] == pytest.approx(5 / 3 * (1 - 0.25))
     check_books(here)
 
 
@@ -149,7 +149,7 @@ def test_an_edge_that_is_late_on_its_way_up_has_folded_in_vain():
     here.env.process(Hierarchical(rounds=1, participation=1.0, wait=hop() + trip() + hop() / 2).run(here.world))
     here.run()
     assert [(row.asked, row.folded, row.late) for row in here.updates] == [(2, 1, 1)]
-    assert here.world.server.state["model"] == pytest.approx(1.0)  # client 1 alone
+    assert here.state["model"] == pytest.approx(1.0)  # client 1 alone
     assert [row.fate for row in here.transfers if row.src == EDGES[0] and row.dst == SERVER] == ["late"]
     check_books(here)
 
@@ -159,8 +159,8 @@ def test_an_edge_that_is_folding_when_the_time_is_up_keeps_its_state():
     here.env.process(Hierarchical(rounds=2, participation=1.0, wait=hop() + trip() + 0.1).run(here.world))
     here.run()
     assert [(row.asked, row.folded, row.late) for row in here.updates] == [(2, 1, 1)] * 2
-    assert here.world.edges[0].state["model"] == pytest.approx(1.0)  # the cloud's share of the second round
-    assert here.world.server.state["model"] == pytest.approx(1.5)
+    assert here.value(here.world.edges[0].state)["model"] == pytest.approx(1.0)  # the cloud's share of the second round
+    assert here.state["model"] == pytest.approx(1.5)
     assert [row.fate for row in here.transfers if row.dst == EDGES[0] and row.src == 0] == ["late"] * 2
     check_books(here)
 
@@ -176,7 +176,7 @@ def test_masses_of_nothing_are_equal():
 
     here = world([0, 1], algorithm=Massless())
     here.run(Hierarchical(rounds=1, participation=1.0))
-    assert here.world.server.state["model"] == pytest.approx(1.5)
+    assert here.state["model"] == pytest.approx(1.5)
 
 
 def test_what_does_not_fit_is_refused():

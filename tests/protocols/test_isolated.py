@@ -24,7 +24,7 @@ from fedsim.scenario import Part
 
 
 def models(here):
-    return [host.state["model"] for host in here.world.clients.values()]
+    return [state["model"] for state in here.states()]
 
 
 def test_every_client_goes_its_own_way_and_nothing_travels():
@@ -32,7 +32,7 @@ def test_every_client_goes_its_own_way_and_nothing_travels():
     assert here.run(Isolated(rounds=3, participation=1.0))
     assert models(here) == [(client + 1) * (1 - 0.5**3) for client in range(4)]
     assert here.transfers == here.moved == []
-    assert here.world.server.state == {"model": 0.0, "clients": ()}
+    assert here.state == {"model": 0.0, "clients": ()}
     check_books(here)
 
 
@@ -40,7 +40,7 @@ def test_a_client_does_not_notice_whether_there_are_others():
     alone, among = (lab(clients=count, algorithm=Number(server_work=3e5)) for count in (1, 5))
     for here in (alone, among):
         here.run(Isolated(rounds=4, participation=1.0))
-    assert among.world.state_of(0) == alone.world.state_of(0)
+    assert among.states()[0] == alone.states()[0]
     assert [span for span in among.spans if span.client == 0] == alone.spans
 
 
@@ -78,7 +78,7 @@ def test_who_sleeps_in_mid_work_is_lost_and_its_state_stays():
         (2, 2, 0, 0),
     ]
     assert models(here) == [1 - 0.5**3, 2 * (1 - 0.5**2)]
-    assert here.world.clients[1].memory == {"jobs": 2}
+    assert here.memory(1) == {"jobs": 2}
 
 
 def test_who_sleeps_while_folding_is_lost_too():
@@ -138,7 +138,7 @@ def test_every_step_of_a_round_is_an_update_of_its_own():
     served.run(Sync(rounds=3, clients=1))
     told = [[(row.version, row.step, row.folded) for row in here.updates] for here in (alone, served)]
     assert told[0] == told[1]
-    assert alone.world.state_of(0) == served.world.server.state
+    assert alone.states()[0] == served.state
 
 
 def test_an_algorithm_without_steps_does_nothing():

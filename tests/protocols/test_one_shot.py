@@ -19,7 +19,7 @@ def test_everybody_is_asked_once_and_folded_in_one_update():
     assert [(row.time, row.asked, row.folded) for row in here.updates] == [
         (pytest.approx(trip(Number(), speed=5e5)), 4, 4)
     ]
-    assert here.world.server.state["clients"] == ((0, 1, 2, 3),)
+    assert here.state["clients"] == ((0, 1, 2, 3),)
     check_books(here)
 
 
@@ -39,7 +39,7 @@ def test_it_waits_for_as_many_as_are_enough():
     here = lab(clients=5, speed=[1e6, 2e6, 4e6, 5e5, 8e6])
     here.run(OneShot(enough=0.5))  # 2.5 of them: three
     (update,) = here.updates
-    assert here.world.server.state["clients"] == ((1, 2, 4),)
+    assert here.state["clients"] == ((1, 2, 4),)
     assert update.time == pytest.approx(trip(Number(), speed=2e6))
     assert (update.asked, update.folded, update.late) == (5, 3, 2)
     check_books(here)
@@ -113,7 +113,7 @@ def test_steps_are_gone_through_in_order_with_those_who_replied():
     here = lab(clients=3, algorithm=Number(exchanges=("look", "train")))
     here.at(1.0, here.nodes.leave, 1)
     assert here.run(OneShot())
-    assert here.world.server.state["clients"] == ((0, 2), (0, 2))
+    assert here.state["clients"] == ((0, 2), (0, 2))
     assert [(row.step, row.asked, row.lost) for row in here.updates] == [("look", 3, 1), ("train", 2, 0)]
     assert here.updates[1].time == pytest.approx(2 * trip(Number()), abs=1e-3)
 
@@ -135,8 +135,8 @@ def test_late_replies_are_folded_one_update_each_where_wanted():
     assert here.run(OneShot(enough=0.5, late="fold"))
     assert [row.time for row in here.updates] == pytest.approx([trip(Number(), speed=s) for s in (4e6, 1e6, 5e5)])
     assert told(here.updates) == [(1, 2, 2, 0, 0, 0), (2, 1, 1, 0, 0, 1), (3, 1, 1, 0, 0, 2)]
-    assert here.world.server.state["clients"] == ((1, 2), (0,), (3,))
-    assert here.world.server.state["model"] == pytest.approx(1 + 1 / 3 + 1 / 4)  # each weighs as one of those so far
+    assert here.state["clients"] == ((1, 2), (0,), (3,))
+    assert here.state["model"] == pytest.approx(1 + 1 / 3 + 1 / 4)  # each weighs as one of those so far
     assert here.fates() == {"delivered": 8}
     check_books(here)
 
@@ -148,8 +148,8 @@ def test_those_that_come_while_the_server_folds_are_one_update():
     assert here.run(OneShot(enough=1e-9, late="fold"))
     first = trip(algorithm, speed=4e6) + 3
     assert [row.time for row in here.updates] == pytest.approx([first, first + 3, first + 6])
-    assert here.world.server.state["clients"] == ((0,), (1, 2), (3,))
-    assert here.world.server.state["model"] == pytest.approx(1 + 2 / 3 + 1 / 4)
+    assert here.state["clients"] == ((0,), (1, 2), (3,))
+    assert here.state["model"] == pytest.approx(1 + 2 / 3 + 1 / 4)
     check_books(here)
 
 
@@ -167,7 +167,7 @@ def test_where_nobody_is_in_time_the_first_late_reply_weighs_in_full():
     here = lab(clients=2, speed=[1e5, 2e5])
     assert here.run(OneShot(wait=2.0, late="fold"))
     assert told(here.updates) == [(0, 0, 0, 0, 0, 0), (1, 1, 1, 0, 0, 0), (2, 1, 1, 0, 0, 1)]
-    assert here.world.server.state["model"] == pytest.approx(1 + 1 / 2)
+    assert here.state["model"] == pytest.approx(1 + 1 / 2)
 
 
 @pytest.mark.parametrize("leaves", [5.0, 7.0])
@@ -189,7 +189,7 @@ def test_late_replies_to_a_step_before_the_last_are_dropped():
     assert [row.time for row in here.updates] == pytest.approx(
         [look, look + trip(Number(), speed=2e6), look + trip(Number())], abs=1e-3
     )
-    assert here.world.server.state["clients"] == ((0, 1), (1,), (0,))
+    assert here.state["clients"] == ((0, 1), (1,), (0,))
     assert [row.fate for row in here.transfers if row.src == 2] == ["late"]
     check_books(here)
 

@@ -27,7 +27,7 @@ EFFECTS = [Churn(6.0, 3.0), Dropout(0.05)]
 
 
 def models(here):
-    return [host.state["model"] for host in here.world.clients.values()]
+    return [state["model"] for state in here.states()]
 
 
 def balanced(here):
@@ -43,7 +43,7 @@ def test_two_tiers_with_everybody_are_plain_averaging():
     here, flat = lab(7, links=TREE, edges=3, algorithm=EXAMPLES), lab(7, algorithm=EXAMPLES)
     assert here.run(Hierarchical(rounds=3, participation=1.0))
     assert flat.run(Sync(rounds=3, participation=1.0))
-    assert here.world.server.state["model"] == pytest.approx(flat.world.server.state["model"], rel=1e-12)
+    assert here.state["model"] == pytest.approx(flat.state["model"], rel=1e-12)
     balanced(here)
 
 
@@ -51,7 +51,7 @@ def test_equal_peers_who_all_hear_all_average():
     here, flat = lab(5, links=ALL, algorithm=Long()), lab(5, algorithm=Long())
     assert here.run(Gossip(rounds=1))
     assert flat.run(Sync(rounds=1, participation=1.0))
-    assert models(here) == pytest.approx([flat.world.server.state["model"]] * 5)
+    assert models(here) == pytest.approx([flat.state["model"]] * 5)
     balanced(here)
 
 

@@ -7,7 +7,7 @@ import small_points
 from fake_world import Number, check_books, lab
 
 from fedsim import check
-from fedsim.masked import MaskedBackend
+from fedsim.masks import Masks
 from fedsim.net import masking, wire
 from fedsim.net.masking import Masking
 from fedsim.net.message import Message
@@ -33,10 +33,7 @@ class Vector(Number):
 
 def masked(clients, options=None, **how):
     """A lab whose rounds are masked."""
-    here = lab(clients=clients, algorithm=Vector(), **how)
-    here.world.masking = options or Masking()
-    here.world.clients.backend = MaskedBackend(here.backend, here.world.masking)
-    return here
+    return lab(clients=clients, algorithm=Vector(), masks=Masks(options or Masking()), **how)
 
 
 def sizes(kind, down):
@@ -81,7 +78,7 @@ def test_what_masking_adds_is_what_the_messages_are_longer_by():
     envelopes = sum(Message(0, SERVER, row.kind, None).nbytes - wire.size(None) for row in here.transfers)
     envelopes -= sum(Message(0, SERVER, row.kind, None).nbytes - wire.size(None) for row in bare.transfers)
     longer = sum(row.nbytes for row in here.transfers) - sum(row.nbytes for row in bare.transfers)
-    assert here.world.clients.backend.added == longer - envelopes
+    assert here.world.clients.masks.added == longer - envelopes
 
 
 def test_who_is_lost_while_training_is_taken_out_by_those_left():
@@ -114,7 +111,7 @@ def test_where_too_few_are_left_nobody_is_folded(during, steps):
     assert here.run(Sync(rounds=1, clients=4))
     assert [row.step for row in here.updates] == steps
     last = here.updates[-1]
-    assert (last.folded, last.version, here.world.server.state["model"]) == (0, 0, 0.0)
+    assert (last.folded, last.version, here.state["model"]) == (0, 0, 0.0)
     uploads = [row.fate for row in here.transfers if row.kind == "train" and row.dst == SERVER]
     assert "delivered" not in uploads
     check_lost(here)

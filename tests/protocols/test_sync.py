@@ -21,6 +21,8 @@ from fedsim.scenario import Part
 class NeverStays(Effect):
     """Every busy client leaves at once."""
 
+    limits_stay = True
+
     def stay(self, rng):
         return 0.01
 
@@ -38,14 +40,14 @@ def test_a_round_lasts_as_long_as_its_slowest_client():
 def test_replies_are_folded_in_the_order_of_the_clients_whoever_came_first():
     here = lab(clients=3, speed=[1e6, 3e6, 2e6])
     here.run(Sync(rounds=1, clients=3))
-    assert here.world.server.state["clients"] == ((0, 1, 2),)
+    assert here.state["clients"] == ((0, 1, 2),)
 
 
 def test_every_step_of_a_round_asks_the_same_clients():
     here = lab(clients=6, algorithm=Number(exchanges=("look", "train")))
     here.run(Sync(rounds=3, clients=2))
     assert [row.step for row in here.updates] == ["look", "train"] * 3
-    groups = [sorted(group) for group in here.world.server.state["clients"]]
+    groups = [sorted(group) for group in here.state["clients"]]
     assert groups[0::2] == groups[1::2]
     assert len(set(map(tuple, groups))) > 1
     assert Counter(row.kind for row in here.transfers) == {"look": 12, "train": 12}
@@ -73,7 +75,7 @@ def test_when_all_are_offline_the_round_begins_as_soon_as_one_wakes():
     here.at(5.0, here.nodes.wake, 1)
     here.at(6.0, here.nodes.wake, 0)
     assert here.run(Sync(rounds=1, clients=2))
-    assert here.world.server.state["clients"] == ((1,),)
+    assert here.state["clients"] == ((1,),)
     assert here.updates[0].time == pytest.approx(5.0 + trip(Number()))
     assert [(row.client, row.start, row.end) for row in here.spans if row.what == "offline"] == [(1, 0, 5), (0, 0, 6)]
 
@@ -84,7 +86,7 @@ def test_when_nobody_holds_data_the_round_begins_as_soon_as_some_arrive():
     here.at(3.0, here.world.deliver, 1, Period())
     here.at(9.0, here.world.deliver, 0, Period())
     assert here.run(Sync(rounds=1, clients=2))
-    assert here.world.server.state["clients"] == ((1,),)
+    assert here.state["clients"] == ((1,),)
     assert here.updates[0].time == pytest.approx(3.0 + trip(Number()))
 
 
@@ -102,7 +104,7 @@ def test_a_round_without_a_reply_is_noted_and_changes_nothing():
     here = lab(clients=3, effects=[NeverStays()])
     assert here.run(Sync(rounds=4, clients=3))
     assert [(row.asked, row.folded, row.lost, row.late, row.version) for row in here.updates] == [(3, 0, 3, 0, 0)] * 4
-    assert here.world.server.state == {"model": 0.0, "clients": ()}
+    assert here.state == {"model": 0.0, "clients": ()}
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,13 @@ EVERYBODY = {"rounds": 3, "participation": 1.0}
 
 
 def trained(tmp_path, **changes):
-    world, _, done = build(small_points.scenario(data__stream={"name": "static"}, **changes), tmp_path, Recorder())
-    world.env.run(until=done)
-    return world
+    built = build(small_points.scenario(data__stream={"name": "static"}, **changes), tmp_path, Recorder())
+    built.world.env.run(until=built.done)
+    return built
+
+
+def server_model(built):
+    return built.learner._values[built.world.server.state]["model"]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedprox"])
@@ -26,7 +30,7 @@ def test_two_tiers_are_plain_averaging(algorithm, tmp_path):
     tiers = trained(
         tmp_path, algorithm=algorithm, protocol={"name": "hierarchical", **EVERYBODY}, network__topology=TREE
     )
-    pairs = zip(tree.leaves(flat.server.state["model"]), tree.leaves(tiers.server.state["model"]), strict=True)
+    pairs = zip(tree.leaves(server_model(flat)), tree.leaves(server_model(tiers)), strict=True)
     for one, other in pairs:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
@@ -40,14 +44,15 @@ def test_the_peer_that_is_last_has_the_mean_of_all_models(tmp_path):
         clients__speed="10 MFLOP/s",
         network__uplink="1 Gbit/s",
     )
-    hosts = list(peers.clients.values())
-    mean = tree.mean([host.memory["local"] for host in hosts], [1.0] * len(hosts))
+    clients = peers.world.clients
+    memories = [peers.learner.trained.clients[client].memory for client in clients]
+    mean = tree.mean([memory["local"] for memory in memories], [1.0] * len(clients))
     off = [
         max(
             float((one - other).abs().max())
-            for one, other in zip(tree.leaves(host.state["model"]), tree.leaves(mean), strict=True)
+            for one, other in zip(tree.leaves(peers.learner._values[state]["model"]), tree.leaves(mean), strict=True)
         )
-        for host in hosts
+        for state in clients.states.values()
     ]
     assert min(off) < 1e-6
     assert max(off) < 1

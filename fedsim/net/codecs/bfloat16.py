@@ -15,8 +15,8 @@ from fedsim.net.wire import Spec
 class Bfloat16(Codec):
     """float32 and float64 become bfloat16: 8 significant bits with the range of a float32.
 
-    A finite number that would round to infinity travels as the largest bfloat16; infinities and not-a-number stay what
-    they are.  A float64 is rounded to float32 first.
+    A finite number that would round to infinity travels as the largest bfloat16; infinities and NaN stay as they are.
+    A float64 is rounded to float32 first.
     """
 
     finite: ClassVar[bool] = False

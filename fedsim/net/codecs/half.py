@@ -15,7 +15,7 @@ from fedsim.net.wire import Spec
 class Half(Codec):
     """float32 and float64 become float16: 11 significant bits, from 6e-8 up to 65504.
 
-    A finite number beyond that travels as ±65504, one below as zero; infinities and not-a-number stay what they are.
+    A finite number beyond that travels as ±65504, one below as zero; infinities and NaN stay as they are.
     """
 
     finite: ClassVar[bool] = False

@@ -16,8 +16,8 @@ STEPS = 127
 class Int8(Codec):
     """An array is sent as its largest magnitude (8 bytes) and integers from -127 to 127, scaled to that magnitude.
 
-    A number between two steps is rounded up with the probability of its fractional part, so its mean is right (QSGD,
-    Alistarh et al., NeurIPS 2017, with the largest magnitude in place of the norm).  Not modelled: a scale for each
+    A number between two steps is rounded up with the probability of its fractional part, so that its mean is unbiased
+    (QSGD, Alistarh et al., NeurIPS 2017, with the largest magnitude in place of the norm).  Not modelled: a scale per
     row, error feedback.
     """
 
@@ -28,11 +28,11 @@ class Int8(Codec):
     def shrink(self, array: Array, name: str, rng: np.random.Generator) -> Tree:
         """Return the largest magnitude and the steps."""
         wide = array.astype(np.float64)
-        largest = max(float(np.abs(wide).max()), float(np.finfo(np.float64).tiny))  # zeros are zero of something
+        largest = max(float(np.abs(wide).max()), float(np.finfo(np.float64).tiny))  # avoids dividing by zero
         steps = np.floor(wide / largest * STEPS + rng.random(wide.shape))
         return [largest, np.clip(steps, -STEPS, STEPS).astype(np.int8)]
 
     def grow(self, pieces: Tree, name: str) -> Array:
-        """Return the steps' share of the largest magnitude."""
+        """Return the steps scaled to the largest magnitude."""
         largest, steps = pieces
         return floats.narrow(steps / np.float64(STEPS) * largest, name)

@@ -1,1 +1,1 @@
-"""Effects: what disturbs transfers, links and clients, one file each."""
+"""Effects: disturbances of transfers, links and clients, one file each."""

@@ -17,16 +17,16 @@ FACTORS = {"sign_flip": 1.0, "scaled": 10.0, "noise": 1.0}
 
 @dataclass(frozen=True)
 class Byzantine(Effect):
-    """The same clients throughout multiply what they send by -factor or by factor, add noise to it, or send no numbers.
+    """Some clients always multiply what they send by -factor or by factor, add noise to it, or send NaN.
 
-    They are a drawn share of all, or those of a list.  `noise` adds to each number a normal one whose standard
-    deviation is factor times the array's root mean square.  It strikes the arrays of floats of the difference that an
-    upload holds, or all of an upload that holds none; counts and weights stay.  Peers send whole models, which are
-    struck likewise.  Not modelled: attackers that know of one another or of the honest, that lie about their counts or
-    sizes, or that change their mind.
+    They are a drawn share of all clients, or those of a list.  `noise` adds to each number a normal one whose standard
+    deviation is factor times the array's root mean square.  The attack applies to the arrays of floats of the
+    difference in an upload, or to all those of an upload without a difference; counts and weights stay.  Peers send
+    whole models, which are forged in the same way.  Not modelled: attackers that know of each other or of the honest
+    clients, that lie about their counts or sizes, or that change over time.
     """
 
-    calm: ClassVar[bool] = True
+    forges: ClassVar[bool] = True
     on_messages: ClassVar[bool] = True
 
     attack: Literal["sign_flip", "scaled", "noise", "nan"]  # what these clients do to their values
@@ -35,19 +35,19 @@ class Byzantine(Effect):
     factor: float | None = None  # if not given, 1 for sign_flip and noise, 10 for scaled
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options that exclude one another or have no meaning."""
+        """Raise ValueError for options that exclude each other or have no meaning."""
         if (self.share is None) == (self.clients is None):
             raise ValueError("byzantine: give either 'share' (of the clients) or 'clients' (a list of their numbers)")
         if self.attack not in (*FACTORS, "nan"):
             known = ", ".join([*FACTORS, "nan"])
             raise ValueError(f"byzantine: option 'attack' is {self.attack!r}; it must be one of {known}")
         if self.factor is not None and self.attack == "nan":
-            raise ValueError("byzantine: option 'factor' has no meaning where the attack is 'nan'; leave it out")
+            raise ValueError("byzantine: option 'factor' has no meaning for the attack 'nan'; leave it out")
         if self.factor is not None and not (math.isfinite(self.factor) and self.factor > 0):
             raise ValueError(f"byzantine: option 'factor' is {self.factor}; it must be finite and above 0")
 
     def forge(self, clients: int, rng: np.random.Generator) -> Mapping[int, Forge]:
-        """Return who forges and how.  Raises UserError for a client that there is not."""
+        """Return who forges and how.  Raises UserError for a client that does not exist."""
         return dict.fromkeys(self._chosen(clients, rng), self._forged)
 
     def _chosen(self, clients: int, rng: np.random.Generator) -> list[int]:
@@ -66,5 +66,5 @@ class Byzantine(Effect):
         if self.attack == "noise":
             rms = math.sqrt(float(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
             return np.asarray(array + rng.normal(0.0, factor * rms, array.shape), array.dtype)
-        with np.errstate(over="ignore"):  # what is too large for its type is infinite, and will be refused
+        with np.errstate(over="ignore"):  # what is too large for its type becomes infinite, and will be refused
             return np.asarray(array * array.dtype.type(-factor if self.attack == "sign_flip" else factor))

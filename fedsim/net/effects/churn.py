@@ -1,4 +1,4 @@
-"""Churn: clients go offline and come back, at random times or as a table says."""
+"""Churn: clients go offline and come back, at random times or as given in a table."""
 
 import math
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ from fedsim.units import Seconds
 
 @dataclass(frozen=True)
 class Churn(Effect):
-    """Each client alternates between online and offline, independently: for exponential times, or as a table says.
+    """Each client alternates between online and offline, independently: for exponential times, or as given in a table.
 
-    With means the clients start as in the long run: each is online with probability online / (online + offline).  The
-    table has the columns client, on_s and off_s, a line a stretch online (an empty off_s: for good); the clients that
-    it lists are offline at all other times, those that it does not list are always online.  Not modelled: hours of the
-    day (`diurnal`), clients that fail together (`outage`), and with means clients that never come back.
+    With means the clients start in the stationary state: each is online with probability online / (online + offline).
+    The table has the columns client, on_s and off_s, one line per stretch online (an empty off_s: for good); the
+    clients that it lists are offline at all other times, those that it does not list are always online.  Not modelled:
+    hours of the day (`diurnal`), clients that fail together (`outage`), and with means clients that never come back.
     """
 
+    drives: ClassVar[bool] = True
     calm: ClassVar[bool] = True
 
     online: Seconds | None = None  # mean time online
@@ -33,7 +34,7 @@ class Churn(Effect):
     table: File | None = None  # of online times, instead of the means
 
     def __post_init__(self) -> None:
-        """Raise ValueError for means that make no sense or come with a table, UserError for a table that does not."""
+        """Raise ValueError for means that make no sense or come with a table, UserError for an invalid table."""
         if self.table is not None:
             if self.online is not None or self.offline is not None:
                 raise ValueError("churn: option 'table' says when clients are online; leave 'online' and 'offline' out")
@@ -46,9 +47,9 @@ class Churn(Effect):
             raise ValueError(f"churn: option 'offline' is {self.offline} s; it must be finite and not negative")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that follows the table; UserError if it has others too.  By means the nodes follow a plan.
+        """Return the process that follows the table; UserError if it lists unknown clients.  With means, follow a plan.
 
-        A client's times are then drawn from a stream of its own, whatever the others do and however many there are.
+        The plan draws a client's times from a stream of its own, independently of the number of clients.
         """
         nodes = network.nodes
         if self.table is not None:

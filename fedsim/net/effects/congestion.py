@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -16,12 +17,14 @@ from fedsim.units import Fraction, Seconds
 class Congestion(Effect):
     """Background traffic takes the share `load` of a shared link, all the time or intermittently.
 
-    What is left for the clients is capacity (1 - load); several on one link leave the product.  With `on` and `off` the
-    traffic comes and goes, for exponential times of these means, from the start as in the long run, so that the mean
-    load is load x on / (on + off).  The traffic is not elastic: it gives way to nobody.  The link must have a rate:
-    of an unlimited one no share can be taken, nor under the naive model, which shares no link.  Not modelled:
-    background flows that share the link fairly, the queue that they build up, load that depends on the hour.
+    What is left for the clients is capacity (1 - load); several effects on one link multiply.  With `on` and `off` the
+    traffic comes and goes, for exponential times of these means, starting in the stationary state, so that the mean
+    load is load x on / (on + off).  The traffic is not elastic: it yields to no flow.  The link must have a rate, and
+    the model must not be naive, under which no link is shared.  Not modelled: background flows that share the link
+    fairly, the queue that they build up, load that depends on the hour.
     """
+
+    drives: ClassVar[bool] = True
 
     load: Fraction  # share of the capacity that is taken, below 1
     link: str = "ingress"  # "ingress", "egress" or another shared link of the topology
@@ -29,7 +32,7 @@ class Congestion(Effect):
     off: Seconds | None = None  # mean time without it
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a load outside of [0, 1), and for times that are not above 0 or lack one another."""
+        """Raise ValueError for a load outside [0, 1), and for times that are not above 0 or of which one is missing."""
         if not 0 <= self.load < 1:
             raise ValueError(f"congestion: option 'load' is {self.load}; it must be at least 0 and below 1")
         if (self.on is None) != (self.off is None):
@@ -41,7 +44,7 @@ class Congestion(Effect):
                 raise ValueError(f"congestion: option '{name}' is {value} s; it must be finite and above 0")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that changes the link; UserError for one that there is not or that is unlimited."""
+        """Return the process that changes the link; UserError if it does not exist or is unlimited."""
         return self._load(env, throttle(network, self.link, "congestion"), rng)
 
     def _load(self, env: simpy.Environment, hold: Throttle, rng: np.random.Generator) -> Drive:

@@ -1,4 +1,4 @@
-"""Diurnal: availability of clients follows the time of day."""
+"""Diurnal: the availability of clients follows the time of day."""
 
 import math
 from dataclasses import dataclass
@@ -21,12 +21,13 @@ class Diurnal(Effect):
 
     At local time t it is p(t) = trough + (peak - trough) (1 + cos(2 pi (t - peak_at) / day)) / 2.  Each client has a
     reluctance U, uniform on (0, 1), which is drawn again after exponential times of mean `every`, and is online while
-    U < p(t): so at any time it is online with probability p(t), exactly, and what it does at two times that lie s apart
-    is tied by exp(-s / every).  Simulated time 0 is midnight of the first zone; each client is in one of `zones` time
-    zones, drawn evenly, of which each lies day / zones behind the one before.  Not modelled: weekends, curves of other
-    shapes, clients that always are more eager than others.
+    U < p(t): so at any time it is online with probability p(t), exactly, and its states at two times that are s apart
+    are correlated by exp(-s / every).  Simulated time 0 is midnight of the first zone; each client is in one of `zones`
+    time zones, drawn uniformly, each of which is day / zones behind the one before.  Not modelled: weekends, curves of
+    other shapes, clients that are always more eager than others.
     """
 
+    drives: ClassVar[bool] = True
     calm: ClassVar[bool] = True
 
     peak: Fraction  # share online at the best time of the day
@@ -37,7 +38,7 @@ class Diurnal(Effect):
     day: Seconds = DAY  # length of a day
 
     def __post_init__(self) -> None:
-        """Raise ValueError for shares outside of [0, 1] or the wrong way round, and for times that make no sense."""
+        """Raise ValueError for shares outside [0, 1] or in the wrong order, and for times that make no sense."""
         for name, share in (("peak", self.peak), ("trough", self.trough)):
             if not 0 <= share <= 1:
                 raise ValueError(f"diurnal: option '{name}' is {share}; it must lie between 0 and 1")
@@ -72,7 +73,7 @@ class Diurnal(Effect):
         online = [True] * count
 
         def place(client: int, now: float) -> float:
-            """Set the client as its reluctance and the hour demand, and return when either changes."""
+            """Put the client on or offline by its reluctance and the hour, and return when either changes."""
             online[client], change = self._look(now - peaks[client], widths[client])
             (nodes.wake if online[client] else nodes.sleep)(client, self)
             return min(redrawn[client], now + change)
@@ -94,7 +95,7 @@ class Diurnal(Effect):
             heapreplace(coming, (then, client))
 
     def _width(self, reluctance: float) -> float:
-        """Return the seconds before and after the peak in which a client so reluctant is online."""
+        """Return the seconds before and after the peak in which a client of this reluctance is online."""
         if reluctance < self.trough:
             return self.day / 2
         if reluctance >= self.peak:
@@ -103,7 +104,7 @@ class Diurnal(Effect):
         return self.day / (2 * math.pi) * math.acos(2 * height - 1)
 
     def _look(self, since_peak: float, width: float) -> tuple[bool, float]:
-        """Return whether a client is online and the seconds until the hour changes that (infinity: never)."""
+        """Return whether a client is online, and the seconds until the hour changes that (infinity if never)."""
         phase = (since_peak + self.day / 2) % self.day - self.day / 2  # from the nearest peak
         online = -width <= phase < width
         if width == 0 or 2 * width >= self.day:

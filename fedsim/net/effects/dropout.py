@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from fedsim.units import Frequency
 
 @dataclass(frozen=True)
 class Dropout(Effect):
-    """A busy client leaves after an exponential time; `rate` is the mean number of departures a second of work.
+    """A busy client leaves after an exponential time; `rate` is the mean number of departures per second of work.
 
     It stays online and may be asked again.  Not modelled: clients that drop out more often than others.
     """
+
+    limits_stay: ClassVar[bool] = True
 
     rate: Frequency  # mean number of departures per time of work; 0: none
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,9 +15,11 @@ from fedsim.units import Seconds
 class Jitter(Effect):
     """Each packet is delayed by a time uniform in [0, `most`], in each direction; packets keep their order.
 
-    A transfer sees the mean of it, which is `most` a round trip.  Not modelled: delays that come in spells, and the
+    A transfer is delayed by the mean, which is `most` per round trip.  Not modelled: delays in bursts, and the
     reordering of packets.
     """
+
+    shapes: ClassVar[bool] = True
 
     most: Seconds  # longest extra delay of a packet
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -18,11 +18,13 @@ class Outage(Effect):
     """From time to time a random group of clients, drawn anew each time, is disconnected together for a while.
 
     There is one outage after another: from the end of one to the start of the next it takes `every` on average, an
-    outage lasts `length` on average.  While it lasts, the rates of those hit are 0 and their bytes under way wait; with
-    `cut` they are offline, which cuts their transfers.  With `link` it is the shared link of that name instead, and all
-    flows on it wait.  Not modelled: groups that lie near one another, messages that are refused for want of a
-    connection, a connection that comes back bit by bit.
+    outage lasts `length` on average.  While it lasts, the rates of its clients are 0 and their bytes under way wait;
+    with `cut` they are offline, which cuts their transfers.  With `link` it affects the shared link of that name
+    instead, and all flows on it wait.  Not modelled: groups that are near each other, messages that are refused for
+    lack of a connection, a connection that recovers gradually.
     """
+
+    drives: ClassVar[bool] = True
 
     every: Seconds  # mean time between outages
     length: Seconds  # mean length of an outage
@@ -32,7 +34,7 @@ class Outage(Effect):
     times: Literal["exponential", "fixed"] = "exponential"  # distribution of both times; fixed: always the means
 
     def __post_init__(self) -> None:
-        """Raise ValueError for times that are not above 0, a share of none, and options that exclude one another."""
+        """Raise ValueError for times that are not above 0, an empty share, and options that exclude each other."""
         for name, value in (("every", self.every), ("length", self.length)):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"outage: option '{name}' is {value} s; it must be finite and above 0")
@@ -41,10 +43,10 @@ class Outage(Effect):
         if self.times not in ("exponential", "fixed"):
             raise ValueError(f"outage: option 'times' is {self.times!r}; it must be 'exponential' or 'fixed'")
         if self.link is not None and (self.cut or self.share < 1):
-            raise ValueError("outage: option 'link' hits the whole link, where flows wait; leave 'cut' and 'share' out")
+            raise ValueError("outage: option 'link' affects all flows on the link; leave 'cut' and 'share' out")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process of outages; UserError for a link that there is not or that is unlimited."""
+        """Return the process of outages; UserError for a link that does not exist or is unlimited."""
         if self.link is not None:
             hold = throttle(network, self.link, "outage")
             return self._spells(env, rng, lambda: [0], lambda _, down: _hold(hold, down))

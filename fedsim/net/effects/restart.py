@@ -1,4 +1,4 @@
-"""Restart: the server goes down from time to time, loses what it had not saved, and restarts."""
+"""Restart: the server goes down from time to time, loses what it has not saved, and restarts."""
 
 import math
 from collections.abc import Iterator
@@ -19,15 +19,16 @@ from fedsim.units import Count, Seconds
 class Restart(Effect):
     """The server goes down at given or exponentially distributed times, each time for `length`.
 
-    When it goes down, all that is on the way to it or from it is cut, clients break off what they do for it, replies
-    that it has gathered and not folded are lost, an update that it computes is broken off, and its state is that of its
-    last checkpoint; one is kept every so many updates, and of the very first state.  Nobody is asked until it is up; a
-    round in which it goes down is over.  Versions count on: they tell how many updates there have been, and a row of
-    the updates with the step "restart" how many of them were undone.  Clients keep their memories.  Edge aggregators go
-    on; what they bring to a round of before is lost.  Not modelled: the time and room that a checkpoint takes, clients
-    that go on working for a lost ask, and a server that comes up bit by bit.
+    When it goes down, all messages to and from it are cut, clients abort their work for it, replies that it has not yet
+    folded are lost, an update in progress is aborted, and its state returns to the last checkpoint; one is kept every
+    `checkpoint` updates, and one of the first state.  No client is asked until it is up; a round in which it goes down
+    is over.  Versions go on counting all updates, and a row of the updates with the step "restart" records how
+    many were undone.  Clients keep their memories.  Edge aggregators keep running; what they contribute to an earlier
+    round is lost.  Not modelled: the time and space that a checkpoint takes, clients that go on working for a lost ask,
+    and a server that comes up gradually.
     """
 
+    drives: ClassVar[bool] = True
     calm: ClassVar[bool] = True
     on_messages: ClassVar[bool] = True
 
@@ -37,7 +38,7 @@ class Restart(Effect):
     checkpoint: Count = 1  # updates between checkpoints
 
     def __post_init__(self) -> None:
-        """Raise ValueError for times that make no sense, and unless there is one kind of them."""
+        """Raise ValueError for times that make no sense, and unless exactly one kind of them is given."""
         if (self.every is None) == (self.at is None):
             raise ValueError("restart: give either 'every' (a mean time) or 'at' (a list of times)")
         for name, value in (("every", 1.0 if self.every is None else self.every), ("length", self.length)):
@@ -46,11 +47,11 @@ class Restart(Effect):
         if self.at is not None:
             apart = all(later - earlier > self.length for earlier, later in pairwise(self.at))
             if not (self.at and self.at[0] >= 0 and math.isfinite(self.at[-1]) and apart):
-                told = "its times must be ascending, not negative, and further apart than the option 'length'"
-                raise ValueError(f"restart: option 'at': {told}")
+                message = "its times must be ascending, not negative, and further apart than the option 'length'"
+                raise ValueError(f"restart: option 'at': {message}")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process of restarts.  Raises UserError where there is no server."""
+        """Return the process of restarts.  Raises UserError if there is no server."""
         if network.service is None:
             raise UserError("restart: a network of peers has no server; leave it out, or take the topology 'star'")
         network.service.intervals.add(self.checkpoint)
@@ -64,7 +65,7 @@ class Restart(Effect):
             service.resume(self)
 
     def _waits(self, rng: np.random.Generator) -> Iterator[float]:
-        """Yield the seconds from being up to going down, each time."""
+        """Yield the seconds of each time up."""
         up = 0.0
         for time in self.at or ():
             yield time - up

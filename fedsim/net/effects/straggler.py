@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -13,18 +14,20 @@ from fedsim.units import Fraction, Seconds
 
 @dataclass(frozen=True)
 class Straggler(Effect):
-    """A random share of the clients computes `factor` times longer permanently, and any other client for spells.
+    """A random share of the clients computes `factor` times longer permanently, and any other client temporarily.
 
-    The others are slow and usual in turn, each by itself, for exponential times of mean `length` and `every`, from the
-    start as in the long run; without these two they never are slow.  With `links` the rates of a slow client are
-    divided by `factor` as well.  A change of pace counts at once, also for a job under way.  Not modelled: factors
-    that differ from client to client, clients that slow down together.
+    The others alternate between slow and normal independently, for exponential times of mean `length` and `every`,
+    starting in the stationary state; without these two they are never slow.  With `links` the rates of a slow client
+    are divided by `factor` as well.  A change of pace takes effect at once, also for a job in progress.  Not modelled:
+    factors that differ from client to client, clients that slow down together.
     """
+
+    drives: ClassVar[bool] = True
 
     factor: float  # how many times longer
     share: Fraction = 0.0  # of the clients, rounded, that are slow permanently
-    every: Seconds | None = None  # mean time between slow spells of each other client
-    length: Seconds | None = None  # mean length of a slow spell
+    every: Seconds | None = None  # mean time between slow phases of each other client
+    length: Seconds | None = None  # mean length of a slow phase
     links: bool = False  # a slow client's rates are divided by factor too
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -18,15 +18,17 @@ from fedsim.units import Rate, Seconds
 
 @dataclass(frozen=True)
 class Trace(Effect):
-    """The clients' access rates change with time: as a table of clients says, or as in traces assigned to them.
+    """The clients' access rates change over time: as given in a table, or as in traces assigned to them.
 
-    A rate holds until the next, also for bytes under way; 0 is an outage, in which they wait.  `rates` is a table of
-    client, time_s, uplink_mbps, downlink_mbps: before a client's first line its own rates hold, after its last those
-    of the last; an empty cell leaves that direction as it is.  `trace` is a file or a folder of them (see `traces`):
-    each client follows one in the given direction, from the start or, with `shift`, from a random moment on.  What
-    `scale` of the nodes says (`outage`, `straggler`) goes on to apply; of two traces in one direction the latest word
-    counts.  Not modelled: delays and losses that vary as well, clients at one place whose rates vary together.
+    A rate holds until the next one, also for bytes under way; 0 is an outage, in which they wait.  `rates` is a table
+    of client, time_s, uplink_mbps, downlink_mbps: before its first line a client has its own rates, after its last line
+    those of that line; an empty cell leaves that direction as it is.  `trace` is a file or a folder of traces: each
+    client follows one in the given direction, from the start or, with `shift`, from a random moment.  Factors set by
+    other effects (`outage`, `straggler`) still apply; of two traces in one direction the latest change holds.  Not
+    modelled: delays and losses that vary as well, nearby clients whose rates vary together.
     """
+
+    drives: ClassVar[bool] = True
 
     rates: File | None = None  # a table of rates by client and time
     trace: Place | None = None  # or a trace, or a folder of traces
@@ -39,7 +41,7 @@ class Trace(Effect):
     least: Rate | None = None  # lower bound on all rates
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options that make no sense or come together, UserError for files that are not sound."""
+        """Raise ValueError for options that make no sense or exclude each other, UserError for invalid files."""
         if (self.rates is None) == (self.trace is None):
             raise ValueError("trace: give a table of 'rates' or a 'trace' (a file or a folder), one of them")
         for name, value in (("scale", self.scale), ("window", self.window)):
@@ -57,7 +59,7 @@ class Trace(Effect):
             traces.read_all(self.trace, self.window)
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Have the clients follow their courses; UserError for a table with clients that there are not."""
+        """Have the clients follow their courses; UserError for a table with clients that do not exist."""
         nodes = network.nodes
         if self.rates is not None:
             table = timetable.read(self.rates)
@@ -75,7 +77,7 @@ class Trace(Effect):
     def _follow(self, env: simpy.Environment, nodes: Nodes, table: Timetable) -> None:
         for up, given in ((True, table.up), (False, table.down)):
             lines = np.flatnonzero(~np.isnan(given))
-            lines = lines[np.argsort(table.clients[lines], kind="stable")]  # each client's side by side, still by time
+            lines = lines[np.argsort(table.clients[lines], kind="stable")]  # grouped by client, still in order of time
             for own in np.split(lines, np.flatnonzero(np.diff(table.clients[lines])) + 1):
                 if len(own):
                     course = Course(table.times[own].tolist(), self._scaled(given[own]).tolist())
@@ -97,9 +99,9 @@ class Trace(Effect):
             nodes.rates.follow(env, client, course, env.now - shift * length, up=up, down=down)
 
     def _course(self, trace: traces.Trace) -> tuple[Course, float]:
-        """Return a trace made ready, and its length in seconds."""
+        """Return a trace as a course, and its length in seconds."""
         rates = self._scaled(trace.rates)
-        new = np.append(True, rates[1:] != rates[:-1])  # a rate that goes on is no change
+        new = np.append(True, rates[1:] != rates[:-1])  # a rate that stays the same is no change
         period = trace.period if self.loop else math.inf
         return Course(trace.times[new].tolist(), rates[new].tolist(), period), trace.period
 

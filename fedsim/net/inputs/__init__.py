@@ -1,1 +1,1 @@
-"""Inputs: what is read from files or known of kinds of links: traces, tables, graphs, profiles."""
+"""Inputs read from files, and known figures for kinds of links: traces, tables, graphs, profiles."""

@@ -1,7 +1,7 @@
-"""Graphs of who is next to whom: rings, random graphs, and those of a file, as pairs of numbers from 0.
+"""Graphs of neighbours: rings, random graphs, and graphs from a file, as pairs of numbers from 0.
 
-Sources: Erdős and Rényi 1959, Gilbert 1959 (each pair by itself); Barabási and Albert 1999 (preferential attachment,
-from a star of m + 1); Steger and Wormald 1999 (ends paired at random, those that do not fit anew).
+Sources: Erdős and Rényi 1959, Gilbert 1959 (each pair independently); Barabási and Albert 1999 (preferential
+attachment, from a star of m + 1); Steger and Wormald 1999 (ends paired at random, those that do not fit again).
 """
 
 from pathlib import Path
@@ -12,19 +12,19 @@ import numpy.typing as npt
 from fedsim import table
 from fedsim.table import Column
 
-Pairs = npt.NDArray[np.int64]  # (edges, 2), each edge once or more often
+Pairs = npt.NDArray[np.int64]  # (edges, 2); edges may be repeated
 DRAWS = 100  # tries until a random graph is connected
 COLUMNS = (Column("a", low=0, whole=True), Column("b", low=0, whole=True))
 
 
 def ring(count: int, degree: int) -> Pairs:
-    """Return a ring in which each is next to `degree` others, half of them on either side; `degree` is even."""
+    """Return a ring in which each node has `degree` neighbours, half on either side; `degree` is even."""
     start = np.arange(count)
     return np.concatenate([np.column_stack([start, (start + step) % count]) for step in range(1, degree // 2 + 1)])
 
 
 def erdos_renyi(count: int, p: float, rng: np.random.Generator) -> Pairs | None:
-    """Return a connected graph with each pair in it with probability p; None if none of DRAWS is connected."""
+    """Return a connected graph that has each pair with probability p; None if none of DRAWS is connected."""
     for _ in range(DRAWS):
         rows = [np.flatnonzero(rng.random(count - 1 - i) < p) + i + 1 for i in range(count - 1)]
         pairs = np.column_stack([np.repeat(np.arange(count - 1), list(map(len, rows))), np.concatenate(rows)])
@@ -34,7 +34,7 @@ def erdos_renyi(count: int, p: float, rng: np.random.Generator) -> Pairs | None:
 
 
 def regular(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
-    """Return a connected graph in which each is next to `degree` others; None if none of DRAWS is one.
+    """Return a connected graph in which each node has `degree` neighbours; None if none of DRAWS is one.
 
     `count` times `degree` is even, and `degree` below `count`.
     """
@@ -46,7 +46,7 @@ def regular(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
 
 
 def _paired(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
-    """Pair ends at random, again and again those left over; None where no more fit."""
+    """Pair ends at random, and those left over again, until none is left; None if no more pairs fit."""
     ends, pairs = np.repeat(np.arange(count), degree), set[tuple[int, int]]()
     while len(ends):
         left = list[int]()
@@ -63,9 +63,9 @@ def _paired(count: int, degree: int, rng: np.random.Generator) -> Pairs | None:
 
 
 def barabasi_albert(count: int, m: int, rng: np.random.Generator) -> Pairs:
-    """Return a graph in which each that comes after the first m + 1 is joined with m others, by their degrees."""
+    """Return a graph in which each node after the first m + 1 is connected to m others, by their degrees."""
     pairs = [(0, other) for other in range(1, m + 1)]
-    ends = [end for pair in pairs for end in pair]  # each as often as it has edges
+    ends = [end for pair in pairs for end in pair]  # each node once per edge
     for new in range(m + 1, count):
         chosen = dict[int, None]()
         while len(chosen) < m:
@@ -81,15 +81,16 @@ def from_file(path: Path, count: int) -> Pairs:
     pairs = np.column_stack([columns["a"], columns["b"]])
     for line, (a, b) in zip(lines.tolist(), pairs.tolist(), strict=True):
         if a == b:
-            raise table.fault(path, line, f"client {a} is joined with itself; take the line out")
+            raise table.fault(path, line, f"client {a} is connected with itself; remove the line")
         if max(a, b) >= count:
-            told = f"there is no client {max(a, b)}: they are numbered from 0 to {count - 1}; mend it, or clients.count"
-            raise table.fault(path, line, told)
+            known = f"they are numbered from 0 to {count - 1}"
+            message = f"there is no client {max(a, b)}: {known}; correct it, or clients.count"
+            raise table.fault(path, line, message)
     return pairs
 
 
 def neighbours(pairs: Pairs, count: int) -> list[tuple[int, ...]]:
-    """Return for each number those next to it, ascending; nobody is next to himself."""
+    """Return each node's neighbours, ascending; no node is its own neighbour."""
     near: list[set[int]] = [set() for _ in range(count)]
     for a, b in pairs.tolist():
         if a != b:
@@ -99,7 +100,7 @@ def neighbours(pairs: Pairs, count: int) -> list[tuple[int, ...]]:
 
 
 def apart(pairs: Pairs, count: int) -> int | None:
-    """Return the lowest number that no path joins with 0; None where the graph is connected."""
+    """Return the lowest node that is not reachable from 0; None if the graph is connected."""
     near = neighbours(pairs, count)
     seen, waiting = {0}, [0]
     while waiting:

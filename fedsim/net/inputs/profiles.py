@@ -1,7 +1,7 @@
-"""Profiles: what access links of a kind are typically like, for scenarios that have no measurements of their own.
+"""Profiles: typical access links of several kinds, for scenarios without measurements of their own.
 
-They are rounded figures for orientation, not measurements of a given network; whoever has better ones gives them.
-Medians of rates and delays follow, as far as there are any, figures that were published of many users:
+They are rounded figures for orientation, not measurements of a given network; prefer your own if you have any.
+Medians of rates and delays follow published figures of many users, as far as there are any:
 
 * wifi: fixed broadband as seen over home Wi-Fi.  Ookla, Speedtest Global Index: median download 94 Mbit/s (mid 2024),
   mean upload 46 Mbit/s (September 2020), median round trip 10 ms (November 2022).
@@ -12,7 +12,7 @@ Medians of rates and delays follow, as far as there are any, figures that were p
   of 17 ms (fibre) and 28 ms (cable); taken to be lower by now.
 * iot: LTE-M, Cat-M1 in half duplex: at most 300 kbit/s down and 375 kbit/s up (3GPP Release 13).
 
-How far links of a kind lie apart, their jitter and their loss are orders of magnitude, chosen here.  Rates and delays
+The spread among links of a kind, their jitter and their loss are orders of magnitude, chosen here.  Rates and delays
 of one client are drawn independently.  Not modelled: rates that vary with time (`effects: trace`), losses in bursts.
 """
 
@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of access link; the draws are in seconds and bit/s, one value a client."""
+    """A kind of access link; the draws are in seconds and bit/s, one value per client."""
 
     latency: Draw  # one way
     uplink: Draw
@@ -67,7 +67,7 @@ NAMES = tuple(PROFILES)
 
 
 def named(name: str) -> Profile:
-    """Return the profile of that name.  Raises ValueError, with the names there are, for any other."""
+    """Return the profile of that name.  Raises ValueError, listing the names, for any other."""
     if name not in PROFILES:
         near = nearest(name, NAMES)
         mean = f"; did you mean {near!r}?" if near else "."
@@ -76,9 +76,9 @@ def named(name: str) -> Profile:
 
 
 def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return the place in `mix` of the profile of each of `count` clients, dealt out at random in the shares it gives.
+    """Return the index in `mix` of the profile of each of `count` clients, assigned at random in the given shares.
 
-    The numbers are those of the shares, rounded so that they add up (largest remainders).  Raises ValueError for
+    The numbers are the shares, rounded so that they add up (largest remainders).  Raises ValueError for
     unknown names and for shares that are not between 0 and 1 or do not add up to 1.
     """
     for name, share in mix.items():

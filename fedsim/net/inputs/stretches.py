@@ -22,10 +22,10 @@ class Stretch:
 
 
 def read(path: Path) -> list[Stretch]:
-    """Return the stretches of a table, by client and time, those that touch made one.
+    """Return the stretches of a table, by client and time, with adjacent ones merged.
 
-    An empty cell of `off_s` means for good.  Raises UserError, naming the line, where a stretch ends before it has
-    begun or overlaps with another of its client.
+    An empty cell of `off_s` means for good.  Raises UserError, naming the line, if a stretch ends before it
+    begins or overlaps with another of its client.
     """
     columns, lines = read_lines(path, COLUMNS)
     clients, on = columns["client"], columns["on_s"]

@@ -1,4 +1,4 @@
-"""Timetable: which rates clients have from when on, read from a table of client, time_s, uplink_mbps, downlink_mbps."""
+"""Timetable: clients' rates over time, read from a table of client, time_s, uplink_mbps, downlink_mbps."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Timetable:
-    """One entry a change, by time: whose, when (s), and the rates from then on (bit/s; NaN: as before); its line."""
+    """One entry per change, by time: the client, the time (s), the new rates (bit/s; NaN: as before), the line."""
 
     clients: npt.NDArray[np.int64]
     times: npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ class Timetable:
 def read(path: Path) -> Timetable:
     """Return the changes of a table.
 
-    Raises UserError, naming the line, where a client has two lines for one time, or no rate is given at all.
+    Raises UserError, naming the line, if a client has two lines for one time, or if no rate is given at all.
     """
     columns, lines = read_lines(path, COLUMNS)
     clients, times = columns["client"], columns["time_s"]

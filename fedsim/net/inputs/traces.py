@@ -1,9 +1,9 @@
-"""Traces: how the rate of a connection has varied, as text files that people have collected.
+"""Traces: how the rate of a connection has varied, from text files that others have recorded.
 
-Two kinds are told apart by how many words their lines have.  One word: a packet-delivery trace as mahimahi plays it
-(Netravali et al., USENIX ATC 2015): each line is the millisecond at which one packet of 1500 bytes can go; after the
-last it starts over.  Two words: seconds and Mbit/s, each rate held until the next time.  Blank lines and those that
-begin with # are passed over.  Not read: compressed files, other units.
+Two formats are distinguished by the number of words per line.  One word: a packet-delivery trace as used by mahimahi
+(Netravali et al., USENIX ATC 2015): each line is the millisecond at which one packet of 1500 bytes can be sent; after
+the last it starts over.  Two words: seconds and Mbit/s, each rate held until the next time.  Blank lines and lines that
+begin with # are skipped.  Not read: compressed files, other units.
 """
 
 import math
@@ -25,7 +25,7 @@ Lines = list[tuple[int, list[str]]]
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """`rates` (bit/s) from `times` (s, from 0 on, increasing) until the next; all lasts `period` seconds."""
+    """`rates` (bit/s) from `times` (s, from 0, increasing) until the next; the whole trace lasts `period` seconds."""
 
     times: Floats
     rates: Floats
@@ -38,7 +38,7 @@ class Trace:
 
 
 def read_all(place: Path, window: float = 0.5) -> list[Trace]:
-    """Return the trace of a file, or those of all files of a folder by name, hidden ones left out.
+    """Return the trace of a file, or of all files of a folder by name, except hidden ones.
 
     Raises UserError as `read` does, and for a folder without files.
     """
@@ -53,17 +53,17 @@ def read_all(place: Path, window: float = 0.5) -> list[Trace]:
 def read(path: Path, window: float = 0.5) -> Trace:
     """Return a file's trace; packets are counted over windows of about `window` seconds, all of the same length.
 
-    Raises UserError, naming the line, for a file that is no trace.
+    Raises UserError, naming the line, for a file that is not a trace.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise fault(path, error.object[: error.start].count(b"\n") + 1, "not text, so no trace") from None
+        raise fault(path, error.object[: error.start].count(b"\n") + 1, "not text, so not a trace") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     lines = [*_words(text)]
     if not lines:
-        raise UserError(f"{path}: no trace, the file is empty; write one sample per line: seconds and Mbit/s")
+        raise UserError(f"{path}: not a trace, the file is empty; write one sample per line: seconds and Mbit/s")
     if len(lines[0][1]) == 1 and "," not in text:
         return _packets(path, lines, window)
     if len(lines[0][1]) == 2 and "," not in text:
@@ -87,7 +87,7 @@ def _samples(path: Path, lines: Lines) -> Trace:
             raise fault(path, number, f"a rate of {words[1]} Mbit/s; it must not be negative")
         if place and times[place] <= times[place - 1]:
             raise fault(path, number, f"{words[0]} s does not come after {times[place - 1]:g} s; sort by time")
-    last = times[-1] - times[-2] if len(times) > 1 else 1.0  # as long as the one before it
+    last = times[-1] - times[-2] if len(times) > 1 else 1.0  # as long as the previous one
     return Trace(times - times[0], rates * MBIT, float(times[-1] - times[0] + last))
 
 

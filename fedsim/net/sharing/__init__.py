@@ -1,1 +1,1 @@
-"""Sharing: links, and how the flows on them get their rates; it knows nothing of messages."""
+"""Sharing: links, and how rates are shared among the flows on them; nothing here depends on messages."""

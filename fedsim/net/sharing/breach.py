@@ -1,5 +1,5 @@
-"""Breach: an account of the network that does not come out even, which is a mistake in the program."""
+"""Breach: raised when the network violates one of its invariants, which is a bug."""
 
 
-class Breach(Exception):  # noqa: N818 - it tells what has happened
+class Breach(Exception):  # noqa: N818 - named after what has happened
     """A link carries more than its capacity, or the clock has gone backwards."""

@@ -1,16 +1,16 @@
-"""Bucket: the token bucket that shapes a client's access link; the server's own is part of `Link`.
+"""Bucket: the token bucket that shapes a client's access link; the server's bucket is part of `Link`.
 
-It is full at the start of the run, empty once a flow has begun to move, and fills at the link's rate while none does.
-Not modelled: what a link that is used in part has to spare.
+It is full at the start of the run, empty once a flow has begun to move, and fills at the link's rate while the link is
+idle.  Not modelled: tokens that accumulate on a partly used link.
 """
 
 import math
 
-from fedsim.net.sharing.line import tokens
+from fedsim.net.sharing.link_state import tokens
 
 
 class Bucket:
-    """Holds `burst` bytes at most; it outlasts the lane, which is there only while something is under way."""
+    """Holds at most `burst` bytes; it outlives the channel, which exists only while a transfer is under way."""
 
     __slots__ = ("_rested", "burst")
 
@@ -20,9 +20,9 @@ class Bucket:
         self._rested = -math.inf
 
     def tokens(self, rate: float, now: float) -> float:
-        """Return the bytes that have come together at `rate` bytes/s since the last flow left."""
+        """Return the bytes accumulated at `rate` bytes/s since the last flow left."""
         return tokens(self.burst, rate, now - self._rested)
 
     def rest(self, now: float) -> None:
-        """Hear that the last flow has left."""
+        """Record that the last flow has left."""
         self._rested = now

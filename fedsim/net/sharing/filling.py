@@ -1,10 +1,11 @@
-"""Progressive filling: the levels of bundles whose flows meet on several pipes, max–min fairly.
+"""Progressive filling: the max–min fair levels of bundles whose flows meet on several links.
 
-One level rises for all.  Where a pipe is full, the bundles on it stay at that level, and the others go on.  Source:
-Bertsekas and Gallager, Data Networks, section 6.5.2, here for bundles instead of single flows: with some of its flows
-FREE and the rest CAPPED a bundle takes `capped_rate` and `free_weight` times the level, which at every level is at
-least what it would take with each flow where it belongs.  So the lowest level among pipes is never too high; flows are
-moved to where they belong at it, until it holds.  As it only rises, none is freed again that has been capped.
+One level rises for all.  When a link is full, the bundles on it stay at that level, and the others go on rising.
+Source: Bertsekas and Gallager, Data Networks, section 6.5.2, here for bundles instead of single flows: with some of
+its flows FREE and the rest CAPPED a bundle takes `capped_rate` plus `free_weight` times the level, which at every level
+is at least what it would take with each flow in its proper state.  So the lowest level among links is never too high;
+flows are moved to their proper state at that level until it is stable.  As the level only rises, no flow that has been
+capped is freed again.
 """
 
 import math
@@ -12,23 +13,23 @@ from collections.abc import Iterable
 
 from fedsim.net.sharing.bundle import Bundle
 from fedsim.net.sharing.heap import LazyHeap
-from fedsim.net.sharing.pipe import Pipe
+from fedsim.net.sharing.mesh_link import MeshLink
 
-FITS = 1e-12  # relative; what rounding may make of a sum of ceilings that is just the capacity
+FITS = 1e-12  # relative rounding error of a sum of ceilings that equals the capacity
 
 
 class _Rising:
-    """What the filling knows of a pipe: the room that is left, and the bundles that still rise on it."""
+    """A link during the filling: the room that is left, and the bundles on it that still rise."""
 
     __slots__ = ("live", "room", "stamp")
 
-    def __init__(self, pipe: Pipe) -> None:
-        self.live = dict(pipe.bundles)
-        self.room = pipe.capacity
+    def __init__(self, link: MeshLink) -> None:
+        self.live = dict(link.bundles)
+        self.room = link.capacity
         self.stamp = 0
 
     def level(self) -> float:
-        """Return the level at which it is full with every flow FREE or CAPPED as it is now."""
+        """Return the level at which the link is full if every flow stays FREE or CAPPED as it is."""
         free = capped = 0.0
         for bundle in self.live:
             free += bundle.free_weight
@@ -38,12 +39,13 @@ class _Rising:
         return math.inf if capped <= self.room * (1 + FITS) else 0.0
 
 
-def fill(bundles: Iterable[Bundle], pipes: Iterable[Pipe]) -> None:
-    """Give every bundle its level, and its flows their places.
+def fill(bundles: Iterable[Bundle], links: Iterable[MeshLink]) -> None:
+    """Set the level of every bundle and the state of its flows.
 
-    `pipes` are all that could be full, and `bundles` all that cross one of them (others get all they can take).
+    `links` are all links that could be full; `bundles` must include all that cross one of them, and those that cross
+    none get their ceilings.
     """
-    rising = {pipe: _Rising(pipe) for pipe in pipes}
+    rising = {link: _Rising(link) for link in links}
     heap: LazyHeap[_Rising] = LazyHeap()
     for place in rising.values():
         heap.push(place.level(), place, len(rising))
@@ -51,8 +53,8 @@ def fill(bundles: Iterable[Bundle], pipes: Iterable[Pipe]) -> None:
     level = 0.0
 
     def changed(bundle: Bundle) -> None:
-        for pipe in bundle.pipes:
-            if (place := rising.get(pipe)) and place.live:
+        for link in bundle.links:
+            if (place := rising.get(link)) and place.live:
                 place.stamp += 1
                 heap.push(place.level(), place, len(rising))
 
@@ -75,17 +77,17 @@ def fill(bundles: Iterable[Bundle], pipes: Iterable[Pipe]) -> None:
 def _stop(
     full: _Rising,
     level: float,
-    rising: dict[Pipe, _Rising],
+    rising: dict[MeshLink, _Rising],
     open_: dict[Bundle, None],
     heap: LazyHeap[_Rising],
 ) -> None:
-    """Leave the bundles of a full pipe at this level; the other pipes have the less room."""
+    """Leave the bundles of a full link at this level, and subtract their load from the other links."""
     touched = dict[_Rising, None]()
     for bundle in full.live:
         bundle.set_level(level)
         del open_[bundle]
-        for pipe in bundle.pipes:
-            if (place := rising.get(pipe)) and place is not full:
+        for link in bundle.links:
+            if (place := rising.get(link)) and place is not full:
                 del place.live[bundle]
                 place.room -= bundle.load
                 touched[place] = None

@@ -1,17 +1,17 @@
-"""LazyHeap: a heap whose entries are not taken out when they cease to hold, but skipped when they come up.
+"""LazyHeap: a heap with lazy deletion: stale entries are not removed but skipped when they reach the top.
 
-An entry holds as long as the object's `stamp` is what it was when it was pushed.  Memory stays within a constant
-factor of the entries that hold.
+An entry is valid as long as the object's `stamp` is what it was when it was pushed.  Memory stays within a constant
+factor of the valid entries.
 """
 
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
-SPARE = 64  # stale entries that are never worth clearing away
+SPARE = 64  # this many stale entries are never worth removing
 
 
 class Stamped(Protocol):
-    """Whatever has a stamp."""
+    """An object with a stamp."""
 
     stamp: int
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Stamped)
 
 
 class LazyHeap(Generic[T]):
-    """The smallest key first; equal keys in the order in which they were pushed."""
+    """The smallest key first; equal keys in the order of insertion."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -28,7 +28,7 @@ class LazyHeap(Generic[T]):
         self._pushed = 0
 
     def push(self, key: float, item: T, held: int) -> None:
-        """Add an item under its present stamp; `held` is about how many entries hold."""
+        """Add an item under its present stamp; `held` is roughly how many entries are valid."""
         if len(self._entries) > 2 * held + SPARE:
             self._entries = [entry for entry in self._entries if entry[2] == entry[3].stamp]
             heapify(self._entries)
@@ -36,7 +36,7 @@ class LazyHeap(Generic[T]):
         heappush(self._entries, (key, self._pushed, item.stamp, item))
 
     def top(self) -> tuple[float, T] | None:
-        """Return the smallest key and its item, None if no entry holds."""
+        """Return the smallest key and its item, or None if no entry is valid."""
         entries = self._entries
         while entries:
             key, _, stamp, item = entries[0]

@@ -1,8 +1,8 @@
 """Link: one direction of a shared access link, on which flows share the capacity max–min fairly.
 
-It is a `Pool` whose water level x fills the capacity C: the rates add up to C, or x is infinite where all ceilings fit.
-Each change takes O(log n), amortised.  Not modelled here: packets, paths over more than one such link (`mesh.py`); what
-waits in the buffer and what the bucket lets pass at once is reckoned in `line.py`.
+Its flows are at the water level x that fills the capacity C: the rates add up to C, or x is infinite if all ceilings
+fit.  Each change takes O(log n), amortised.  Not modelled here: packets, routes over several such links (`mesh.py`).
+The buffer's queue and the bucket's credit are computed in `link_state.py`.
 """
 
 import math
@@ -11,19 +11,19 @@ from collections.abc import Callable
 import simpy
 
 from fedsim.net.sharing.breach import Breach
-from fedsim.net.sharing.line import EXACT, default_buffer, tokens
-from fedsim.net.sharing.pool import GONE, OUTAGE, SLACK, Flow, Pool, checked_capacity, checked_ceiling
+from fedsim.net.sharing.flows import GONE, OUTAGE, SLACK, Flow, Flows, checked_capacity, checked_ceiling
+from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
 
 
-class Link(Pool):
+class Link(Flows):
     """One direction of an access link of `capacity` bytes/s (it may be infinite)."""
 
     def __init__(
         self, env: simpy.Environment, capacity: float, buffer: float | None = None, burst: float = 0.0
     ) -> None:
-        """Start idle, with `buffer` bytes before it (None: it follows from the capacity) and `burst` tokens.
+        """Start idle, with a `buffer` (None: derived from the capacity) and a token bucket of `burst` bytes.
 
-        Raises ValueError where a number is negative.
+        Raises ValueError if a number is negative.
         """
         if not (burst >= 0 and (buffer is None or buffer >= 0)):
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
@@ -32,8 +32,8 @@ class Link(Pool):
         self.burst = burst
         self._buffer = buffer
         self._flows = 0
-        self.full_since = math.inf  # since when flows have used the capacity up without a break; infinity: they do not
-        self._full_before = self._full_until = -math.inf  # the spell before: a break that takes no time is none
+        self.full_since = math.inf  # when flows began to saturate it; infinity: they do not
+        self._full_before = self._full_until = -math.inf  # the time before: a break of no length does not count
         self._rested = -math.inf  # when the last flow left
         self._wake: simpy.Event | None = None
         self._wake_at = math.inf
@@ -41,7 +41,7 @@ class Link(Pool):
     def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
         """Add a flow of that many bytes and at most `ceiling` bytes/s; `done` is called with it when it has ended.
 
-        Raises ValueError where a number is negative or not finite, or the weight not above 0.
+        Raises ValueError if a number is negative or not finite, or the weight not above 0.
         """
         flow = Flow(nbytes, ceiling, done, weight)
         self._advance()
@@ -54,7 +54,7 @@ class Link(Pool):
         return flow
 
     def leave(self, flow: Flow) -> float:
-        """Take a flow off the link and return the bytes it still had to go; 0 if it had ended."""
+        """Remove a flow from the link and return its remaining bytes; 0 if it had ended."""
         if flow.where is GONE:
             return 0.0
         self._advance()
@@ -80,38 +80,38 @@ class Link(Pool):
 
     @property
     def buffer(self) -> float:
-        """The bytes that can wait before the link."""
+        """The bytes that can wait in front of the link."""
         return default_buffer(self.capacity) if self._buffer is None else self._buffer
 
     @property
     def tokens(self) -> float:
-        """The bytes that would pass at once now: none while a flow is here."""
+        """The bytes that would pass at once if sent now: none while there is a flow."""
         return 0.0 if self._flows else tokens(self.burst, self.capacity, self.env.now - self._rested)
 
     def rate_if_joined(self, ceiling: float, weight: float = 1.0) -> float:
-        """Return in O(1) about the rate that one more flow with this ceiling would get now (exact on an idle link).
+        """Return in O(1) approximately the rate that one more flow with this ceiling would get (exact on an idle link).
 
-        It is never more than that rate, which the flows may come to by giving way more than is counted here.
+        It is a lower bound: the flows on the link may give way by more than is counted here.
         """
         share = (self.capacity - self.capped_rate) * weight / (self.free_weight + weight)
         fair = self.capacity * weight / (self.free_weight + self.capped_weight + weight)
         return min(ceiling, max(share, fair))
 
     def _part(self) -> None:
-        """Count a flow as gone; the bucket fills again once there is none."""
+        """Count a flow as gone; the bucket fills again once the link is idle."""
         self._flows -= 1
         if not self._flows:
             self._rested = self._seen
 
     def _has_room(self, flow: Flow) -> bool:
-        """Return whether a flow that comes can be CAPPED at once, as it would be once the level is found."""
+        """Return whether a new flow can be CAPPED at once, as it would be once the level is computed."""
         if self._free or flow.ceiling <= OUTAGE:
             return False
         level = (self.capacity - self.capped_rate) / flow.weight
         return flow.ceiling / flow.weight <= level and self._reach <= level
 
     def _settle(self) -> None:
-        """Find the level again and arm the wake-up."""
+        """Compute the level again and schedule the wake-up."""
         self.level = self._find_level()
         if self._free or self.level < math.inf:
             self._sort()
@@ -119,10 +119,10 @@ class Link(Pool):
         self._arm()
 
     def _sort(self) -> None:
-        """Make flows FREE or CAPPED as the level says, and it as they say.
+        """Make flows FREE or CAPPED as the level demands, and update the level, until both agree.
 
-        Both loops can only raise the level that they begin with, so after the second no capped flow is above it,
-        and rounding cannot make a flow go to and fro.
+        Both loops can only raise the level they start with, so after the second no capped flow is above it, and
+        rounding cannot make a flow switch back and forth.
         """
         while self._reach > self.level and (top := self._highest.top()) and -top[0] > self.level:
             self._to_free(top[1], self._exit(top[1]))
@@ -151,7 +151,7 @@ class Link(Pool):
         return math.inf if self.capped_rate <= self.capacity else 0.0
 
     def _arm(self) -> None:
-        """See to it that a wake-up comes no later than the next flow ends; one that comes too early arms again."""
+        """Schedule a wake-up no later than the next end of a flow; one that comes too early schedules another."""
         at = self._next_end()
         if at < self._wake_at:
             self._wake_at = at
@@ -161,7 +161,7 @@ class Link(Pool):
 
     def _on_wake(self, event: simpy.Event) -> None:
         if event is not self._wake:
-            return  # an earlier one has been armed since
+            return  # an earlier one has been scheduled since
         self._wake, self._wake_at = None, math.inf
         self._advance()
         ended = self._take_ended()

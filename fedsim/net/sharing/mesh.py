@@ -1,9 +1,9 @@
-"""Mesh: flows over paths of several shared pipes, each of which they share max–min fairly.
+"""Mesh: flows over routes of several links each, which the flows share max–min fairly.
 
-`Path` is to its flows what a `Link` is: they join, leave and change their ceilings there.  A change reaches only the
-bundles that pipes which could be full connect with it; the others keep their rates and dates.  Changes of one instant
-are settled together, before time goes on or a rate is read.  Not modelled: queues, packets, routing (whoever makes a
-path says which pipes it crosses).
+A `MeshPool` offers its flows what a `Link` does: they join, leave and change their ceilings there.  A change affects
+only the bundles that are connected with it by links that could be full; the others keep their rates and dates.  Changes
+of one instant are settled together, before time advances or a rate is read.  Not modelled: queues, packets, routing
+(whoever makes a pool names its links).
 """
 
 import math
@@ -15,68 +15,68 @@ import simpy
 
 from fedsim.net.sharing.bundle import Bundle
 from fedsim.net.sharing.filling import fill
+from fedsim.net.sharing.flows import GONE, Flow, checked_ceiling
 from fedsim.net.sharing.heap import LazyHeap
-from fedsim.net.sharing.pipe import Pipe
-from fedsim.net.sharing.pool import GONE, Flow, checked_ceiling
+from fedsim.net.sharing.mesh_link import MeshLink
 
 
 class Mesh:
-    """Pipes, and the flows on paths over them."""
+    """Links, and the pools of flows over them."""
 
     def __init__(self, env: simpy.Environment) -> None:
-        """Start without pipes."""
+        """Start without links."""
         self.env = env
         self._numbers = count()
-        self._bundles: WeakValueDictionary[tuple[Pipe, ...], Bundle] = WeakValueDictionary()
-        self._changed: dict[Bundle, None] = {}  # since the last settling
+        self._bundles: WeakValueDictionary[tuple[MeshLink, ...], Bundle] = WeakValueDictionary()
+        self._changed: dict[Bundle, None] = {}  # since the last settlement
         self._ends: LazyHeap[Bundle] = LazyHeap()
-        self._batch = False  # whether a settling has been put down for this instant
+        self._batch = False  # whether a settlement is scheduled for this instant
         self._wake: simpy.Event | None = None
         self._wake_at = math.inf
 
-    def pipe(self, capacity: float, buffer: float | None = None, burst: float = 0.0) -> Pipe:
-        """Return a new pipe of so many bytes/s, with `buffer` bytes before it and `burst` tokens, as a `Link` has.
+    def link(self, capacity: float, buffer: float | None = None, burst: float = 0.0) -> MeshLink:
+        """Return a new link of `capacity` bytes/s; `buffer` and `burst` are those of a `Link`.
 
-        Raises ValueError where a number is negative.
+        Raises ValueError if a number is negative.
         """
-        return Pipe(self, next(self._numbers), capacity, buffer, burst)
+        return MeshLink(self, next(self._numbers), capacity, buffer, burst)
 
-    def path(self, pipes: Sequence[Pipe]) -> "Path":
-        """Return the path over these pipes; over none of them everybody gets their ceiling.
+    def pool(self, links: Sequence[MeshLink]) -> "MeshPool":
+        """Return the pool over these links; without links every flow gets its ceiling.
 
-        Raises ValueError where a pipe is in it twice.
+        Raises ValueError if a link occurs twice.
         """
-        over = tuple(pipes)
+        over = tuple(links)
         if len(set(over)) < len(over):
-            raise ValueError("a path crosses the same link twice")
+            raise ValueError("a route crosses the same link twice")
         bundle = self._bundles.get(over)
         if bundle is None:
             bundle = self._bundles[over] = Bundle(self.env, over)
-        return Path(self, bundle)
+        return MeshPool(self, bundle)
 
     def touch(self, bundle: Bundle) -> None:
-        """Bring a bundle to the present, before it changes, and see to it that it is settled before time goes on."""
+        """Advance a bundle to the present before it changes, and schedule a settlement before time advances."""
         bundle.stir()
         self._changed[bundle] = None
         if not self._batch:
             self._batch = True
             simpy.Timeout(self.env, 0.0).callbacks.append(self._on_batch)
 
-    def touch_all(self, pipe: Pipe) -> None:
-        """Do so for all bundles on a pipe, which is going to change."""
-        for bundle in pipe.bundles:
+    def touch_all(self, link: MeshLink) -> None:
+        """Touch all bundles on a link that is about to change."""
+        for bundle in link.bundles:
             self.touch(bundle)
 
     def settle(self) -> None:
-        """Find the levels again where something has changed, and arm the wake-up; Breach if a pipe is overloaded."""
+        """Compute the levels that may have changed and schedule the wake-up; Breach if a link is overloaded."""
         if not self._changed:
             return
-        bundles, pipes = self._reached()
+        bundles, links = self._reached()
         self._changed = {}
         now = self.env.now
-        fill(bundles, [pipe for pipe in pipes if pipe.may_bind])
-        for pipe in pipes:
-            pipe.check(now)
+        fill(bundles, [link for link in links if link.may_bind])
+        for link in links:
+            link.check(now)
         for bundle in bundles:
             if not bundle.stirred:
                 continue
@@ -86,30 +86,30 @@ class Mesh:
                 self._ends.push(at, bundle, len(self._bundles))
         self._arm()
 
-    def _reached(self) -> tuple[list[Bundle], list[Pipe]]:
-        """Return the bundles that the changes may reach, and all pipes that they cross.
+    def _reached(self) -> tuple[list[Bundle], list[MeshLink]]:
+        """Return the bundles that the changes may affect, and all links that they cross.
 
-        Who was connected at the last settling, or is now, is reached: a pipe that binds no more sets others free.
+        Those connected now or at the last settlement are affected: a link that no longer binds frees others.
         """
-        bundles, pipes = dict(self._changed), dict[Pipe, None]()
+        bundles, links = dict(self._changed), dict[MeshLink, None]()
         waiting = list(bundles)
         while waiting:
-            for pipe in waiting.pop().pipes:
-                if pipe not in pipes:
-                    pipes[pipe] = None
-                    did_bind, pipe.may_bind = pipe.may_bind, pipe.could_bind()
-                    if did_bind or pipe.may_bind:
-                        more = [bundle for bundle in pipe.bundles if bundle not in bundles]
+            for link in waiting.pop().links:
+                if link not in links:
+                    links[link] = None
+                    did_bind, link.may_bind = link.may_bind, link.could_bind()
+                    if did_bind or link.may_bind:
+                        more = [bundle for bundle in link.bundles if bundle not in bundles]
                         bundles.update(dict.fromkeys(more))
                         waiting += more
-        return list(bundles), list(pipes)
+        return list(bundles), list(links)
 
     def _on_batch(self, event: simpy.Event) -> None:
         self._batch = False
         self.settle()
 
     def _arm(self) -> None:
-        """See to it that a wake-up comes no later than the next flow ends; one that comes too early arms again."""
+        """Schedule a wake-up no later than the next end of a flow; one that comes too early schedules another."""
         top = self._ends.top()
         if top and top[0] < self._wake_at:
             self._wake_at = top[0]
@@ -118,7 +118,7 @@ class Mesh:
 
     def _on_wake(self, event: simpy.Event) -> None:
         if event is not self._wake:
-            return  # an earlier one has been armed since
+            return  # an earlier one has been scheduled since
         self._wake, self._wake_at = None, math.inf
         self.settle()
         ended: list[Flow] = []
@@ -133,19 +133,19 @@ class Mesh:
             flow.done(flow)
 
 
-class Path:
-    """The flows over the same pipes, as a `Link` shows those on it."""
+class MeshPool:
+    """The flows over the same links, with the interface of a `Pool`."""
 
     __slots__ = ("_bundle", "_mesh")
 
     def __init__(self, mesh: Mesh, bundle: Bundle) -> None:
-        """Show this bundle; made by `Mesh.path`."""
+        """Wrap a bundle; made by `Mesh.pool`."""
         self._mesh, self._bundle = mesh, bundle
 
     def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
         """Add a flow of that many bytes and at most `ceiling` bytes/s; `done` is called with it when it has ended.
 
-        Raises ValueError where a number is negative or not finite.
+        Raises ValueError if a number is negative or not finite, or the weight not above 0.
         """
         flow = Flow(nbytes, ceiling, done, weight)
         self._mesh.touch(self._bundle)
@@ -153,7 +153,7 @@ class Path:
         return flow
 
     def leave(self, flow: Flow) -> float:
-        """Take a flow off and return the bytes it still had to go; 0 if it had ended."""
+        """Remove a flow and return its remaining bytes; 0 if it had ended."""
         if flow.where is GONE:
             return 0.0
         self._mesh.touch(self._bundle)
@@ -171,22 +171,22 @@ class Path:
         return self._bundle.rate(flow)
 
     def at_ceiling_since(self, flow: Flow) -> float:
-        """Return the time since which a flow has run at its ceiling without a break; infinity where it does not.
+        """Return the time since which a flow has run at its ceiling without a break; infinity if it does not.
 
-        A flow that has ended at this instant counts as it stood when it did.
+        A flow that has ended at this instant counts as it was when it ended.
         """
         self._mesh.settle()
         return self._bundle.at_ceiling_since(flow)
 
     def remaining(self, flow: Flow) -> float:
-        """Return the bytes a flow still has to go."""
+        """Return a flow's remaining bytes."""
         self._mesh.settle()
         return self._bundle.remaining(flow)
 
     def rate_if_joined(self, ceiling: float, weight: float = 1.0) -> float:
-        """Return about the rate that one more flow would get now: exact on idle pipes, and never more than that rate.
+        """Return a lower bound of the rate that one more flow would get now, exact on idle links.
 
-        It takes a step for each bundle on its pipes.
+        It takes one step per bundle on its links.
         """
-        level = min((pipe.level_with(weight) for pipe in self._bundle.pipes), default=math.inf)
+        level = min((link.level_with(weight) for link in self._bundle.links), default=math.inf)
         return min(ceiling, weight * level)

@@ -1,205 +1,33 @@
-"""Pool: flows at one water level, on a link or on the same pipes.
+"""Pool: what shares a rate among flows; `Link` and `MeshPool` are pools."""
 
-A flow's rate is min(its ceiling, w x), where w is its weight (1 unless told) and x the water level.  Flows below the
-level (CAPPED) end at a date; those at the level (FREE) end when the virtual clock V, which runs at x bytes a second,
-reaches their tag: a new level costs nothing for each of them.  What the level is, and so which flows are FREE, is up to
-whoever fills the pool: `link.py` where the flows share one link, `filling.py` where they share several.
-"""
-
-import math
 from collections.abc import Callable
-from enum import Enum, auto
+from typing import Protocol
 
-import simpy
-
-from fedsim.net.sharing.breach import Breach
-from fedsim.net.sharing.heap import LazyHeap
-
-OUTAGE = 1e-9  # bytes/s; nothing ends at such a rate, and the date on which it would is no number
-SLACK = 1e-6  # bytes/s that rounding may put on a link beyond what it can carry, and beyond a relative error
+from fedsim.net.sharing.flows import Flow
 
 
-class Where(Enum):
-    """Where a flow stands."""
+class Pool(Protocol):
+    """The flows that share one link, or the same links of a mesh."""
 
-    FREE = auto()  # its ceiling is above the level
-    CAPPED = auto()  # it runs at its ceiling
-    PARKED = auto()  # its ceiling is 0, or so low that it might as well be
-    GONE = auto()  # it has ended or left
+    def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
+        """Add a flow; `done` is called with it when it has ended."""
+        ...
 
+    def leave(self, flow: Flow) -> float:
+        """Remove a flow and return its remaining bytes."""
+        ...
 
-FREE, CAPPED, PARKED, GONE = Where  # looked up for every flow several times, and so is quicker than in the Enum
+    def set_ceiling(self, flow: Flow, ceiling: float) -> None:
+        """Change a flow's ceiling (bytes/s)."""
+        ...
 
-
-class Flow:
-    """Bytes on their way; `due` is its tag while FREE, its date while CAPPED, its bytes to go while PARKED."""
-
-    __slots__ = ("capped_since", "capped_until", "ceiling", "done", "due", "stamp", "weight", "where")
-
-    def __init__(self, nbytes: float, ceiling: float, done: Callable[["Flow"], None], weight: float) -> None:
-        """Stand outside of any pool; ValueError where a number is negative or not finite, or the weight not above 0."""
-        if not 0 <= nbytes < math.inf:
-            raise ValueError(f"a flow of {nbytes} bytes cannot join a link")
-        if not 0 < weight < math.inf:
-            raise ValueError(f"a flow's weight is {weight}: it must be above 0 and finite")
-        self.ceiling = checked_ceiling(ceiling)
-        self.done = done
-        self.weight = weight
-        self.where = GONE
-        self.due = 0.0
-        self.stamp = 0
-        self.capped_since = self.capped_until = -math.inf
-
-
-class Pool:
-    """Flows at the level `level`: `capped_rate` is what the CAPPED ones take, `free_weight` the weight of the rest."""
-
-    def __init__(self, env: simpy.Environment) -> None:
-        """Start without flows."""
-        self.env = env
-        self.level = math.inf  # x
-        self.free_weight = self.capped_weight = self.capped_rate = 0.0
-        self._reach = 0.0  # no CAPPED flow reaches its ceiling above this level
-        self._clock = 0.0  # V
-        self._seen = env.now  # the time to which V has been brought
-        self._free = self._capped = 0  # how many
-        self._tags: LazyHeap[Flow] = LazyHeap()
-        self._lowest: LazyHeap[Flow] = LazyHeap()
-        self._dates: LazyHeap[Flow] = LazyHeap()
-        self._highest: LazyHeap[Flow] = LazyHeap()
-
-    @property
-    def load(self) -> float:
-        """The sum of all present rates in bytes/s."""
-        return self.capped_rate + (self.free_weight * self.level if self._free else 0.0)
-
-    def rate(self, flow: Flow) -> float:
-        """Return a flow's present rate in bytes/s."""
-        if flow.where is FREE:
-            return self.level * flow.weight
-        return flow.ceiling if flow.where is CAPPED else 0.0
+    def rate_if_joined(self, ceiling: float, weight: float = 1.0) -> float:
+        """Return approximately the rate that one more flow would get."""
+        ...
 
     def at_ceiling_since(self, flow: Flow) -> float:
-        """Return the time since which a flow has run at its ceiling without a break; infinity where it does not.
+        """Return the time since which a flow has run at its ceiling without a break; infinity if it does not.
 
-        A flow that has ended at this instant counts as it stood when it did.
+        A flow that has ended at this instant counts as it was when it ended.
         """
-        if flow.where is CAPPED or (flow.where is GONE and flow.capped_until == self.env.now):
-            return flow.capped_since
-        return math.inf
-
-    def remaining(self, flow: Flow) -> float:
-        """Return the bytes a flow still has to go."""
-        self._advance()
-        return self._left(flow)
-
-    def _advance(self) -> None:
-        """Bring V to the present, before anything changes."""
-        now = self.env.now
-        if now != self._seen:
-            if now < self._seen:
-                raise Breach(f"the clock of a link went back from {self._seen} s to {now} s")
-            if self._free:
-                self._clock += self.level * (now - self._seen)
-            self._seen = now
-
-    def _left(self, flow: Flow) -> float:
-        if flow.where is FREE:
-            return max(0.0, flow.due - self._clock) * flow.weight
-        if flow.where is CAPPED:
-            return max(0.0, (flow.due - self._seen) * flow.ceiling)
-        return flow.due if flow.where is PARKED else 0.0
-
-    def _enter(self, flow: Flow, nbytes: float) -> None:
-        """Take a flow in with so many bytes to go, as a FREE one until the level is found again."""
-        if flow.ceiling > OUTAGE:
-            self._to_free(flow, nbytes)
-        else:
-            flow.where, flow.due = PARKED, nbytes
-
-    def _exit(self, flow: Flow) -> float:
-        """Take the flow out of where it stands and return its bytes to go; V or the sums start afresh when they can."""
-        left = self._left(flow)
-        self._drop(flow)
-        return left
-
-    def _drop(self, flow: Flow) -> None:
-        if flow.where is FREE:
-            self._free -= 1
-            self.free_weight -= flow.weight
-            if not self._free:
-                self._clock = self.free_weight = 0.0
-        elif flow.where is CAPPED:
-            self._capped -= 1
-            self.capped_rate -= flow.ceiling
-            self.capped_weight -= flow.weight
-            flow.capped_until = self._seen
-            if not self._capped:
-                self.capped_rate = self.capped_weight = self._reach = 0.0
-        flow.stamp += 1
-        flow.where = GONE
-
-    def _to_free(self, flow: Flow, left: float) -> None:
-        self._free += 1
-        self.free_weight += flow.weight
-        flow.where, flow.due = FREE, self._clock + left / flow.weight
-        self._tags.push(flow.due, flow, self._free)
-        self._lowest.push(flow.ceiling / flow.weight, flow, self._free)
-
-    def _to_capped(self, flow: Flow, left: float) -> None:
-        self._capped += 1
-        self.capped_rate += flow.ceiling
-        self.capped_weight += flow.weight
-        flow.where, flow.due = CAPPED, self._seen + left / flow.ceiling
-        if flow.capped_until < self._seen:
-            flow.capped_since = self._seen
-        reach = flow.ceiling / flow.weight
-        if reach > self._reach:
-            self._reach = reach
-        self._dates.push(flow.due, flow, self._capped)
-        self._highest.push(-reach, flow, self._capped)
-
-    def _next_end(self) -> float:
-        """Return the time at which the next flow ends, if the level stays as it is."""
-        at = math.inf
-        if self._capped and (top := self._dates.top()):
-            at = top[0]
-        if self._free and self.level > 0 and (top := self._tags.top()):
-            first = self._seen + (top[0] - self._clock) / self.level
-            if first < at:
-                at = first
-        return at
-
-    def _take_ended(self) -> list[Flow]:
-        """Take out the flows that have ended, but for what rounding leaves of them: else time could stand still."""
-        ended = []
-        instant = 1e-9 * max(1.0, self._seen)
-        while self._capped and (top := self._dates.top()):
-            flow = top[1]
-            left = (top[0] - self._seen) * flow.ceiling
-            if left > 1e-6 and left > instant * flow.ceiling:
-                break
-            self._drop(flow)
-            ended.append(flow)
-        while self._free and (top := self._tags.top()):
-            flow = top[1]
-            left = (top[0] - self._clock) * flow.weight
-            if left > 1e-6 and left > instant * self.level * flow.weight:
-                break
-            self._drop(flow)
-            ended.append(flow)
-        return ended
-
-
-def checked_ceiling(ceiling: float) -> float:
-    """Return the ceiling; ValueError where it is negative or not finite."""
-    if not 0 <= ceiling < math.inf:
-        raise ValueError(f"a flow's ceiling is {ceiling} bytes/s: it must be finite and not negative")
-    return ceiling
-
-
-def checked_capacity(capacity: float) -> float:
-    """Return the capacity; ValueError where it is negative or no number."""
-    if not capacity >= 0:
-        raise ValueError(f"a link's capacity is {capacity} bytes/s: it must not be negative")
-    return capacity
+        ...

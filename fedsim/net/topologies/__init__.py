@@ -1,1 +1,1 @@
-"""Topologies: who is connected with whom, one file each."""
+"""Topologies: which nodes are connected, one file each."""

@@ -23,10 +23,10 @@ class Peers(Topology):
 
     The graph is `ring` (each client with its `degree` nearest, by number), `regular` (each client with `degree` others
     at random; drawn again until it is connected), `erdos_renyi` (each pair with probability
-    `p`, or as gives a mean `degree`; drawn again until it is connected), `barabasi_albert` (each client that comes
-    joins `m` of those there, by their degrees), or a CSV file of edges with the columns a and b.  It must be
-    connected.  Latency and jitter of both ends add up; losses of both ends strike independently.  Not modelled: graphs
-    that change, links between networks, messages that are passed on.
+    `p`, or with the one that gives a mean `degree`; drawn again until it is connected), `barabasi_albert` (each new
+    client connects to `m` existing ones, in proportion to their degrees), or a CSV file of edges with the columns a and
+    b.  It must be connected.  Latency and jitter of both ends add up; losses at both ends are independent.  Not
+    modelled: graphs that change, links between networks, messages that are relayed.
     """
 
     graph: str  # ring, regular, erdos_renyi, barabasi_albert, or a file
@@ -38,7 +38,7 @@ class Peers(Topology):
     has_peers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a graph that is neither known nor a file, and for options that it does not have."""
+        """Raise ValueError if the graph is neither known nor a file, and for options that it does not have."""
         if self.graph not in OPTIONS and not os.path.isfile(self.graph):
             near = nearest(self.graph, OPTIONS)
             raise ValueError(
@@ -60,7 +60,7 @@ class Peers(Topology):
             raise ValueError("peers: the graph 'barabasi_albert' needs 'm', the edges that each client brings")
 
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
-        """Return the layout; ScenarioError or UserError where so many clients cannot be connected like that."""
+        """Return the layout; ScenarioError or UserError if this number of clients cannot be connected that way."""
         if clients < 2:
             raise ScenarioError([Problem("clients.count", f"there is {clients} client; peers need at least two")])
         pairs = self._pairs(clients, rng)
@@ -94,10 +94,10 @@ class Peers(Topology):
         self._below("degree", degree, clients)
         pairs = None if clients * degree % 2 else graphs.regular(clients, degree, rng)
         if pairs is None:
-            told = f"no connected graph was found in which each of {clients} clients has {degree} neighbours; " + (
+            message = f"no connected graph was found in which each of {clients} clients has {degree} neighbours; " + (
                 "one of the two numbers must be even" if clients * degree % 2 else "take a higher degree"
             )
-            raise ScenarioError([Problem("network.topology.degree", told)])
+            raise ScenarioError([Problem("network.topology.degree", message)])
         return pairs
 
     def _drawn(self, clients: int, p: float, rng: np.random.Generator) -> Pairs:
@@ -105,17 +105,17 @@ class Peers(Topology):
         if pairs is None:
             name = "p" if self.degree is None else "degree"
             needed = np.log(clients) / clients if self.degree is None else np.log(clients)
-            told = (
+            message = (
                 f"none of {graphs.DRAWS} graphs drawn for {clients} clients was connected; "
                 f"raise it well above {needed:.2g}, or take the graph 'ring'"
             )
-            raise ScenarioError([Problem(f"network.topology.{name}", told)])
+            raise ScenarioError([Problem(f"network.topology.{name}", message)])
         return pairs
 
     def _below(self, name: str, value: int, clients: int) -> None:
         if value >= clients:
-            told = f"{value} is too much for {clients} clients; it must be below their number"
-            raise ScenarioError([Problem(f"network.topology.{name}", told)])
+            message = f"{value} is too much for {clients} clients; it must be below their number"
+            raise ScenarioError([Problem(f"network.topology.{name}", message)])
 
 
 class _Peers(Layout):
@@ -128,7 +128,7 @@ class _Peers(Layout):
         if self.is_client(src) and dst in self._near[src]:
             return Route(src, (), dst)
         raise ValueError(
-            f"there is no way from {src} to {dst}: among peers a client (0 to {self.clients - 1}) talks with its "
+            f"there is no route from {src} to {dst}: among peers a client (0 to {self.clients - 1}) talks with its "
             "neighbours in the graph, and there is no server"
         )
 

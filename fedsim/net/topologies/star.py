@@ -12,7 +12,7 @@ from fedsim.record import SERVER
 class Star(Topology):
     """All clients share the server's access link, `ingress` for uploads and `egress` for downloads.
 
-    Not modelled: what lies between a client's access link and the server's.
+    Not modelled: the network between a client's access link and the server's.
     """
 
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
@@ -27,6 +27,6 @@ class _Star(Layout):
         if src == SERVER and self.is_client(dst):
             return Route(None, ("egress",), dst)
         raise ValueError(
-            f"there is no way from {src} to {dst}: in a star one end must be the server ({SERVER}), the other a "
+            f"there is no route from {src} to {dst}: in a star one end must be the server ({SERVER}), the other a "
             f"client from 0 to {self.clients - 1}"
         )

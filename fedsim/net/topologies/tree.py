@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import Problem, ScenarioError
-from fedsim.net.topology import Cable, Layout, Route, Topology, edge_node, edge_number
+from fedsim.net.topology import Layout, LinkSpec, Route, Topology, edge_node, edge_number
 from fedsim.record import SERVER
 from fedsim.units import Count, Rate, Seconds
 
@@ -44,19 +44,19 @@ class Tree(Topology):
                 raise ValueError(f"tree: option '{name}' is {rate} bit/s; it must be finite and above 0")
 
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
-        """Return the layout; ScenarioError where some edge would have no client."""
+        """Return the layout; ScenarioError if an edge would have no client."""
         if self.edges > clients:
-            told = (
+            message = (
                 f"there are {self.edges} edges for {clients} clients; give at most {clients}, so that each has a client"
             )
-            raise ScenarioError([Problem("network.topology.edges", told)])
-        cables = {}
+            raise ScenarioError([Problem("network.topology.edges", message)])
+        links = {}
         for edge in range(self.edges):
-            cables[f"edge {edge} ingress"] = Cable(self.ingress)
-            cables[f"edge {edge} uplink"] = Cable(self.uplink)
-            cables[f"edge {edge} downlink"] = Cable(self.downlink)
-            cables[f"edge {edge} egress"] = Cable(self.egress)
-        return _Tree(clients, cables, self.edges, ASSIGN[self.assign](clients, self.edges, rng).tolist(), self.latency)
+            links[f"edge {edge} ingress"] = LinkSpec(self.ingress)
+            links[f"edge {edge} uplink"] = LinkSpec(self.uplink)
+            links[f"edge {edge} downlink"] = LinkSpec(self.downlink)
+            links[f"edge {edge} egress"] = LinkSpec(self.egress)
+        return _Tree(clients, links, self.edges, ASSIGN[self.assign](clients, self.edges, rng).tolist(), self.latency)
 
 
 def _contiguous(clients: int, edges: int, rng: np.random.Generator) -> np.ndarray:
@@ -79,8 +79,10 @@ ASSIGN: dict[str, Callable[[int, int, np.random.Generator], np.ndarray]] = {
 
 
 class _Tree(Layout):
-    def __init__(self, clients: int, cables: dict[str, Cable], edges: int, edge_of: list[int], latency: float) -> None:
-        super().__init__(clients, cables, edges)
+    def __init__(
+        self, clients: int, links: dict[str, LinkSpec], edges: int, edge_of: list[int], latency: float
+    ) -> None:
+        super().__init__(clients, links, edges)
         self._edge_of, self._latency = edge_of, latency
 
     def route(self, src: int, dst: int) -> Route:
@@ -101,7 +103,7 @@ class _Tree(Layout):
         elif src == SERVER and 0 <= edge_number(dst) < self.edges:
             return Route(None, ("egress", f"edge {edge_number(dst)} downlink"), None, self._latency)
         raise ValueError(
-            f"there is no way from {src} to {dst}: in a tree a client (0 to {self.clients - 1}) talks with its edge "
+            f"there is no route from {src} to {dst}: in a tree a client (0 to {self.clients - 1}) talks with its edge "
             f"and the server ({SERVER}), and an edge ({edge_node(self.edges - 1)} to {edge_node(0)}) with the server"
         )
 

@@ -1,23 +1,23 @@
-"""Trunk: what goes from one node to another over links that are all part of the track.
+"""PairChannel: what one node sends another over links that are all part of the shared route.
 
 Between two peers these are the sender's uplink and the receiver's downlink; between an edge aggregator and the server
-there are no access links at all.
+there are no access links.
 """
 
 from collections.abc import Callable, Sequence
 
 import simpy
 
-from fedsim.net.lane import Lane, Passage
+from fedsim.net.channel import Channel, Passage
 from fedsim.net.model import Access, Model
 from fedsim.net.node import Floats
-from fedsim.net.sharing.line import Line
+from fedsim.net.sharing.link_state import LinkState
 
-FASTEST = 1e15  # bytes/s; a flow's ceiling must be finite, also where no link is limited
+FASTEST = 1e15  # bytes/s; a flow's ceiling must be finite even if no link is limited
 
 
-class Trunk(Lane[Passage]):
-    """A lane from one node to another."""
+class PairChannel(Channel[Passage]):
+    """A channel from one node to another."""
 
     def __init__(
         self,
@@ -26,20 +26,20 @@ class Trunk(Lane[Passage]):
         rates: Callable[[], tuple[float, float]],
         meters: Sequence[tuple[Floats, int]] = (),
     ) -> None:
-        """Take how fast it is there and back (bytes/s), and where the bytes are added up: an array and an index."""
+        """Start empty; `rates` returns the bytes/s there and back, `meters` are the arrays and indices to count in."""
         super().__init__(env, model)
         self._rates, self._meters = rates, meters
 
     def ceiling(self, passage: Passage, flows: int) -> float:
-        """Return what the narrowest link, acknowledgements and losses allow; the links share out the rest."""
+        """Return what the narrowest link, acknowledgements and losses allow; the pool shares the links' rates."""
         there, back = self._rates()
         return self._model.ceiling(
-            passage.transfer, Access(min(there, FASTEST), back, passage.track.slowest, 1), passage.paused
+            passage.transfer, Access(min(there, FASTEST), back, passage.route.slowest, 1), passage.paused
         )
 
-    def lines(self, passage: Passage) -> tuple[Line, ...]:
-        """Return the links of the track."""
-        return passage.track.lines
+    def links(self, passage: Passage) -> tuple[LinkState, ...]:
+        """Return the links of the route."""
+        return passage.route.links
 
     def carry(self, nbytes: float) -> None:
         """Count bytes at both ends that are clients."""

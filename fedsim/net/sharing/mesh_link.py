@@ -1,7 +1,7 @@
-"""Pipe: one direction of a link that is a part of paths over several such links.
+"""MeshLink: one direction of a link that is part of routes over several links.
 
-It knows the bundles of flows that cross it.  Not modelled: queues and packets; how the flows share it is found in
-`filling.py`, for all pipes of a path at once.
+It knows the bundles of flows that cross it.  Not modelled: queues and packets; how flows share the links is computed in
+`filling.py`, for all links of a route at once.
 """
 
 import math
@@ -10,60 +10,60 @@ from typing import TYPE_CHECKING, Protocol
 import simpy
 
 from fedsim.net.sharing.breach import Breach
-from fedsim.net.sharing.line import EXACT, default_buffer, tokens
-from fedsim.net.sharing.pool import SLACK, checked_capacity
+from fedsim.net.sharing.flows import SLACK, checked_capacity
+from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
 
 if TYPE_CHECKING:
     from fedsim.net.sharing.bundle import Bundle
 
 
 class Owner(Protocol):
-    """What a pipe needs of its mesh."""
+    """What a link needs of its mesh."""
 
     env: simpy.Environment
 
-    def touch_all(self, pipe: "Pipe") -> None:
-        """Hear that the pipe is going to change."""
+    def touch_all(self, link: "MeshLink") -> None:
+        """Prepare for a change of the link."""
         ...
 
     def settle(self) -> None:
-        """Find the rates again."""
+        """Compute the rates again."""
         ...
 
 
-class Spell:
-    """Since when something has been so; a break that takes no time is none."""
+class Streak:
+    """Since when a condition has held; a break of no length does not count."""
 
     __slots__ = ("_before", "_until", "since")
 
     def __init__(self) -> None:
-        """Start with it not being so."""
+        """Start with a condition that does not hold."""
         self.since = math.inf
         self._before = self._until = -math.inf
 
-    def note(self, is_so: bool, now: float) -> None:
-        """Hear whether it is so now."""
-        if is_so:
+    def note(self, holds: bool, now: float) -> None:
+        """Record whether it holds now."""
+        if holds:
             if self.since == math.inf:
                 self.since = self._before if self._until == now else now
         elif self.since < math.inf:
             self._before, self._until, self.since = self.since, now, math.inf
 
 
-class Pipe:
-    """One direction of a link of `capacity` bytes/s (it may be infinite); made by `Mesh.pipe`."""
+class MeshLink:
+    """One direction of a link of `capacity` bytes/s (it may be infinite); made by `Mesh.link`."""
 
     def __init__(self, mesh: "Owner", number: int, capacity: float, buffer: float | None, burst: float) -> None:
-        """Start idle; see `Mesh.pipe`."""
+        """Start idle; see `Mesh.link`."""
         if not (burst >= 0 and (buffer is None or buffer >= 0)):
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
         self.capacity = checked_capacity(capacity)
         self._mesh, self._number, self._buffer, self.burst = mesh, number, buffer, burst
-        self._full = Spell()
+        self._full = Streak()
         self._rested = -math.inf  # when the last flow left
-        self.flows = 0  # all that are on it
-        self.bundles: dict[Bundle, None] = {}  # those that have flows moving, in the order in which they began to
-        self.may_bind = False  # whether the last settling had to reckon with it
+        self.flows = 0  # how many are on it
+        self.bundles: dict[Bundle, None] = {}  # those with moving flows, in the order in which they began to move
+        self.may_bind = False  # whether it could be full at the last settlement
 
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity (bytes/s) from now on; ValueError if it is negative."""
@@ -79,35 +79,35 @@ class Pipe:
 
     @property
     def buffer(self) -> float:
-        """The bytes that can wait before it."""
+        """The bytes that can wait in front of the link."""
         return default_buffer(self.capacity) if self._buffer is None else self._buffer
 
     @property
     def full_since(self) -> float:
-        """The time since which flows have used it up without a break, but for the changes of this very instant."""
+        """The time since which flows have saturated it without a break, as of the last settlement."""
         return self._full.since
 
     @property
     def tokens(self) -> float:
-        """The bytes that would pass at once now: none while a flow is here."""
+        """The bytes that would pass at once if sent now: none while there is a flow."""
         return 0.0 if self.flows else tokens(self.burst, self.capacity, self._mesh.env.now - self._rested)
 
     def part(self, now: float) -> None:
-        """Count a flow as gone; the bucket fills again once there is none."""
+        """Count a flow as gone; the bucket fills again once the link is idle."""
         self.flows -= 1
         if not self.flows:
             self._rested = now
 
     def present_load(self) -> float:
-        """Return the sum of the rates as they were last settled."""
+        """Return the sum of the rates as of the last settlement."""
         return sum((bundle.load for bundle in self.bundles), 0.0)
 
-    def before(self, other: "Pipe") -> bool:
-        """Tell whether it is the narrower of the two (of equals, one is), which bounds what comes to the other."""
+    def before(self, other: "MeshLink") -> bool:
+        """Return whether it is the narrower of the two, which limits what reaches the other; ties are broken."""
         return (self.capacity, self._number) < (other.capacity, other._number)
 
     def could_bind(self) -> bool:
-        """Tell whether more than its capacity could come through the narrower pipes of its flows."""
+        """Return whether more than its capacity could arrive through the narrower links of its flows."""
         room = self.capacity
         for bundle in self.bundles:
             room -= bundle.most_through(self)
@@ -116,10 +116,10 @@ class Pipe:
         return False
 
     def level_with(self, weight: float) -> float:
-        """Return at most the level that one more flow of this weight would come to, if no other pipe were narrower.
+        """Return a lower bound of the level that one more flow of this weight would reach on this link.
 
-        Nobody takes more than its bundle could send, nor more than it takes at that level in the places that the
-        flows have now, or with all of them at the level: whichever of the two leaves more room.
+        No bundle takes more than it could send, nor more than it takes at that level with its flows in their present
+        states, or with all of them at the level: whichever of the two leaves more room.
         """
         if self.capacity == math.inf:
             return math.inf
@@ -128,7 +128,7 @@ class Pipe:
         return max(_level(self.capacity, now, weight), _level(self.capacity, alike, weight))
 
     def check(self, now: float) -> None:
-        """Note since when it has been full; Breach where more goes through than it can carry."""
+        """Record since when it has been full; raise Breach if it carries more than its capacity."""
         load = self.present_load()
         if load > self.capacity * (1 + EXACT) + SLACK:
             raise Breach(f"at {now} s a link of {self.capacity} bytes/s carries {load}")
@@ -136,7 +136,7 @@ class Pipe:
 
 
 def _level(room: float, parts: list[tuple[float, float, float]], weight: float) -> float:
-    """Fill the room with parts that take (fixed + their weight times the level, at most so much), and one weight."""
+    """Return the level at which parts of min(fixed + rising x level, most) and one more weight fill the room."""
     while True:
         fixed, rising = sum(part[0] for part in parts), sum(part[1] for part in parts)
         level = max(0.0, (room - fixed) / (rising + weight))

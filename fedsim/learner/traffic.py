@@ -1,4 +1,7 @@
-"""The backend for algorithms that learn nothing: a job is done at once, and takes the time that the algorithm says."""
+"""Traffic: the learner of algorithms that learn nothing, whose jobs are done at once; it keeps no record.
+
+It models messages and work of given lengths.  It does not load torch.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +22,11 @@ class Done:
     def nbytes(self) -> int:
         """Its encoded size."""
         return wire.size(self.upload)
+
+    @property
+    def declared(self) -> int:
+        """Its encoded size, which is known at once."""
+        return self.nbytes
 
     @property
     def like(self) -> Tree:

@@ -1,0 +1,92 @@
+"""What a learner holds at a moment, as plain values and back, so that a killed point can go on from there.
+
+Everything is one structure, packed at once (`learn/preserve.py`): what is one object comes back as one object.  Jobs
+that nobody has trained yet stay untrained, so that they are grouped as they would have been.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from fedsim.learner.recorded import Record, Recorded
+from fedsim.learner.upload import Upload
+
+ARRAY = 1  # msgpack's number of an array in a record
+
+
+def packed(record: Record) -> bytes:
+    """Return a record as bytes."""
+    return msgpack.packb(record, default=_array)  # type: ignore[no-any-return]
+
+
+def unpacked(data: bytes) -> Record:
+    """Return the record of the bytes."""
+    return msgpack.unpackb(data, ext_hook=_grown, strict_map_key=False)  # type: ignore[no-any-return]
+
+
+def held(learner: Recorded) -> dict[str, Any]:
+    """Return all that a learner holds whose jobs are trained by a cohort (`learn/cohort.py`)."""
+    trained, values = learner.trained, learner.values()
+    cohort: Any = trained.backend
+    uploads: dict[int, Any] = {}
+    for value in (*values.values(), *(client.last for client in trained.clients.values())):
+        if isinstance(value, Upload):
+            uploads[id(value)] = value
+    pending = cohort.pending
+    promises = {id(one): one for one in pending}
+    promises |= {id(one.promise): one.promise for one in uploads.values() if one.promise.done()}
+    place = {key: number for number, key in enumerate(promises)}
+    # An upload of a job that was broken off is neither pending nor done: nobody will ask for it.
+    kept = {key: one for key, one in uploads.items() if id(one.promise) in place}
+    number_of = {key: number for number, key in enumerate(kept)}
+    return {
+        "trees": {key: value for key, value in values.items() if not isinstance(value, Upload)},
+        "tickets": {key: number_of[id(one)] for key, one in values.items() if id(one) in number_of},
+        "jobs": [(one.job, one.value() if one.done() else None) for one in promises.values()],
+        "pending": len(pending),
+        "uploads": [
+            (place[id(one.promise)], one.owner.number, one.step, bool(one.transforms), one.opened)
+            for one in kept.values()
+        ],
+        "clients": {
+            client.number: (client.remembered, number_of.get(id(client.last)), client.notes)
+            for client in trained.clients.values()
+        },
+        "guard": trained.guard.notes() if trained.guard else None,
+        "streams": trained.rng.states(),
+    }
+
+
+def resume(learner: Recorded, saved: Mapping[str, Any]) -> None:
+    """Give a learner that has replayed up to that moment all that it held."""
+    trained = learner.trained
+    cohort: Any = trained.backend
+    pending, jobs = saved["pending"], saved["jobs"]
+    promises = [cohort.submit(job) for job, _ in jobs[:pending]]
+    promises += [cohort.settled(job, upload) for job, upload in jobs[pending:]]
+    uploads = []
+    for place, client, step, changed, opened in saved["uploads"]:
+        upload = trained.upload(promises[place], trained.clients[client], step, changed)
+        upload.opened = opened
+        uploads.append(upload)
+    for number, (memory, last, notes) in saved["clients"].items():
+        client = trained.clients[number]
+        client.remembered, client.notes = memory, notes
+        client.last = None if last is None else uploads[last]
+    if trained.guard:
+        trained.guard.reopen(saved["guard"])
+    trained.rng.move(saved["streams"])
+    learner.resume({**saved["trees"], **{key: uploads[number] for key, number in saved["tickets"].items()}})
+
+
+def _array(value: Any) -> msgpack.ExtType:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"a record holds plain answers and arrays, not {type(value).__name__}")
+    return msgpack.ExtType(ARRAY, msgpack.packb([value.dtype.str, list(value.shape), value.tobytes()]))
+
+
+def _grown(code: int, data: bytes) -> Any:
+    dtype, shape, raw = msgpack.unpackb(data)
+    return np.frombuffer(raw, dtype).reshape(shape).copy()

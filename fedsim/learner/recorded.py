@@ -1,0 +1,268 @@
+"""Recorded: a learner that keeps a record of its answers, and answers from one while there are no values.
+
+Every question has a key (`keys.py`), under which its answer stands in the record: sizes, operations, names of steps,
+rows of scores.  While it *replays*, answers come from the record alone and tickets have no values; after `resume` they
+come from `trained.Trained`, and are recorded.  So the clock of an interrupted point can be run again without anything
+being trained, folded or scored, up to the moment at which its values were saved.
+
+Without a record (`keys` is None) tickets have no keys, and nothing can be replayed.  It models no time.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fedsim.learner.contract import Folded, Learner, Scores, States, Work
+from fedsim.learner.keys import Keys, digest
+from fedsim.learner.ticket import UNKNOWN, Reply, Share, Ticket
+from fedsim.learner.trained import Trained, opened
+from fedsim.net.masking import numbers
+from fedsim.net.wire import Tree
+
+if TYPE_CHECKING:
+    from fedsim.data.graph import Period
+
+Record = dict[bytes, Any]
+
+
+class Astray(Exception):  # noqa: N818 - it tells what has happened
+    """A replay has come to another question than the first run."""
+
+
+class Recorded(Learner):
+    """Asks `trained`, and records by the keys; `seed_of(client, job number)` gives each job its seed."""
+
+    def __init__(
+        self,
+        trained: Trained,
+        seed_of: Callable[[int, int], int],
+        keys: Keys | None = None,
+        record: Record | None = None,
+    ) -> None:
+        """Replay what is given, and record from there on."""
+        self.trained, self._seed_of, self._keys = trained, seed_of, keys
+        self.record: Record = {} if record is None else record
+        self.replaying = bool(record)
+        self.asked = 0  # questions
+        self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
+        self._jobs: Counter[int] = Counter()
+        self._values: WeakKeyDictionary[Ticket, Any] = WeakKeyDictionary()
+
+    def values(self) -> dict[bytes, Any]:
+        """Return what the tickets stand for that somebody holds, by their keys."""
+        return {ticket.key: value for ticket, value in [*self._values.items()]}
+
+    def resume(self, values: Mapping[bytes, Any]) -> None:
+        """Take over the values at the moment at which they were saved, and ask `trained` from now on."""
+        for ticket in [*self._values]:
+            if ticket.key in values:
+                self._values[ticket] = values[ticket.key]
+        self.replaying = False
+
+    def contents(self, ticket: Ticket) -> Tree:
+        """Return a tree that is sent, as it travels; not during a replay."""
+        return self._values[ticket].encoded
+
+    def start(self) -> Ticket:
+        """Return the first state."""
+        self._ask(key := b"" if self._keys is None else self._keys.root, lambda: 0)
+        return self._ticket(key, 0, None if self.replaying else self.trained.start())
+
+    def steps(self, state: Ticket) -> list[str]:
+        """Return the names of the exchanges of the coming round."""
+        return list(self._ask(self._key("steps", state), lambda: self.trained.steps(self._values[state])))
+
+    def more(self, state: Ticket, step: str) -> list[str]:
+        """Return the exchanges that the outcome of this step calls for."""
+        return list(self._ask(self._key("more", state, step), lambda: self.trained.more(self._values[state], step)))
+
+    def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
+        """Return what each client is sent, as it will be received."""
+        keys = [b"" if self._keys is None else self._keys.download(state, client, step) for client in clients]
+        if self.replaying:
+            return [self._ticket(key, self._recalled(key), None) for key in keys]
+        sent = self.trained.downloads(self._values[state], clients, step)
+        return [self._ticket(key, self._noted(key, one.nbytes), one) for key, one in zip(keys, sent, strict=True)]
+
+    def work(
+        self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
+    ) -> Work:
+        """Begin a job of each client with what it holds now."""
+        uploads, operations = [], []
+        for client, download in zip(clients, downloads, strict=True):
+            self._jobs[client] += 1
+            number, made = self._jobs[client], None
+            key = b"" if self._keys is None else self._keys.job(client, step, download, number, travels)
+            if self.replaying:
+                nbytes, cost = self._recalled(key)
+            else:
+                tree = None if download is None else self._values[download].tree
+                made, cost = self.trained.work(client, step, tree, self._seed_of(client, number), travels)
+                nbytes, _ = self._noted(key, [made.declared(), cost])
+            uploads.append(self._ticket(key, nbytes, made))
+            operations.append(cost)
+        return Work(uploads, np.array(operations, dtype=np.float64))
+
+    def size(self, upload: Ticket) -> int:
+        """Return an upload's bytes on the wire."""
+        if upload.nbytes != UNKNOWN:
+            return upload.nbytes
+        return int(self._ask(self._key("size", upload), lambda: self._values[upload].nbytes()))
+
+    def numbers(self, upload: Ticket) -> int:
+        """Return how many numbers an upload holds, as its sender has them."""
+        return int(self._ask(self._key("numbers", upload), lambda: numbers(self._values[upload].sent())))
+
+    def finite(self, replies: Sequence[Reply]) -> list[bool]:
+        """Return of each reply whether all values of its upload are finite, as they are received."""
+        found = []
+        for reply in replies:
+            key, upload = self._key_of_opened("finite", reply), self._upload(reply)
+            found.append(bool(self._ask(key, lambda: int(self.trained.finite(self._values[upload])))))  # noqa: B023
+        return found
+
+    def masses(self, replies: Sequence[Reply]) -> list[float]:
+        """Return how much each reply weighs in a mean over several servers' clients."""
+        found = []
+        for reply in replies:
+            key = self._key_of_opened("mass", reply)
+            found.append(float(self._ask(key, lambda: self.trained.mass(*self._opened([reply])))))  # noqa: B023
+        return found
+
+    def operations(self, state: Ticket, replies: Sequence[Reply], step: str) -> float:
+        """Return the floating-point operations of folding these replies."""
+        key = b"" if self._keys is None else self._keys.folded("operations", state, replies, step)
+        asked = self._ask(key, lambda: self.trained.operations(self._values[state], self._opened(replies), step))
+        return float(asked)
+
+    def fold(self, state: Ticket, replies: Sequence[Reply], step: str) -> Folded:
+        """Fold replies (one at least), in their order."""
+        key = b"" if self._keys is None else self._keys.folded("fold", state, replies, step)
+        made = None
+        if self.replaying:
+            same, epsilon = self._recalled(key)
+        else:
+            before = self._values[state]
+            made, epsilon = self.trained.fold(before, self._opened(replies), step)
+            same, _ = self._noted(key, [made is before, epsilon])
+        if epsilon is not None and self._keys is not None:
+            self._keys.spend("fold", key)
+        return Folded(state if same else self._ticket(key, 0, made), epsilon)
+
+    def share(self, state: Ticket, sender: int | None = None) -> Share:
+        """Return what travels of a state."""
+        key = b"" if self._keys is None else self._keys.share(state, sender)
+        sent = None
+        if self.replaying:
+            nbytes, finite, operations = self._recalled(key)
+        else:
+            sent, finite, operations = self.trained.share(self._values[state], sender)
+            nbytes, *_ = self._noted(key, [sent.nbytes, finite, operations])
+        return Share(self._ticket(key, nbytes, sent), bool(finite), operations)
+
+    def mix(self, state: Ticket, shares: Sequence[Share], weights: Sequence[float]) -> Ticket:
+        """Return the state after merging shares."""
+        key = b"" if self._keys is None else self._keys.mixed(state, shares, weights)
+        self._ask(key, lambda: 0)
+        if self.replaying:
+            return self._ticket(key, 0, None)
+        trees = [self._values[share.ticket].tree for share in shares]
+        return self._ticket(key, 0, self.trained.mix(self._values[state], trees, weights))
+
+    def score(self, states: States) -> Scores:
+        """Score every client on all periods that it has met."""
+        return self._scores(states, None, lambda state_of: self.trained.score(state_of))
+
+    def score_unmet(self, states: States, arrived: "Sequence[tuple[int, Period]]") -> Scores:
+        """Score periods that have just reached clients."""
+        numbers_ = tuple((client, period.number) for client, period in arrived)
+        return self._scores(states, numbers_, lambda state_of: self.trained.score_unmet(state_of, arrived))
+
+    def arrive(self, client: int, period: "Period") -> None:
+        """Note that a client holds this period's graph from now on."""
+        self.trained.clients[client].arrive(period)
+        if self._keys is not None:
+            self._keys.arrived(client, period.number)
+
+    def done(self, client: int, upload: Ticket) -> None:
+        """Note that a client has come to the end of a job."""
+        if self._keys is not None:
+            self._keys.done(client, upload)
+        if not self.replaying:
+            self.trained.clients[client].last = self._values[upload]
+
+    def dropped(self, upload: Ticket) -> None:
+        """Note that a job was broken off."""
+        if not self.replaying:
+            self._values[upload].promise.cancel()
+
+    def withdrawn(self, client: int, upload: Ticket) -> None:
+        """Note that a client's last job never began."""
+        self._jobs[client] -= 1
+        self.dropped(upload)
+
+    def drawn(self, chosen: int, among: int) -> None:
+        """Note that so many clients were drawn by equal chances."""
+        if self.trained.guard is None:
+            return
+        if self._keys is not None:
+            self._keys.spend("drawn", chosen, among)
+        if not self.replaying:
+            self.trained.guard.drawn(chosen, among)
+
+    def _ticket(self, key: bytes, nbytes: int, value: Any) -> Ticket:
+        ticket = Ticket(key, nbytes)
+        self._values[ticket] = value
+        return ticket
+
+    def _key(self, question: str, about: Ticket, *more: Any) -> bytes:
+        return b"" if self._keys is None else digest(question, about.key, *more)
+
+    def _ask(self, key: bytes, make: Callable[[], Any]) -> Any:
+        """Return the answer of the record, or a new one, which is recorded."""
+        return self._recalled(key) if self.replaying else self._noted(key, make())
+
+    def _noted(self, key: bytes, answer: Any) -> Any:
+        if self._keys is not None:
+            self.asked += 1
+            self.record[key] = answer
+        return answer
+
+    def _recalled(self, key: bytes) -> Any:
+        self.asked += 1
+        try:
+            return self.record[key]
+        except KeyError:
+            raise Astray("the replay of an interrupted point asks what its first run did not") from None
+
+    def _key_of_opened(self, question: str, reply: Reply) -> bytes:
+        if self._keys is None:
+            return b""
+        return digest(question, self._keys.opened(reply.client, self._upload(reply)))
+
+    def _upload(self, reply: Reply) -> Ticket:
+        if reply.upload is None:
+            raise ValueError(f"the reply of client {reply.client} brings nothing to fold")
+        return reply.upload
+
+    def _opened(self, replies: Sequence[Reply]) -> list[Any]:
+        found = []
+        for reply in replies:
+            download = None if reply.download is None else self._values[reply.download].tree
+            found.append(opened(reply, download, self._values[self._upload(reply)]))
+        return found
+
+    def _scores(
+        self, states: States, arrived: tuple[Any, ...] | None, make: Callable[[Callable[[int], Any]], Scores]
+    ) -> Scores:
+        """Return scores of the models of these states: of one for all clients, or of each client's own."""
+        keys = (states.key,) if isinstance(states, Ticket) else tuple((n, one.key) for n, one in states.items())
+        key = b"" if self._keys is None else self._keys.scored(keys, arrived)
+
+        def state_of(client: int) -> Any:
+            return self._values[states if isinstance(states, Ticket) else states[client]]
+
+        return Scores(*self._ask(key, lambda: list(make(state_of))))

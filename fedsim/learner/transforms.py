@@ -1,0 +1,73 @@
+"""What is done to values on their way: forged by byzantine clients, then compressed by a codec.
+
+Each transform draws from a stream of its own for each client.  An upload that is not finite, under a codec that needs
+it to be, reaches its receiver as it is, to be refused there.  Not modelled: the time that a codec takes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.learner.upload import Transform, Upload
+from fedsim.net import wire
+from fedsim.net.codec import Codec, squeeze
+from fedsim.net.finite import is_finite
+from fedsim.net.forged import Forgers
+from fedsim.net.wire import Tree
+
+Rng = Callable[[str], np.random.Generator]
+
+
+class Sent(NamedTuple):
+    """A tree that is sent: as it is received, as it travels, and its bytes."""
+
+    tree: Tree
+    encoded: Tree
+    nbytes: int
+
+
+def forged(forgers: Forgers, client: int, rng: Rng) -> Transform:
+    """Return what a byzantine client does to its uploads, which keep their size."""
+    return Transform(lambda upload, tree: forgers.upload(client, tree, rng(f"forge/{client}")), lambda like: like)
+
+
+def compressed(codec: Codec, rng: Rng) -> Transform:
+    """Return what a codec does to uploads; the client keeps what it leaves out, by step."""
+
+    def apply(upload: Upload, tree: Tree) -> Tree:
+        if codec.finite and not is_finite(tree):
+            return tree
+        owner = upload.owner
+        before = owner.notes.get(upload.step, {})
+        encoded, received, after = squeeze(codec, tree, before, rng(f"codec up {owner.number}"))
+        if (size := wire.size(encoded)) != upload.nbytes():
+            raise ValueError(
+                f"upload_like promised {upload.nbytes()} bytes behind the codec {type(codec).__name__}, "
+                f"the upload has {size}: its arrays are not of the shapes and types that upload_like declares"
+            )
+        owner.notes[upload.step] = after
+        return received
+
+    return Transform(apply, codec.like, remembers=True)
+
+
+def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wire.Sizes) -> Sent:
+    """Return a download as it travels and as it is received."""
+    if codec is None:
+        return Sent(tree, tree, sizes.of(tree))
+    encoded, received, _ = squeeze(codec, tree, {}, rng(f"codec down {client}"))
+    return Sent(received, encoded, wire.size(encoded))
+
+
+def sent_between_peers(codec: Codec | None, forgers: Forgers, tree: Tree, sender: int, rng: Rng) -> Sent:
+    """Return a peer's share as it travels and as it is received."""
+    if sender in forgers:
+        tree = forgers.share(sender, tree, rng(f"forge/{sender}"))
+    if codec is None:
+        return Sent(tree, tree, wire.size(tree))
+    if codec.finite and not is_finite(tree):
+        encoded = codec.like(tree)
+        return Sent(tree, encoded, wire.size(encoded))
+    encoded, received, _ = squeeze(codec, tree, {}, rng(f"codec share {sender}"))
+    return Sent(received, encoded, wire.size(encoded))

@@ -1,0 +1,155 @@
+"""Where `algorithms` and `analysis` are found, so that ours and a user's folders of these names live together.
+
+A checkout has both at its top; a wheel carries them below `fedsim`, where they hide nobody's.  Once fedsim is imported,
+`algorithms.NAME` and `analysis.NAME` are ours, or else the user's: of a folder of that name in any place on Python's
+path, with or without an `__init__.py`.  Where both have a NAME, the user's is `algorithms.own.NAME`, which a scenario
+prefers (`find.module_of`).  What the user's `__init__.py`, or a file `analysis.py`, defines is found in `algorithms`
+or `analysis` too, and runs only when it is asked for.
+
+Not modelled: `import analysis` before fedsim is imported finds whatever Python finds.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PACKAGES = ("algorithms", "analysis")
+BELOW = "_shipped"  # the folder of a wheel that has them; setup.py puts them there
+OWN = "own"
+
+
+class Finder:
+    """Finds the modules of both packages, ours before the user's."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the folder in which ours lie."""
+        self.root = root
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """Return where a module is, None where it is not for this finder to say."""
+        package, *steps = name.split(".")
+        if package not in PACKAGES:
+            return None
+        ours = self.root / package
+        match steps:
+            case []:
+                loader = _Loader(package, str(ours / "__init__.py"))
+                return spec_from_file_location(
+                    package, loader.path, loader=loader, submodule_search_locations=[str(ours)]
+                )
+            case [step] if step == OWN:
+                return _own(package, self.folders(package), ours)
+            case [step, _] if step == OWN:
+                return PathFinder.find_spec(name, self.folders(package))
+            case [_]:
+                return PathFinder.find_spec(name, [str(ours)]) or PathFinder.find_spec(name, self.folders(package))
+        return None
+
+    def folders(self, package: str) -> list[str]:
+        """Return the user's folders of that name, in the order of Python's path as it is now."""
+        places = dict.fromkeys(os.path.join(os.path.abspath(entry), package) for entry in sys.path)
+        ours = str(self.root / package)
+        return [place for place in places if os.path.isdir(place) and os.path.realpath(place) != ours]
+
+
+class _Loader(SourceFileLoader):
+    """Loads a package of ours, in which names of the user's package can be looked up."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _open(module)
+
+
+def install(home: Path) -> None:
+    """Find both packages from now on; `home` is the folder of fedsim."""
+    root = home / BELOW if (home / BELOW).is_dir() else home.parent
+    if finder() is not None or not all((root / package / "__init__.py").is_file() for package in PACKAGES):
+        return
+    sys.meta_path.insert(0, Finder(root))
+    for name, module in [*sys.modules.items()]:
+        package, *steps = name.split(".")
+        if package not in PACKAGES:
+            continue
+        if Path(getattr(module, "__file__", None) or "").is_relative_to(root / package):
+            if not steps:
+                _open(module)
+        elif not steps or _has(str(root / package), steps[0]):  # the user's, imported before fedsim
+            sys.modules[".".join([package, OWN, *steps])] = sys.modules.pop(name)
+
+
+@contextmanager
+def within_reach(*folders: Path) -> Iterator[None]:
+    """Let Python find the user's modules in these folders too, after all others."""
+    known = {str(Path(entry).absolute()) for entry in sys.path}
+    new = [folder for folder in dict.fromkeys(str(folder.absolute()) for folder in folders) if folder not in known]
+    sys.path += new
+    try:
+        yield
+    finally:
+        for folder in new:
+            sys.path.remove(folder)
+
+
+def finder() -> Finder | None:
+    """Return the finder that this process uses, None before it is installed."""
+    return next((one for one in sys.meta_path if isinstance(one, Finder)), None)
+
+
+def folders(package: str) -> list[Path]:
+    """Return the user's folders of the name of a package, empty where the package is none of the two."""
+    found = finder()
+    return [Path(place) for place in found.folders(package)] if found and package in PACKAGES else []
+
+
+def preferred(package: str, name: str) -> str:
+    """Return the module that a name stands for: where the user and fedsim have one each, the user's."""
+    found = finder()
+    if found is None or package not in PACKAGES or not _has(str(found.root / package), name):
+        return f"{package}.{name}"
+    theirs = any(_has(place, name) for place in found.folders(package))
+    return f"{package}.{OWN}.{name}" if theirs else f"{package}.{name}"
+
+
+def _has(folder: str, name: str) -> bool:  # asked for every point
+    return os.path.isfile(os.path.join(folder, f"{name}.py")) or os.path.isfile(
+        os.path.join(folder, name, "__init__.py")
+    )
+
+
+def _own(package: str, folders: list[str], ours: Path) -> ModuleSpec | None:
+    """Return the user's package as a part of ours: a file or a folder of its name."""
+    for entry in dict.fromkeys(sys.path):
+        found = PathFinder.find_spec(package, [entry])
+        if found and found.has_location and found.origin and Path(found.origin).resolve().parent != ours:
+            return spec_from_file_location(f"{package}.{OWN}", found.origin, submodule_search_locations=folders)
+    if not folders:
+        return None
+    bare = ModuleSpec(f"{package}.{OWN}", None, is_package=True)
+    bare.submodule_search_locations = folders
+    return bare
+
+
+def _open(module: ModuleType) -> None:
+    module.__getattr__ = partial(_theirs, module.__name__)  # type: ignore[method-assign]
+
+
+def _theirs(package: str, name: str) -> Any:
+    """Return what the user's package defines under a name.  Raises AttributeError where it defines none."""
+    found, own = finder(), f"{package}.{OWN}"
+    if name == OWN and own in sys.modules:  # imported before fedsim, so not as a part of ours
+        return sys.modules[own]
+    if found and not name.startswith("__") and name != OWN and not found.find_spec(f"{package}.{name}"):
+        try:
+            return getattr(import_module(own), name)
+        except ModuleNotFoundError as error:
+            if error.name != own:
+                raise
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")

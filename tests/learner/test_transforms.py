@@ -1,0 +1,196 @@
+"""What happens to uploads on their way: when they are opened, what they weigh, whose memory they use."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from codec_trees import CODECS, plain, same
+from contexts import within
+from fake_upload import Work, Works
+from fake_world import Number
+
+from fedsim.learner.client import Client
+from fedsim.learner.recorded import Recorded
+from fedsim.learner.ticket import UNKNOWN
+from fedsim.learner.trained import Trained
+from fedsim.learner.transforms import compressed, forged, sent_between_peers, sent_down
+from fedsim.learner.upload import Upload
+from fedsim.net import wire
+from fedsim.net.codec import squeeze
+from fedsim.net.codecs.half import Half
+from fedsim.net.codecs.int8 import Int8
+from fedsim.net.codecs.top_k import TopK
+from fedsim.net.finite import is_finite
+from fedsim.net.forged import Forgers
+from fedsim.net.message import Message
+from fedsim.net.wire import Spec
+from fedsim.seeds import Streams
+
+LIKE = {"update": {"w": Spec((20, 8), "float32")}, "samples": 0}
+
+
+class Notes(dict):
+    """What a codec keeps for a client, with how often it was fetched and stored."""
+
+    taken = kept = 0
+
+    def get(self, *what):
+        self.taken += 1
+        return super().get(*what)
+
+    def __setitem__(self, *what):
+        self.kept += 1
+        super().__setitem__(*what)
+
+
+def made(seed=0):
+    torch.manual_seed(seed)
+    return {"update": {"w": torch.randn(20, 8)}, "samples": 7}
+
+
+def owner_of(number=3):
+    client = Client(number)
+    client.notes = Notes()
+    return client
+
+
+def compress(work, codec, owner=None, rng=None):
+    owner = owner or owner_of()
+    return Upload(work, owner, "train", [compressed(codec, rng or Streams(0))]), owner.notes
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=repr)
+@pytest.mark.parametrize("like", [LIKE, None])
+def test_its_size_is_known_before_and_its_value_is_what_the_server_has(codec, like):
+    work = Work(made(), like)
+    upload, notes = compress(work, codec)
+    assert (upload.declared() == UNKNOWN) == (like is None)
+    assert work.asked == 0
+    nbytes = upload.nbytes()
+    assert work.asked == (like is None)
+    assert (notes.taken, notes.kept) == (0, 0)
+    encoded, received, memory = squeeze(codec, made(), {}, Streams(0)("codec up 3"))
+    assert same(plain(upload.value()), plain(received))
+    assert upload.value() is upload.value()
+    assert nbytes == upload.nbytes() == wire.size(encoded) == len(wire.encode(encoded))
+    assert same(notes["train"], memory)
+    assert (notes.taken, notes.kept) == (1, 1)
+    assert upload.memory() == {"own": work.asked}
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=repr)
+def test_a_message_of_its_size_has_the_bytes_of_what_the_server_decodes(codec):
+    upload, _ = compress(Work(made(), LIKE), codec)
+    encoded, _, _ = squeeze(codec, made(), {}, Streams(0)("codec up 3"))
+    message = Message.carrying(3, -1, "train", upload.nbytes())
+    assert message.nbytes == len(Message(3, -1, "train", encoded).encode())
+    assert message.nbytes - wire.size({"src": 3, "dst": -1, "kind": "train", "version": 0}) == upload.nbytes()
+    assert same(plain(codec.decode(wire.decode(wire.encode(encoded)))), plain(upload.value()))
+
+
+def test_asking_for_the_memory_compresses_in_the_order_of_jobs():
+    owner, codec, rng = owner_of(), TopK(0.1), Streams(0)
+    first, notes = compress(Work(made(1), LIKE), codec, owner, rng)
+    first.memory()  # as a client's next job does, though nobody has read the first upload
+    assert np.count_nonzero(notes["train"]["/update/w"]) == 160 - 16
+    second, _ = compress(Work(made(2), LIKE), codec, owner, rng)
+    left = second.value()["update"]["w"].numpy() + first.value()["update"]["w"].numpy() + notes["train"]["/update/w"]
+    assert np.allclose(left, (made(1)["update"]["w"] + made(2)["update"]["w"]).numpy(), atol=1e-6)
+    assert notes.kept == 2
+
+
+@pytest.mark.parametrize("forgers", [None, Forgers([{3: lambda array, rng: array * 2}])])
+def test_a_job_that_is_broken_off_leaves_no_trace(forgers):
+    work = Work(made(), LIKE)
+    trained = Trained(within(Number(), None), Works([work]), Streams(0), up=TopK(0.1), forgers=forgers)
+    learner = Recorded(trained, lambda client, job: 0)
+    trained.clients[3].notes = notes = Notes()
+    (download,) = learner.downloads(learner.start(), [3], "train")
+    (upload,) = learner.work([3], "train", [download]).uploads
+    assert learner.size(upload) > 0
+    learner.dropped(upload)
+    assert work.cancelled
+    assert (work.asked, notes.taken, notes.kept) == (0, 0, 0)
+    assert trained.clients[3].memory == {}
+    assert trained.rng.states() == {}
+
+
+def test_an_upload_of_another_size_than_was_declared_is_refused():
+    upload, notes = compress(Work(made(), {"update": {"w": Spec((20, 9), "float32")}, "samples": 0}), Half())
+    with pytest.raises(ValueError, match=r"promised \d+ bytes behind the codec Half, the upload has \d+"):
+        upload.value()
+    assert notes.kept == 0
+
+
+def test_a_codec_that_needs_numbers_lets_others_pass_for_the_server_to_refuse():
+    good, bad, kept = made(), made(), []
+    bad["update"]["w"][0, 0] = math.inf
+    sizes = []
+    for each in (good, bad):
+        upload, notes = compress(Work(each, LIKE), Int8())
+        sizes.append(upload.nbytes())
+        assert is_finite(upload.value()) == (each is good)
+        kept.append(notes.kept)
+    assert sizes == [wire.size(squeeze(Int8(), good, {}, Streams(0)("codec up 3"))[0])] * 2
+    assert kept == [1, 0]  # what was not compressed leaves nothing out
+
+
+def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_its_own():
+    forgers, work, rng = Forgers([{1: lambda array, rng: array + rng.normal()}]), Work(made(), LIKE), Streams(0)
+
+    def sent(work):
+        return Upload(work, Client(1), "train", [forged(forgers, 1, rng)])
+
+    upload = sent(work)
+    assert upload.nbytes() == upload.declared() == work.nbytes
+    assert work.asked == 0
+    first = upload.value()
+    assert upload.value() is first
+    assert not torch.equal(first["update"]["w"], work.upload["update"]["w"])
+    again, other = sent(Work(made())), Work(made())
+    again.opened = upload.opened
+    assert again.value() is first
+    untouched = sent(other)
+    untouched.opened = untouched.opened
+    assert untouched.value() is not None
+    assert other.asked == 1
+    aside = {"update": torch.ones(2), "prototypes": torch.ones(2)}  # of a difference nothing else is forged
+    assert torch.equal(sent(Work(aside)).value()["prototypes"], torch.ones(2))
+    assert not torch.equal(sent(Work({"model": torch.ones(2)})).value()["model"], torch.ones(2))
+    assert upload.memory() == {"own": 1}
+    late = Work(made())
+    sent(late).memory()
+    assert late.asked == 0  # what a client remembers does not hang on what it sends
+    assert 0 not in forgers  # nobody asks for it
+
+
+def test_what_is_forged_is_compressed_and_only_where_it_travels():
+    trained = Trained(
+        within(Number(), None), Works([]), Streams(0), up=Half(), forgers=Forgers([{3: lambda array, rng: array * 3}])
+    )
+    for client, factor in ((3, 3), (2, 1)):
+        upload = trained.upload(Work(made(), LIKE), trained.clients[client], "train", True)
+        assert torch.equal(upload.value()["update"]["w"], (made()["update"]["w"] * factor).half().float())
+        alone = trained.upload(Work(made(), LIKE), trained.clients[client], "train", False)
+        assert torch.equal(alone.value()["update"]["w"], made()["update"]["w"])
+        assert alone.declared() == wire.size(LIKE)
+
+
+@pytest.mark.parametrize("codec", [*(codec for codec in CODECS if codec.downwards), None], ids=repr)
+def test_downloads_and_shares_have_the_bytes_that_they_say_and_are_what_is_decoded(codec):
+    tree, nobody = made()["update"], Forgers([])
+    down = sent_down(codec, tree, 0, Streams(0), wire.Sizes())
+    share = sent_between_peers(codec, nobody, tree, 0, Streams(0))
+    for sent in (down, share):
+        assert sent.nbytes == wire.size(sent.encoded) == len(wire.encode(sent.encoded))
+        found = sent.encoded if codec is None else codec.decode(wire.decode(wire.encode(sent.encoded)))
+        assert same(plain(found), plain(sent.tree))
+
+
+def test_a_peers_share_is_forged_and_where_it_is_not_finite_it_keeps_its_size():
+    tree, forgers = made()["update"], Forgers([{0: lambda array, rng: array * math.inf}])
+    sound, false = (sent_between_peers(Int8(), forgers, tree, sender, Streams(0)) for sender in (1, 0))
+    assert is_finite(sound.tree)
+    assert not is_finite(false.tree)
+    assert sound.nbytes == false.nbytes

@@ -1,0 +1,168 @@
+"""The tables of small points are those that were recorded: what a change of the inside must leave as it is.
+
+`same_points` has the points, same_tables.json what was recorded of each: a digest of every table's columns and values,
+not of the Parquet file.  Whatever the clock decides must be equal everywhere: all tables, of the scores all but their
+values, and the index of the views.  Values of scores and the arrays in views come of arithmetic whose last bits depend
+on the processor and on torch: they must be equal where both are as when they were recorded, and elsewhere the scores'
+means must be near the recorded ones.
+
+Where a change is meant to change tables, record anew, look at what has changed, and say why in the change:
+
+    python tests/test_same_tables.py --record             # every point
+    python tests/test_same_tables.py --record forgers     # the points with this in their names
+    git diff tests/same_tables.json
+"""
+
+import csv
+import hashlib
+import json
+import math
+import os
+import platform
+import sys
+import tempfile
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in conftest.py, which is not loaded when this is a script
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import same_points
+import small_points
+import torch
+
+FILE = Path(__file__).with_name("same_tables.json")
+NEAR = 0.02  # between means of scores on two processors: some predictions flip
+
+
+def run(name: str, folder: Path) -> Path:
+    """Run a point, and return the folder of its tables."""
+    changes = same_points.changes(name)
+    if changes["protocol"] == {"name": "replay", "transfers": same_points.REPLAY_FILE}:
+        (folder / "replay.csv").write_text(same_points.REPLAY, encoding="utf-8")
+        changes["protocol"] = {"name": "replay", "transfers": str(folder / "replay.csv")}
+    small_points.run_in(folder / "run", **changes)
+    return folder / "run"
+
+
+def seen(folder: Path) -> dict[str, Any]:
+    """Return what is recorded of a point: digests that the clock decides, digests of floats, and means of scores."""
+    clock, floats, means = {}, {}, {}
+    for path in sorted(folder.glob("*.parquet")):
+        columns = _columns(path)
+        if path.stem == "scores":
+            floats["scores"], means = _digest(columns), _means(columns)
+            columns = [column for column in columns if column[0] != "value"]
+        clock[path.stem] = _digest(columns)
+    if (folder / "views").is_dir():
+        with (folder / "views" / "views.csv").open(newline="", encoding="utf-8") as file:
+            clock["views.csv"] = _digest([*csv.reader(file)])
+        floats |= {f"views/{path.name}": _digest_arrays(path) for path in sorted((folder / "views").glob("*.npz"))}
+    return {"clock": clock, "floats": floats, "means": means}
+
+
+def _columns(path: Path) -> list[tuple[str, list[Any]]]:
+    """Return the name and the values of each column; how Parquet encodes them is left out."""
+    return [*pq.read_table(path).to_pydict().items()]
+
+
+def _digest(data: Any) -> str:
+    """Return a digest of plain data; a float's text is the shortest that names it, so each bit of it counts."""
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:24]
+
+
+def _digest_arrays(path: Path) -> str:
+    with np.load(path, allow_pickle=False) as arrays:
+        return _digest(
+            [
+                (name, str(a.dtype), a.shape, hashlib.sha256(a.tobytes()).hexdigest())
+                for name, a in sorted(arrays.items())
+            ]
+        )
+
+
+def _means(columns: list[tuple[str, list[Any]]]) -> dict[str, float]:
+    table, groups = dict(columns), defaultdict(list)
+    for value, *group in zip(*(table[name] for name in ("value", "metric", "model", "split")), strict=True):
+        groups[" ".join(group)].append(value)
+    return {group: round(math.fsum(values) / len(values), 6) for group, values in sorted(groups.items())}
+
+
+def machine() -> dict[str, Any]:
+    """Return what the last bits of a score depend on.
+
+    A virtual machine may call many processors by one name, hence the instructions that they have.
+    """
+    return {"cpu": _cpu(), "kernels": torch.backends.cpu.get_cpu_capability(), "torch": torch.__version__,
+            "numpy": np.__version__, "threads": torch.get_num_threads()}  # fmt: skip
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return os.environ.get("PROCESSOR_IDENTIFIER") or f"{platform.system()} {platform.machine()}"
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = _digest(sorted(told.get("flags", told.get("Features", "")).split()))[:8]
+    names = [told[key] for key in ("model name", "cpu family", "model", "stepping") if key in told]
+    return " ".join([*names, platform.machine(), flags])
+
+
+def recorded() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text(encoding="utf-8")))
+
+
+def differing(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """Return the names of the tables that differ, are missing or are new."""
+    return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+
+
+def points() -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.long] * (name in same_points.MORE)) for name in same_points.NAMES]
+
+
+@pytest.mark.parametrize("name", points())
+def test_the_tables_are_those_that_were_recorded(name, tmp_path):
+    record = recorded()["points"][name]
+    found, wanted, here = seen(run(name, tmp_path)), record["seen"], machine()
+    changed = differing(found["clock"], wanted["clock"])
+    assert not changed, f"point '{name}': other rows than recorded in {', '.join(changed)}"
+    assert found["means"] == pytest.approx(wanted["means"], abs=NEAR, nan_ok=True), f"point '{name}': scores"
+    if here == record["machine"]:
+        changed = differing(found["floats"], wanted["floats"])
+        assert not changed, f"point '{name}': other values than recorded, on an equal machine, in {', '.join(changed)}"
+    else:
+        assert found["floats"].keys() == wanted["floats"].keys()
+
+
+def test_what_was_recorded_is_of_these_points():
+    assert sorted(recorded()["points"]) == sorted(same_points.NAMES)
+
+
+def main(arguments: list[str]) -> int:
+    """Record the points whose names contain one of the given texts, or all, and say which have changed."""
+    if arguments[:1] != ["--record"]:
+        print(__doc__)
+        return 2
+    warnings.simplefilter("error")  # a point that fails is warned of, and must not be recorded
+    parts, before = arguments[1:], recorded()["points"] if FILE.exists() else {}
+    chosen = [name for name in same_points.NAMES if not parts or any(part in name for part in parts)]
+    points = {name: before[name] for name in same_points.NAMES if name in before}
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            found = seen(run(name, Path(folder)))
+        old = points.get(name, {}).get("seen", {"clock": {}, "floats": {}})
+        changed = [table for kind in ("clock", "floats") for table in differing(found[kind], old[kind])]
+        print(f"{name}: {', '.join(changed) or 'unchanged'}")
+        points[name] = {"machine": machine(), "seen": found}
+    ordered = {name: points[name] for name in same_points.NAMES if name in points}
+    FILE.write_text(json.dumps({"points": ordered}, indent=1) + "\n", encoding="utf-8", newline="\n")
+    return 0 if chosen else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
