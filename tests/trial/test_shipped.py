@@ -1,4 +1,4 @@
-"""The algorithms that come with fedsim are tried too; whole points of each are run in tests/algorithms/test_contract.py."""
+"""The algorithms that come with fedsim are tried too; test_contract.py runs whole points of each."""
 
 import pytest
 
