@@ -32,13 +32,16 @@ def of(value: Any) -> Prints:
 def changed(before: Prints, after: Prints) -> list[str]:
     """Return the paths whose entries differ or are gone.
 
-    A dict or a list differs itself where it has new entries; an object does not, for it may cache what it computes.
+    A dict or a list differs itself where it has new entries.  An object, and a dict or list that it holds under a name
+    with an underscore, does not: they may cache what is computed.
     """
     return [path for path, digest in before.items() if after.get(path) != digest]
 
 
 def _walk(node: Any, path: str, depth: int, seen: set[int]) -> Iterator[tuple[str, bytes]]:
-    yield path, hashlib.blake2b(_bytes(node), digest_size=12).digest()
+    cache = isinstance(node, dict | list) and path.rpartition(".")[2].startswith("_")
+    content = type(node).__name__.encode() if cache else _bytes(node)
+    yield path, hashlib.blake2b(content, digest_size=12).digest()
     if depth < DEPTH:
         for step, value in _entries(node, seen):
             yield from _walk(value, path + step, depth + 1, seen)

@@ -1,7 +1,7 @@
 """Digests: equal for equal contents, another for whatever has changed, and where."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ class Seen:
     """Something of an author's."""
 
     rows: torch.Tensor
+    _known: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def total(self):
@@ -48,6 +49,7 @@ class Seen:
         ({"a": Seen(torch.zeros(2))}, lambda it: it["a"].rows.add_(1), "['a'].rows"),
         ([csr(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))],
          lambda it: it[0].values().mul_(2), "[0]"),
+        ([Seen(torch.zeros(2), {1: 2})], lambda it: it[0]._known.update({1: 3}), "[0]._known[1]"),
         ([torch.Generator()], lambda it: torch.rand(1, generator=it[0]), "[0]"),
         ([np.random.default_rng(0)], lambda it: it[0].random(), "[0]"),
         ([random.Random(0)], lambda it: it[0].random(), "[0]"),
@@ -63,6 +65,7 @@ def test_a_change_is_found_at_its_path(value, change, path):
     ("value", "change"),
     [
         (Seen(torch.ones(2)), lambda it: it.total),
+        (Seen(torch.ones(2)), lambda it: it._known.update({1: 2})),
         ({"x": 1}, lambda it: it.update(layout=object())),
         ({"x": 1}, lambda it: it.update({"optimiser.model": object()})),
     ],
