@@ -26,9 +26,9 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply, State, Work
+from fedsim.core.seeds import integer
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.net.wire import Spec, Tree
-from fedsim.seeds import integer
 
 KEY = 32  # bytes of a public key
 

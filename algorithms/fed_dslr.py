@@ -30,16 +30,16 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Work
+from fedsim.core.seeds import integer
+from fedsim.core.span import Span
+from fedsim.core.units import Count, Fraction
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, as_dense, csr
 from fedsim.learn import replay, tree
 from fedsim.learn.layout import Matrix
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.products import product
-from fedsim.net.wire import Tree
-from fedsim.seeds import integer
-from fedsim.span import Span
-from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)

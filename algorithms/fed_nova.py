@@ -24,11 +24,11 @@ from typing import Any
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply, State, Work
-from fedsim.errors import Problem, ScenarioError
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.seeds import integer
+from fedsim.core.units import Count
+from fedsim.core.wire import Tree
 from fedsim.learn import tree
-from fedsim.net.wire import Tree
-from fedsim.seeds import integer
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import class_means, ops, tree
 from fedsim.learn.model import Parameters
-from fedsim.net.wire import Tree
 
 
 @dataclass(frozen=True)

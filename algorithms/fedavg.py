@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
+from fedsim.core.units import Fraction
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import robust, tree
 from fedsim.learn.model import Parameters
-from fedsim.net.wire import Tree
-from fedsim.units import Fraction
 
 TRIM = 0.1
 

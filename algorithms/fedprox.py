@@ -7,11 +7,11 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from fedsim.core.span import Span
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.model import Parameters
-from fedsim.net.wire import Tree
-from fedsim.span import Span
 
 
 @dataclass(frozen=True)

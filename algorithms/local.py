@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
-from fedsim.net.wire import Tree
+from fedsim.core.wire import Tree
 
 
 @dataclass(frozen=True)

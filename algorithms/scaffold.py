@@ -33,11 +33,11 @@ from typing import ClassVar, Literal
 import torch
 
 from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
-from fedsim.errors import Problem, ScenarioError
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.span import Span
+from fedsim.core.units import Count
+from fedsim.core.wire import Tree
 from fedsim.learn import tree
-from fedsim.net.wire import Tree
-from fedsim.span import Span
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

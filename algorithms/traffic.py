@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from fedsim.algorithm import Algorithm, Job, Reply, State, Work
-from fedsim.net.wire import Spec, Tree
-from fedsim.units import Bytes
+from fedsim.core.units import Bytes
+from fedsim.core.wire import Spec, Tree
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import simpy
 
-from fedsim import scenario_file
-from fedsim.assemble import build
-from fedsim.record import Recorder, Transfer
+from fedsim.core.record import Recorder, Transfer
+from fedsim.point.assemble import build
+from fedsim.scenario import yaml_file
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
 
@@ -35,7 +35,7 @@ class Counted(Recorder):
 
 def rounds(*flags):
     """Run the first point; return wall seconds, simulated seconds, transfers and scheduled events."""
-    scenario, _ = scenario_file.load(SCENARIO, flags)
+    scenario, _ = yaml_file.load(SCENARIO, flags)
     point = next(iter(scenario.points()))
     recorder = Counted()
     began = time.perf_counter()

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim import find, learning, scenario_file
 from fedsim.data.partitions.colearn import CoLearn
-from fedsim.run import run
-from fedsim.scenario import Part, Point
+from fedsim.point import learning
+from fedsim.point.run import run
+from fedsim.scenario import find, yaml_file
+from fedsim.scenario.schema import Part, Point
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "incremental.yaml"
 SIDES = {"incremental": ("incremental", "exact"), "full": ("full", "full_graph")}
@@ -80,7 +81,7 @@ def main() -> None:
         f"data.dataset.vertices={given.vertices}", f"data.dataset.edges={5 * given.vertices}",
         f"data.dataset.communities={given.communities}", f"threads={given.threads}",
     ]  # fmt: skip
-    scenario, _ = scenario_file.load(SCENARIO, flags)
+    scenario, _ = yaml_file.load(SCENARIO, flags)
     points = {(point.axes["algorithm.retrain"], point.axes["algorithm.exchange"]): point for point in scenario.points()}
     first = points[SIDES["incremental"]].scenario
     assert first.clients.count is not None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import simpy
 
-from fedsim import seeds
+from fedsim.core import seeds
 from fedsim.net.sharing.mesh import Mesh
 
 UPLINK, MEAN_BYTES, MEDIAN_CEILING = 50e6, 1e6, 10e6  # bytes/s, bytes, bytes/s

@@ -26,11 +26,12 @@ def measured(begun, *flags):
     """Run the scenario's point in this process, which began at that time; return what it took."""
     import fedsim  # noqa: F401 -- by which analysis is found from any folder
     from analysis.summarise import summarise
-    from fedsim import check, scenario_file
-    from fedsim.assemble import build
-    from fedsim.record import Recorder
+    from fedsim.core.record import Recorder
+    from fedsim.point import check
+    from fedsim.point.assemble import build
+    from fedsim.scenario import yaml_file
 
-    scenario, _ = scenario_file.load(SCENARIO, flags)
+    scenario, _ = yaml_file.load(SCENARIO, flags)
     (point,) = scenario.points()
     assert check.points([point]) == []
     recorder = Recorder()

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import simpy
 
-from fedsim import scenario_file
-from fedsim.assemble import build
-from fedsim.record import Recorder
+from fedsim.core.record import Recorder
+from fedsim.point.assemble import build
+from fedsim.scenario import yaml_file
 
 EVENTS = 12  # of an ask in the general network: five a transfer, and the work's two
 TEXT = """
@@ -41,7 +41,7 @@ def fedsim_rounds(clients: int, rounds: int, limited: bool) -> tuple[float, int]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "overhead.yaml"
         path.write_text(TEXT.format(clients=clients, rounds=rounds, server=server))
-        scenario, _ = scenario_file.load(path, [])
+        scenario, _ = yaml_file.load(path, [])
         recorder = Recorder()
         world, _, _, _, done = build(next(iter(scenario.points())).scenario, Path(folder), recorder)
         began = time.perf_counter()

@@ -23,7 +23,7 @@ import torch
 
 import fedsim  # noqa: F401 -- by which analysis is found from any folder
 from analysis.panels import draw, finished
-from fedsim import seeds
+from fedsim.core import seeds
 from fedsim.data.cuts import measure, moved
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.synthetic import Synthetic

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from loop import Network, apart, average, loop, timed, to_state_dict
 
-from fedsim.assemble import Built, build
-from fedsim.record import Recorder
-from fedsim.scenario import Scenario
+from fedsim.core.record import Recorder
+from fedsim.point.assemble import Built, build
+from fedsim.scenario.schema import Scenario
 
 RATE = 0.01
 TOLERANCE, RAGGED_TOLERANCE = 1e-4, 1e-3
@@ -97,7 +97,7 @@ def main() -> None:
     world, weights = built.world, to_state_dict(model(built))
     seconds: dict[str, list[float]] = {"fedsim, whole rounds": [], "PyG loop, no network": []}
     others, cohort = None, np.arange(0)
-    gc.freeze()  # as `fedsim.run` does for a whole run; the loop is spared as much
+    gc.freeze()  # as `fedsim.point.run` does for a whole run; the loop is spared as much
     for number in range(warm + options.rounds):
         took, cohort = timed(partial(next_round, world))
         graphs = [built.learner.trained.clients[client].data for client in world.clients]

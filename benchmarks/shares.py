@@ -27,21 +27,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedsim import find, scenario_file
-from fedsim.run import run
-from fedsim.scenario import Point
+from fedsim.point.run import run
+from fedsim.scenario import find, yaml_file
+from fedsim.scenario.schema import Point
 
 SPARSE_CLIENTS = Path(__file__).parents[1] / "scenarios" / "sparse_clients.yaml"
 PLACES = {
     "training": ["fedsim.learn.cohort:Cohort.settle", "algorithms.power.lbfgs:minimise"],
     "evaluation": ["fedsim.learn.evaluate:Evaluator.score", "fedsim.learn.evaluate:Evaluator._score_unmet"],
     "server": [],  # the algorithm's own functions: they are found with the point
-    "clock": ["simpy:Environment.step", "fedsim.net.wire:size", "fedsim.world:World.end"],
+    "clock": ["simpy:Environment.step", "fedsim.core.wire:size", "fedsim.clock.world:World.end"],
     "records": [
-        "fedsim.record:Recorder.add", "fedsim.record:Recorder.extend", "fedsim.record:Recorder.close",
-        "fedsim.ledger:Ledger.see", "fedsim.ledger:Ledger.close", "fedsim.run:summarise",
+        "fedsim.core.record:Recorder.add", "fedsim.core.record:Recorder.extend", "fedsim.core.record:Recorder.close",
+        "fedsim.clock.ledger:Ledger.see", "fedsim.clock.ledger:Ledger.close", "fedsim.point.run:summarise",
     ],
-    "set-up": ["fedsim.run:build"],
+    "set-up": ["fedsim.point.run:build"],
     "other": [],
 }  # fmt: skip
 SERVER = ("update", "mix", "download", "server_flops")  # of an algorithm
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every point of the scenario")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each point that are counted")
     given = parser.parse_args()
-    scenario, _ = scenario_file.load(given.scenario)
+    scenario, _ = yaml_file.load(given.scenario)
     points = chosen([*scenario.points()], given.all)
     watch, parts = Stopwatch(), [point.scenario.algorithm for point in points.values()]
     lay(watch, [find.find("algorithm", part, "algorithm") for part in parts if part is not None])

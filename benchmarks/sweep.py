@@ -13,10 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedsim.engines.local import Local
-from fedsim.run import run
-from fedsim.scenario import Scenario
-from fedsim.sweep import Sweep
+from fedsim.point.run import run
+from fedsim.scenario.schema import Scenario
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.runner import Sweep
 
 SCENARIO = {
     "name": "short",

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import simpy
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.wire import Spec
 from fedsim.net.message import Message
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.sharing.link import Link
-from fedsim.net.wire import Spec
 
 MEAN_BYTES, LOAD = 100_000, 0.95
 

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 from loop import Network, Weights, drawn, loop, timed, to_state_dict
 
-from fedsim import find
 from fedsim.algorithm import Fit, Job
+from fedsim.clock.world import Streams
 from fedsim.data.graph import Graph
 from fedsim.data.partition import cut
 from fedsim.data.split import SplitOptions, split_all
@@ -40,8 +40,8 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.scenario import Part
-from fedsim.world import Streams
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 RATE, LARGE, CLOSE, FEW = 0.01, 2**25, 1e-4, 1e-4
 

@@ -4,10 +4,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim import shipped
+from fedsim.core import shipped
 
 if TYPE_CHECKING:
-    from fedsim.simulation import Result, simulate
+    from fedsim.sweep.simulation import Result, simulate
 
 __version__ = "0.1.0"
 __all__ = ["Result", "__version__", "simulate"]
@@ -18,5 +18,5 @@ shipped.install(Path(__file__).resolve().parent)
 def __getattr__(name: str) -> Any:
     """Import what notebooks use on first access, so that workers and dry runs need not wait for it."""
     if name in ("Result", "simulate"):
-        return getattr(import_module("fedsim.simulation"), name)
+        return getattr(import_module("fedsim.sweep.simulation"), name)
     raise AttributeError(f"module 'fedsim' has no attribute {name!r}")

@@ -17,16 +17,19 @@ from rich.console import Console
 
 from analysis import terminal
 from analysis.axes import short
-from fedsim import arguments, check, listing, scenario_file, shipped, starter
-from fedsim.errors import ScenarioError, UserError
-from fedsim.scenario import Point, Scenario
-from fedsim.scenario_file import Document
+from fedsim.core import shipped
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.point import check
+from fedsim.scenario import yaml_file
+from fedsim.scenario.schema import Point, Scenario
+from fedsim.scenario.yaml_file import Document
+from fedsim.sweep import arguments, listing, starter
 
 if TYPE_CHECKING:
     from analysis.logger import Logger
-    from fedsim.attempt import Row
-    from fedsim.engines.local import Local
-    from fedsim.engines.ray import Ray
+    from fedsim.point.attempt import Row
+    from fedsim.sweep.engines.local import Local
+    from fedsim.sweep.engines.ray import Ray
 
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
 
@@ -66,7 +69,7 @@ def command(given: argparse.Namespace) -> int:
     if given.scenario is None:
         raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or see --help)")
     refuse_what_excludes(given)
-    scenario, document = scenario_file.load(given.scenario, given.set)
+    scenario, document = yaml_file.load(given.scenario, given.set)
     points = check.planned(scenario, document)
     check.hold(points, document, whole=True)
     if given.dry_run:
@@ -108,8 +111,8 @@ def tell(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Explain the scenario and return the exit code."""
-    from fedsim.explain import explain
-    from fedsim.simulation import data_folder
+    from fedsim.sweep.explain import explain
+    from fedsim.sweep.simulation import data_folder
 
     try:
         explain(console, scenario, points, data_folder(given.data), given.verbose)
@@ -122,11 +125,11 @@ def run(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Run the points and return the exit code."""
-    from fedsim.display import Display
-    from fedsim.observed import Observed
-    from fedsim.run import run as run_point
-    from fedsim.simulation import as_given, data_folder, write_report
-    from fedsim.sweep import Sweep
+    from fedsim.point.run import run as run_point
+    from fedsim.sweep.display import Display
+    from fedsim.sweep.observed import Observed
+    from fedsim.sweep.runner import Sweep
+    from fedsim.sweep.simulation import as_given, data_folder, write_report
 
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
     sweep = Sweep(points, as_given(document), out, data_folder(given.data))
@@ -145,8 +148,8 @@ def run(
 
 def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> None:
     """Print the answer, and write the full table beside the summary.  Raises UserError if it cannot be written."""
-    from fedsim import final_table
-    from fedsim.whole_files import replace, unwritable
+    from fedsim.core.whole_files import replace, unwritable
+    from fedsim.sweep import final_table
 
     console.print()
     for line in final_table.answer(rows, axes, console.width, console.encoding):
@@ -176,11 +179,11 @@ def tune(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Tune the options of the scenario's algorithms and return the exit code."""
-    from fedsim.display import Display
-    from fedsim.run import run as run_point
-    from fedsim.simulation import as_given, data_folder
-    from fedsim.tune import command
-    from fedsim.tune.bench import Bench
+    from fedsim.point.run import run as run_point
+    from fedsim.sweep.display import Display
+    from fedsim.sweep.simulation import as_given, data_folder
+    from fedsim.sweep.tune import command
+    from fedsim.sweep.tune.bench import Bench
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     run_each = partial(run_point, every=given.checkpoint)
@@ -191,7 +194,7 @@ def tune(
 
 def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":
     """Return the engine that the flags ask for, not started; None if the number of points is not known."""
-    from fedsim.engines.choose import choose
+    from fedsim.sweep.engines.choose import choose
 
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
 
@@ -211,7 +214,7 @@ def show(console: Console, points: Sequence[Point], every: bool) -> None:
     for line in terminal.table(["point", *map(short, varying)], values, console.width):
         print(line)
     for point in points if every else points[:1]:
-        print(f"\n# point {point.id}\n{scenario_file.dump(point.scenario)}", end="")
+        print(f"\n# point {point.id}\n{yaml_file.dump(point.scenario)}", end="")
 
 
 def schema() -> str:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedsim.net import wire
-from fedsim.net.wire import Tree
-from fedsim.span import Span
+from fedsim.core import wire
+from fedsim.core.span import Span
+from fedsim.core.wire import Tree
 
 if TYPE_CHECKING:
     from torch import Tensor

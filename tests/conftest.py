@@ -70,7 +70,7 @@ def _hold_offline(item: pytest.Item) -> None:
 def ray_engine():
     """A Ray of this machine's own with two workers at most, which find what lies in this folder."""
     ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
-    from fedsim.engines.ray import Ray
+    from fedsim.sweep.engines.ray import Ray
 
     here = Path(__file__).parent
     with Ray(2) as engine:

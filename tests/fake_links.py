@@ -3,7 +3,7 @@
 import math
 from functools import partial
 
-from fedsim import record
+from fedsim.core import record
 from fedsim.net.forged import Forgers
 from fedsim.net.topology import edge_node
 from fedsim.net.transfer import Delivery, Lost

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fake_world import Number
 
-from fedsim.net.wire import Spec
+from fedsim.core.wire import Spec
 
 
 @dataclass(frozen=True, eq=False)

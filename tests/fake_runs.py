@@ -1,12 +1,12 @@
-"""Stand-ins for fedsim.run.run that a worker process can import; the algorithm's option `do` says what happens."""
+"""Stand-ins for fedsim.point.run.run for worker processes; the algorithm's option `do` says what happens."""
 
 import os
 import signal
 import time
 
-from fedsim.errors import Problem, ScenarioError
-from fedsim.point_folders import FILES
-from fedsim.progress import Progress
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.progress import Progress
+from fedsim.point.folders import FILES
 
 
 def run(point, folder, data, progress):

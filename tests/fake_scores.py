@@ -1,4 +1,4 @@
-"""A stand-in for fedsim.run.run that a worker process can import: what a point scores is a formula of its options.
+"""A stand-in for fedsim.point.run.run for worker processes: what a point scores is a formula of its options.
 
 Files in the folder of the data say what else happens: `fail` (above which mu a point fails), `stop` (how many points
 are run before Ctrl-C).  Each call is noted in `calls`.
@@ -7,7 +7,7 @@ are run before Ctrl-C).  Each call is noted in `calls`.
 import math
 import time
 
-from fedsim.point_folders import FILES
+from fedsim.point.folders import FILES
 
 
 def run(point, folder, data, progress):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fedsim.net import wire
+from fedsim.core import wire
 
 
 @dataclass

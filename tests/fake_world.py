@@ -10,23 +10,22 @@ import numpy as np
 import simpy
 from contexts import within
 
-from fedsim import seeds
 from fedsim.algorithm import Algorithm
-from fedsim.clients import Clients
-from fedsim.hosts import ServerHost
+from fedsim.clock.clients import Clients
+from fedsim.clock.samplers.uniform import Uniform
+from fedsim.clock.server import ServerHost
+from fedsim.clock.world import World
+from fedsim.core import seeds, wire
+from fedsim.core.record import SERVER, Row, Span, Transfer, Update
+from fedsim.core.seeds import Streams
+from fedsim.core.wire import Spec
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.trained import Trained
-from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.model import Naive
 from fedsim.net.network import Network
 from fedsim.net.node import Nodes
 from fedsim.net.topology import edge_node
-from fedsim.net.wire import Spec
-from fedsim.record import SERVER, Row, Span, Transfer, Update
-from fedsim.samplers.uniform import Uniform
-from fedsim.seeds import Streams
-from fedsim.world import World
 
 SPEED = 1e6  # operations a second of every client that is not told otherwise
 SERVER_SPEED = 1e9

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import small_points
 
-from fedsim import checkpoint, point_folders
 from fedsim.__main__ import main as command
-from fedsim.engines.local import Local
-from fedsim.run import run
-from fedsim.sweep import Sweep
+from fedsim.point import checkpoint, folders
+from fedsim.point.run import run
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.runner import Sweep
 
 POINTS = [
     small_points.point(protocol={**small_points.SYNC, "rounds": 3}),
@@ -81,13 +81,13 @@ def ended(pid):
 def tables(out):
     """Each table of each point, and what its clients have received."""
     paths = [path for point in POINTS for path in (out / point.id).rglob("*") if path.suffix in (".parquet", ".npz")]
-    assert len(paths) > len(POINTS) * len(point_folders.TABLES)
+    assert len(paths) > len(POINTS) * len(folders.TABLES)
     return {str(path.relative_to(out)): path.read_bytes() for path in paths}
 
 
 def left(out):
     """Where a kill has hit, by what it has left."""
-    finished = sum(point_folders.finished(out / point.id) is not None for point in POINTS)
+    finished = sum(folders.finished(out / point.id) is not None for point in POINTS)
     return {"finished": finished, "checkpoints": len([*out.glob(".partial-*/state/checkpoint")])}
 
 

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from fedsim import find, yaml_text
+from fedsim.scenario import find, yaml_text
 
 ROOT = Path(__file__).parents[1]
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"  # as many changes as CI tries
@@ -16,7 +16,7 @@ ODD = [
     "", " ", "nan", "NaN s", "-5 Mbit/s", "5 Mbit", "1 parsec", "1e999 s", "1e-999999999 s", "1e999999999 s", "0 s",
     "lognormal(1)", "lognormal(nan, 1)", "poisson(0 s)", "uniform(5 s, 1 s)", "lognormal(1 Mbit/s, 1e300)",
     "\U0001f4a5", "x" * 3000, "\u202e\ufeff", "../../../etc/passwd", "/dev/null", "..", "a/b", "__import__",
-    "fedsim.errors", "os.path", "<script>alert(1)</script>", "${HOME}", "%s%n", "1,2", "2026-01-01", "0x1f", "1_000",
+    "fedsim.core.wire", "os.path", "<script>alert(1)</script>", "${HOME}", "%s%n", "1,2", "2026-01-01", "0x1f", "1_000",
     [], {}, [[]], [None], {"": 1}, {"name": None}, {"name": "fedavg", "name2": 1}, ["1 s", -1],
     {"a": {"b": {"c": [1, {"d": None}]}}},
 ]  # fmt: skip

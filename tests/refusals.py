@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 
 PATIENCE = 20  # seconds, on a machine that is busy
 LONGEST = 8_000  # characters of a message

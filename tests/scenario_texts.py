@@ -2,8 +2,9 @@
 
 import pytest
 
-from fedsim import check, scenario_file
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
+from fedsim.point import check
+from fedsim.scenario import yaml_file
 
 SMALL = """\
 name: small
@@ -37,7 +38,7 @@ def load(tmp_path):
     def load(text, *flags):
         path = tmp_path / "small.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        scenario, document = scenario_file.load(path, flags)
+        scenario, document = yaml_file.load(path, flags)
         try:
             points = [*scenario.points()]
         except ScenarioError as error:

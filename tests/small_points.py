@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedsim.record import Recorder
-from fedsim.run import run
-from fedsim.scenario import Point, Scenario
+from fedsim.core.record import Recorder
+from fedsim.point.run import run
+from fedsim.scenario.schema import Point, Scenario
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 EFFECTS = [

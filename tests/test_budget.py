@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from fedsim import budget, simulate
-from fedsim.errors import UserError
-from fedsim.scenario import Measure, Until
+from fedsim import simulate
+from fedsim.clock import budget
+from fedsim.core.errors import UserError
+from fedsim.scenario.schema import Measure, Until
 
 BASE = {
     "name": "budgets",

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from fedsim import check, scenario_file
+from fedsim.point import check
+from fedsim.scenario import yaml_file
 
 SIX = """
 name: six
@@ -38,7 +39,7 @@ def problems(tmp_path):
         for name, text in TABLES.items():
             (tmp_path / name).write_text(text)
         (tmp_path / "six.yaml").write_text(SIX)
-        points = [*scenario_file.load(tmp_path / "six.yaml", flags)[0].points()]
+        points = [*yaml_file.load(tmp_path / "six.yaml", flags)[0].points()]
         dry, whole = ([str(problem) for problem in check.points(points, whole)] for whole in (False, True))
         assert dry == whole
         return dry

@@ -8,13 +8,15 @@ import pytest
 import small_points
 from small_points import EFFECTS, SYNC
 
-from fedsim import __version__, checkpoint, logbook, stale, stamp
-from fedsim.assemble import build, observe
-from fedsim.checkpoint import Keeper, path_in
-from fedsim.hosts import ServerHost
+from fedsim import __version__
+from fedsim.clock.server import ServerHost
+from fedsim.core import logbook
+from fedsim.core.record import Recorder
 from fedsim.learn.training import Trainer
-from fedsim.record import Recorder
-from fedsim.run import run
+from fedsim.point import checkpoint, stale, stamp
+from fedsim.point.assemble import build, observe
+from fedsim.point.checkpoint import Keeper, path_in
+from fedsim.point.run import run
 
 pytestmark = pytest.mark.long
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim import find
-from fedsim.checkpoint import Keeper, path_in
+from fedsim.core.errors import UserError
 from fedsim.data import published
-from fedsim.errors import UserError
-from fedsim.scenario import Part
+from fedsim.point.checkpoint import Keeper, path_in
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for package in ("fedsim", "algorithms", "analysis") for path in sorted((ROOT / package).rglob("*.py"))]

@@ -6,9 +6,9 @@ import pytest
 import small_points
 import torch
 
-from fedsim import check
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.tree import leaves
+from fedsim.point import check
 
 pytestmark = pytest.mark.long
 

@@ -3,8 +3,8 @@
 import pytest
 from scenario_texts import SMALL
 
-from fedsim import scenario_file
-from fedsim.errors import ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.scenario import yaml_file
 
 CROSS = SMALL + "grid: {seed: [1, 2]}\nvary: {training.lr: [0.1, 0.2], network.latency: [10 ms, 50 ms]}\n"
 
@@ -108,20 +108,20 @@ def test_mistakes_are_told_with_their_place(load, text, flag, message):
 def test_a_dumped_scenario_has_the_same_points(tmp_path):
     path = tmp_path / "one.yaml"
     path.write_text(CROSS + "when: {network.latency: {10 ms: {training.local_steps: 7}}}\n")
-    scenario, _ = scenario_file.load(path)
+    scenario, _ = yaml_file.load(path)
     again = tmp_path / "two.yaml"
-    again.write_text(scenario_file.dump(scenario))
-    told = [[(p.id, p.axes) for p in scenario_file.load(one)[0].points()] for one in (path, again)]
+    again.write_text(yaml_file.dump(scenario))
+    told = [[(p.id, p.axes) for p in yaml_file.load(one)[0].points()] for one in (path, again)]
     assert told[0] == told[1]
 
 
 def test_two_points_that_mean_the_same_are_refused_whatever_sets_them(tmp_path):
     path = tmp_path / "one.yaml"
     path.write_text(SMALL + "grid: {training.lr: [0.1, 0.2]}\nvary: {network.latency: [1 s]}\n")
-    scenario, _ = scenario_file.load(path)
+    scenario, _ = yaml_file.load(path)
     assert len([*scenario.points()]) == 4
     path.write_text(
         SMALL + "grid: {seed: [1, 2]}\nwhen: {seed: {'1': {training.lr: 0.2}}}\nvary: {training.lr: [0.2]}\n"
     )
     with pytest.raises(ScenarioError, match="two points mean the same"):
-        [*scenario_file.load(path)[0].points()]
+        [*yaml_file.load(path)[0].points()]

@@ -9,7 +9,8 @@ import pytest
 from test_scenario import SMALL
 
 from fedsim import __main__ as command_line
-from fedsim import __version__, simulation
+from fedsim import __version__
+from fedsim.sweep import simulation
 
 ROOT = Path(__file__).parents[1]
 QUICK = SMALL + "grid: {seed: [0, 1]}\n"
@@ -68,7 +69,7 @@ def test_what_needs_no_torch_does_not_import_it(tmp_path, arguments):
     code = (
         "import sys; from fedsim.__main__ import main\n"
         f"try: main({arguments!r})\nexcept SystemExit: pass\n"
-        "assert 'fedsim.scenario' in sys.modules and 'torch' not in sys.modules, 'torch was imported'"
+        "assert 'fedsim.scenario.schema' in sys.modules and 'torch' not in sys.modules, 'torch was imported'"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

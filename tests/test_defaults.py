@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 from scenario_texts import SMALL
 from test_find import lab
 
-from fedsim import defaults, find, scenario_file, source, units
-from fedsim.scenario import Part, Scenario
+from fedsim.core import units
+from fedsim.scenario import defaults, find, source, yaml_file
+from fedsim.scenario.schema import Part, Scenario
 
 __all__ = ["lab"]  # a fixture
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
@@ -38,11 +39,11 @@ def _read(cls, key, written):
 @pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_resolved_points_of_the_project_read_back_to_the_same(path, tmp_path):
-    points = [*scenario_file.load(path)[0].points()]
+    points = [*yaml_file.load(path)[0].points()]
     for point in points[:: max(1, len(points) // 4)]:
         file = tmp_path / "scenario.yaml"
-        file.write_text(scenario_file.dump(point.scenario), encoding="utf-8")
-        read, _ = scenario_file.load(file)
+        file.write_text(yaml_file.dump(point.scenario), encoding="utf-8")
+        read, _ = yaml_file.load(file)
         assert read == point.scenario
         assert read.id() == point.id
         [again] = read.points()
@@ -75,9 +76,9 @@ def test_a_default_that_is_written_out_makes_no_other_point(old, new):
 OPTIONS = """
     import math
     from dataclasses import dataclass, field
-    from fedsim import units
+    from fedsim.core import units
     from fedsim.net.effect import Effect
-    from fedsim.units import Bytes, Clock, Count, Rate, Seconds, SecondsDraw, SECONDS, Updates
+    from fedsim.core.units import Bytes, Clock, Count, Rate, Seconds, SecondsDraw, SECONDS, Updates
     from {values} import SIZES
 
     HOUR = 60 * 60.0

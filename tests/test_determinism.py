@@ -11,8 +11,8 @@ import ways_of_running as ways
 from ways_of_running import interrupt, last_dies_once, stopped_once
 
 from analysis.stored import tables
-from fedsim import learning
-from fedsim.engines.local import Local
+from fedsim.point import learning
+from fedsim.sweep.engines.local import Local
 
 pytestmark = pytest.mark.long
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fedsim import amounts
-from fedsim.display import Display, name
-from fedsim.progress import Progress
+from fedsim.core import amounts
+from fedsim.core.progress import Progress
+from fedsim.sweep.display import Display, name
 
 
 @dataclass

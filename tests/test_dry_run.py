@@ -4,8 +4,8 @@ import pytest
 from scenario_texts import SMALL
 from test_command_line import call  # noqa: F401
 
-from fedsim import find, options
-from fedsim.sweep import Sweep
+from fedsim.scenario import find, options
+from fedsim.sweep.runner import Sweep
 
 PLACES = {"effect": "network.effects=[{}]", "codec": "network.codec.up={}"}  # the other kinds have a key of their own
 WRONG = ["{odd: 1}", "high", "[[1]]", "-5"]  # of these the first fits no option

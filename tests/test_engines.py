@@ -16,16 +16,16 @@ from scenario_texts import SMALL
 from test_sweep import Listener, alive, names
 
 from fedsim import __main__ as command_line
-from fedsim import arguments
-from fedsim.attempt import attempt
-from fedsim.engines import choose, queue
-from fedsim.engines.local import Local, Slot
-from fedsim.engines.queue import Died, Queue
-from fedsim.engines.ray import Ray
-from fedsim.errors import UserError
-from fedsim.lock import LOCK
-from fedsim.scenario import Scenario
-from fedsim.sweep import Sweep
+from fedsim.core.errors import UserError
+from fedsim.point.attempt import attempt
+from fedsim.point.lock import LOCK
+from fedsim.scenario.schema import Scenario
+from fedsim.sweep import arguments
+from fedsim.sweep.engines import choose, queue
+from fedsim.sweep.engines.local import Local, Slot
+from fedsim.sweep.engines.queue import Died, Queue
+from fedsim.sweep.engines.ray import Ray
+from fedsim.sweep.runner import Sweep
 
 pytestmark = pytest.mark.long
 

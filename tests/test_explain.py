@@ -8,10 +8,11 @@ import small_points
 from small_points import EFFECTS
 from test_command_line import QUICK, call  # noqa: F401
 
-from fedsim import explain, find, listing
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.learn.cohort import Cohort
-from fedsim.preview import UPDATES, preview
+from fedsim.point.preview import UPDATES, preview
+from fedsim.scenario import find
+from fedsim.sweep import explain, listing
 
 TREE = {"name": "tree", "edges": 2, "latency": "10 ms", "uplink": "8 Mbit/s", "downlink": "9 Mbit/s"}
 

@@ -7,13 +7,13 @@ import small_points
 from small_points import SYNC
 from values import state_of
 
-from fedsim import check
-from fedsim.assemble import build
-from fedsim.final_table import refusals
+from fedsim.core.record import SERVER, Recorder
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.tree import leaves
 from fedsim.net.finite import is_finite
-from fedsim.record import SERVER, Recorder
+from fedsim.point import check
+from fedsim.point.assemble import build
+from fedsim.sweep.final_table import refusals
 
 RING = {"name": "peers", "graph": "ring"}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}

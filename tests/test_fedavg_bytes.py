@@ -3,7 +3,7 @@
 import pytest
 import small_points
 
-from fedsim.record import SERVER
+from fedsim.core.record import SERVER
 
 FEATURES, HIDDEN, CLASSES = 10, 6, 4
 CLIENTS, ROUNDS = 5, 4

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.terminal import LABEL
-from fedsim import final_table
-from fedsim.sweep import RESULTS
+from fedsim.sweep import final_table
+from fedsim.sweep.runner import RESULTS
 
 AXES = ["network.latency", "protocol.participation", "algorithm", "seed"]
 # No word longer than a label may be folded to: those are broken.

@@ -3,15 +3,15 @@ import textwrap
 
 import pytest
 
-from fedsim import find, source
-from fedsim.errors import ScenarioError
-from fedsim.scenario import Part
+from fedsim.core.errors import ScenarioError
+from fedsim.scenario import find, source
+from fedsim.scenario.schema import Part
 
 EFFECT = """
     from dataclasses import dataclass
     from typing import ClassVar
     from fedsim.net.effect import Effect
-    from fedsim.units import Fraction, Seconds
+    from fedsim.core.units import Fraction, Seconds
 
     @dataclass(frozen=True)
     class Fog(Effect):
@@ -157,7 +157,7 @@ def test_wrong_values_are_told_in_plain_words(lab, options, told):
 
 
 def test_an_abstract_class_is_told(lab):
-    text = "from fedsim.protocol import Protocol\n\nclass Half(Protocol):\n    pass\n"
+    text = "from fedsim.clock.protocol import Protocol\n\nclass Half(Protocol):\n    pass\n"
     assert "Half in " in (told := build_error("protocol", Part(name=lab("half", text))))
     assert "lacks run" in told
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from fedsim import check, fleet, scenario_file
-from fedsim.errors import UserError
+from fedsim.clock.world import Streams
+from fedsim.core.errors import UserError
 from fedsim.net.inputs import profiles
-from fedsim.world import Streams
+from fedsim.point import check, fleet
+from fedsim.scenario import yaml_file
 
 HEAD = "client,uplink_mbps,downlink_mbps,rtt_ms,jitter_ms,loss_up,loss_down,gflops,up_burst_bytes,down_burst_bytes,"
 HEAD += "up_buffer_bytes,down_buffer_bytes\n"
@@ -21,7 +22,7 @@ def load(tmp_path):
         if table is not None:
             (tmp_path / "clients.csv").write_text(table)
         (tmp_path / "small.yaml").write_text("\n".join(lines))
-        return scenario_file.load(tmp_path / "small.yaml")[0]
+        return yaml_file.load(tmp_path / "small.yaml")[0]
 
     return made
 

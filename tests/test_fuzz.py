@@ -8,9 +8,10 @@ import pytest
 from mutations import FULL, ROOT, changed, small, torn
 from refusals import message_of
 
-from fedsim import check, scenario_file, source, yaml_text
-from fedsim.errors import ScenarioError
-from fedsim.scenario_file import Document
+from fedsim.core.errors import ScenarioError
+from fedsim.point import check
+from fedsim.scenario import source, yaml_file, yaml_text
+from fedsim.scenario.yaml_file import Document
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +28,7 @@ def sources_stay(monkeypatch):
 
 def checked(document):
     """Check a scenario as `--dry-run` does, unless it has too many clients.  Raises UserError for what is wrong."""
-    scenario = scenario_file.validated(document)
+    scenario = yaml_file.validated(document)
     if (scenario.clients.count or 0) > MANY:
         return
     try:
@@ -54,5 +55,5 @@ def test_torn_scenarios_are_read_or_refused_with_a_message(path, tmp_path):
     for _ in range(TORN):
         changed = torn(text, draw)
         file.write_bytes(changed.encode("utf-8", "surrogatepass"))
-        count += bool(message_of(lambda: checked(scenario_file.read(file)), changed))
+        count += bool(message_of(lambda: checked(yaml_file.read(file)), changed))
     assert count > TORN / 3

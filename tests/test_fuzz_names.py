@@ -7,7 +7,7 @@ import bounded_runs
 import homes
 import pytest
 
-from fedsim import yaml_text
+from fedsim.scenario import yaml_text
 
 pytestmark = pytest.mark.long
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from mutations import ROOT, affordable, bent, tiny, torn
 
-from fedsim import yaml_text
-from fedsim.arguments import LOGGERS
 from fedsim.data import published
+from fedsim.scenario import yaml_text
+from fedsim.sweep.arguments import LOGGERS
 
 pytestmark = pytest.mark.long
 

@@ -9,8 +9,9 @@ import pytest
 from mutations import FULL, ROOT, torn
 from refusals import message_of
 
-from fedsim import check, find, scenario_file
-from fedsim.scenario import Part
+from fedsim.point import check
+from fedsim.scenario import find, yaml_file
+from fedsim.scenario.schema import Part
 
 pytestmark = pytest.mark.long
 
@@ -54,7 +55,7 @@ def test_torn_tables_are_read_or_refused(name, home):
 
 
 def check_all(scenario):
-    read, document = scenario_file.load(scenario)
+    read, document = yaml_file.load(scenario)
     if problems := check.points([*read.points()], whole=True):
         raise document.error(problems)
 

@@ -11,8 +11,8 @@ from fake_world import Number, Period, Silent, check_books, download_bytes, lab,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.record import SERVER
 from fedsim.net.effect import Effect
-from fedsim.record import SERVER
 
 SPEED_FAST, SPEED_SLOW = 1e7, 1e5  # operations a second
 

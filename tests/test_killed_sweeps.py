@@ -11,10 +11,10 @@ import fake_runs
 import pytest
 from test_sweep import HERE, Listener, make, names, table
 
-from fedsim import whole_files
-from fedsim.checkpoint import path_in
-from fedsim.errors import UserError
-from fedsim.point_folders import finished
+from fedsim.core import whole_files
+from fedsim.core.errors import UserError
+from fedsim.point.checkpoint import path_in
+from fedsim.point.folders import finished
 
 __all__ = ["make"]  # a fixture
 ROOT = Path(__file__).resolve().parents[1]

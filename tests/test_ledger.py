@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import simpy
 
-from fedsim.ledger import Ledger
+from fedsim.clock.ledger import Ledger
+from fedsim.core.record import SERVER, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
-from fedsim.record import SERVER, Span, Transfer, Update
 
 DOWN = Transfer(0.0, 1.0, SERVER, 0, "train", 0, 100, 110, "delivered")
 UP = Transfer(2.0, 3.0, 0, SERVER, "train", 0, 50, 55, "delivered")

@@ -5,8 +5,9 @@ import re
 import pytest
 from test_command_line import call  # noqa: F401
 
-from fedsim import find, listing, options
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.scenario import find, options
+from fedsim.sweep import listing
 
 EVERY = [(kind, name) for kind in find.KINDS for name in find.names(kind)]
 FILE = re.compile(r"[\w/]+\.(?:md|txt)\b")
@@ -89,7 +90,8 @@ def test_a_part_of_the_user_s_own_is_shown_too(call, tmp_path, monkeypatch):  # 
     (tmp_path / "lab_list").mkdir()
     (tmp_path / "lab_list" / "fog.py").write_text(
         '"""Fog over the links (Mist, 2024)."""\n'
-        "from dataclasses import dataclass\nfrom fedsim.net.effect import Effect\nfrom fedsim.units import Seconds\n"
+        "from dataclasses import dataclass\nfrom fedsim.net.effect import Effect\nfrom fedsim.core.units import "
+        "Seconds\n"
         "@dataclass(frozen=True)\nclass Fog(Effect):\n    depth: Seconds = 0.25  # of the fog\n"
     )
     code, out, told = call("--list", "effect", "lab_list.fog")

@@ -1,16 +1,16 @@
 import logging
 
-from fedsim import logbook
+from fedsim.core import logbook
 
 
 def test_messages_go_to_the_file_and_not_to_the_terminal(tmp_path, capsys):
     with logbook.keep(tmp_path / "run.log"):
         logging.getLogger("algorithms.power").warning("2 prototypes skipped")
-        logging.getLogger("fedsim.run").info("client 0: {0,1}")
-        logging.getLogger("fedsim.run").debug("not this")
+        logging.getLogger("fedsim.point.run").info("client 0: {0,1}")
+        logging.getLogger("fedsim.point.run").debug("not this")
         logging.getLogger("elsewhere").info("nor this")
     assert (tmp_path / "run.log").read_text() == (
-        "WARNING algorithms.power: 2 prototypes skipped\nINFO fedsim.run: client 0: {0,1}\n"
+        "WARNING algorithms.power: 2 prototypes skipped\nINFO fedsim.point.run: client 0: {0,1}\n"
     )
     assert capsys.readouterr() == ("", "")
 

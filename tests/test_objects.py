@@ -15,11 +15,13 @@ from notebook_cells import Cells
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from fedsim import __main__ as command_line
-from fedsim import cells, objects, scenario_file, simulate
-from fedsim.errors import UserError
+from fedsim import simulate
+from fedsim.clock.protocols.sync import Sync
+from fedsim.clock.samplers.uniform import Uniform
+from fedsim.core.errors import UserError
 from fedsim.net.effects.churn import Churn
-from fedsim.protocols.sync import Sync
-from fedsim.samplers.uniform import Uniform
+from fedsim.scenario import yaml_file
+from fedsim.sweep import cells, objects
 
 SCENARIO = {
     "name": "own",
@@ -36,7 +38,7 @@ from dataclasses import dataclass
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import tree
-from fedsim.units import Fraction as Share
+from fedsim.core.units import Fraction as Share
 
 SIGN = 1.0
 turns = [1, (2, "b")]
@@ -135,7 +137,7 @@ def test_a_class_of_a_cell_is_saved_with_all_that_it_uses(notebook):
     (name,) = files
     assert part == {"name": name.removesuffix(".py").replace("/", "."), "mu": 0.5}
     text = files[name].decode()
-    assert "from fedsim.units import Fraction as Share\n" in text
+    assert "from fedsim.core.units import Fraction as Share\n" in text
     assert "SIGN = 1.0\n" in text
     assert "turns" not in text
     alone = {"__name__": "alone"}
@@ -161,14 +163,14 @@ def test_a_class_without_functions_is_found_among_the_cells(notebook):
 
 
 def test_quoted_annotations_and_names_of_modules_are_followed(notebook):
-    notebook.run("import numpy as np\nfrom algorithms.fedavg import FedAvg\nfrom fedsim.net.wire import Tree\n")
+    notebook.run("import numpy as np\nfrom algorithms.fedavg import FedAvg\nfrom fedsim.core.wire import Tree\n")
     notebook.run(
         "class Mine(FedAvg):\n    def work(self, job) -> 'Tree':\n        np = job\n        return super().work(np)\n"
         "    def start(self):\n        return {**super().start(), 'n': np.zeros(3)}\n"
     )
     text = cells.source_of(notebook.names["Mine"])
     assert "import numpy as np\n" in text
-    assert "from fedsim.net.wire import Tree\n" in text
+    assert "from fedsim.core.wire import Tree\n" in text
 
 
 def test_constants_of_every_kind_are_written_down(notebook):
@@ -319,4 +321,4 @@ def test_comments_of_what_was_given_stay_comments(here):
     result = simulate(
         SCENARIO, progress=False, graph=graph(), clients__count=pd.Series([2, 2]).max(), measure__target=np.float64(0.5)
     )
-    assert scenario_file.read(result.folder / "scenario.yaml").data["name"] == "own"
+    assert yaml_file.read(result.folder / "scenario.yaml").data["name"] == "own"

@@ -4,9 +4,9 @@ import urllib.request
 import offline
 import pytest
 
+from fedsim.core.errors import UserError
 from fedsim.data import published
 from fedsim.data.datasets.planetoid import Planetoid
-from fedsim.errors import UserError
 
 ELSEWHERE = "192.0.2.1"  # kept for documentation: no machine has it (RFC 5737)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import scenario_file
-from fedsim.paths import by_contents, fingerprint, made_absolute
+from fedsim.scenario import yaml_file
+from fedsim.scenario.paths import by_contents, fingerprint, made_absolute
 
 SCENARIO = """
 name: small
@@ -49,7 +49,7 @@ def test_the_scenarios_folder_comes_before_the_working_folder(folder, tmp_path_f
 
 
 def one(path: Path):
-    (point,) = scenario_file.load(path / "scenario.yaml")[0].points()
+    (point,) = yaml_file.load(path / "scenario.yaml")[0].points()
     return point
 
 

@@ -6,8 +6,8 @@ import pytest
 import small_points
 from test_command_line import call  # noqa: F401
 
-from fedsim import preview
-from fedsim.preview import UPDATES
+from fedsim.point import preview
+from fedsim.point.preview import UPDATES
 
 GONE = "client,on_s,off_s\n" + "".join(f"{client},0,0.001\n" for client in range(5))  # all leave at once, for good
 OUTAGES = {"name": "outage", "every": "2 s", "length": "1 s"}

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedsim import record
-from fedsim.record import SERVER, Arrival, Partition, Recorder, Score, Span, Transfer, Update
+from fedsim.core import record
+from fedsim.core.record import SERVER, Arrival, Partition, Recorder, Score, Span, Transfer, Update
 
 ROWS = [
     Transfer(0.0, 1.5, SERVER, 3, "train", 2, 100, 152, "delivered"),

@@ -9,14 +9,15 @@ from whole_run_checks import check_books as check_tables
 from whole_run_checks import check_clients, check_summary
 from whole_runs import scenarios, see, with_files
 
-from fedsim import check, find
-from fedsim.errors import ScenarioError, UserError
+from fedsim.clock.protocols.buffered import Buffered
+from fedsim.clock.protocols.one_shot import OneShot
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.core.record import SERVER
 from fedsim.net.effects.restart import Restart
-from fedsim.protocols.buffered import Buffered
-from fedsim.protocols.one_shot import OneShot
-from fedsim.protocols.sync import Sync
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.point import check
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 ROUND = trip(Number())  # seconds of one exchange, of which the work takes the second from 0.2 on
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedsim import notebook, simulate
-from fedsim.errors import UserError
-from fedsim.progress import Progress
-from fedsim.result import Result
+from fedsim import simulate
+from fedsim.core.errors import UserError
+from fedsim.core.progress import Progress
+from fedsim.sweep import notebook
+from fedsim.sweep.result import Result
 
 SCENARIO = {
     "name": "shown",

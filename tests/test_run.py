@@ -5,12 +5,13 @@ import small_points
 import torch
 from small_points import EFFECTS, SYNC
 
-from fedsim import learning, scenario_file
-from fedsim import run as running
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import Recorder
 from fedsim.net.effects.churn import Churn
-from fedsim.record import Recorder
-from fedsim.sweep import RESULTS
+from fedsim.point import learning
+from fedsim.point import run as running
+from fedsim.scenario import yaml_file
+from fedsim.sweep.runner import RESULTS
 
 STREAM = {"name": "class_incremental", "classes": 2, "every": "2 updates"}
 
@@ -46,7 +47,7 @@ def test_the_resolved_scenario_reads_back_to_the_same_point(tmp_path):
     odd = {"name": "power", "rebuild_steps": 5, "preset": "paper"}
     small_points.run_in(tmp_path / "run", algorithm=odd, training__weight_decay=5e-5, description="no: 1e3, yes")
     text = (tmp_path / "run/scenario.yaml").read_text()
-    again, _ = scenario_file.load(tmp_path / "run/scenario.yaml")
+    again, _ = yaml_file.load(tmp_path / "run/scenario.yaml")
     point = small_points.point(algorithm=odd, training__weight_decay=5e-5, description="no: 1e3, yes")
     assert again == point.scenario
     assert f"# point {point.id}\n" in text

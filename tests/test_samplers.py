@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find, sampler
-from fedsim.errors import ScenarioError, UserError
-from fedsim.samplers.availability import Availability
-from fedsim.samplers.rates import Rates
-from fedsim.samplers.round_robin import RoundRobin
-from fedsim.samplers.uniform import Uniform
-from fedsim.samplers.weighted import Weighted
-from fedsim.scenario import Part
+from fedsim.clock import sampler
+from fedsim.clock.samplers.availability import Availability
+from fedsim.clock.samplers.rates import Rates
+from fedsim.clock.samplers.round_robin import RoundRobin
+from fedsim.clock.samplers.uniform import Uniform
+from fedsim.clock.samplers.weighted import Weighted
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 @dataclass

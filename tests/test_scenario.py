@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_texts import SMALL
 
-from fedsim import check, scenario_file, yaml_text
-from fedsim.errors import UserError
-from fedsim.scenario import Part, Scenario
+from fedsim.core.errors import UserError
+from fedsim.point import check
+from fedsim.scenario import yaml_file, yaml_text
+from fedsim.scenario.schema import Part, Scenario
 
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
 
@@ -165,8 +166,8 @@ def test_another_meaning_has_another_id(load, old, new):
 def test_the_id_is_the_same_in_every_process(load, tmp_path):
     [point] = load(SMALL)
     code = (
-        "from pathlib import Path; from fedsim import scenario_file\n"
-        "print(scenario_file.load(Path('small.yaml'))[0].id(), end='')"
+        "from pathlib import Path; from fedsim.scenario import yaml_file\n"
+        "print(yaml_file.load(Path('small.yaml'))[0].id(), end='')"
     )
     for seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -190,7 +191,7 @@ def test_the_id_is_the_same_in_every_process(load, tmp_path):
 def test_a_cohort_is_a_mode_a_memory_or_both(load, cohort, flags, mode, memory):
     [point] = load(f"{SMALL}cohort: {cohort}\n", *flags)
     assert (point.scenario.cohort.mode, point.scenario.cohort.memory) == (mode, memory)
-    assert load(scenario_file.dump(point.scenario))[0].scenario == point.scenario
+    assert load(yaml_file.dump(point.scenario))[0].scenario == point.scenario
 
 
 @pytest.mark.parametrize(
@@ -237,8 +238,8 @@ def test_a_resolved_scenario_reads_back_to_the_same_point(
     raw["algorithm"] = {"name": "fedavg", **options}
     [point] = Scenario.model_validate(raw).points()
     path = tmp_path_factory.mktemp("round") / "scenario.yaml"
-    path.write_text(scenario_file.dump(point.scenario), encoding="utf-8")
-    read, _ = scenario_file.load(path)
+    path.write_text(yaml_file.dump(point.scenario), encoding="utf-8")
+    read, _ = yaml_file.load(path)
     assert read == point.scenario
     assert read.id() == point.id
     assert Scenario.model_validate(yaml.safe_load(path.read_text("utf-8"))).id() == point.id
@@ -247,7 +248,7 @@ def test_a_resolved_scenario_reads_back_to_the_same_point(
 @pytest.mark.long
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_of_the_project_is_sound_and_points_editors_at_the_schema(path):
-    scenario, _ = scenario_file.load(path)
+    scenario, _ = yaml_file.load(path)
     assert check.points([*scenario.points()]) == []
     assert scenario.name == path.stem
     assert path.read_text("utf-8").startswith("# yaml-language-server: $schema=schema.json\n")
@@ -290,8 +291,8 @@ BAD = [
     ("algorithm", changed("fedavg", "fedavgg"), "line 12: algorithm: 'fedavgg' is not an algorithm: there is no algorithms/fedavgg.py; did you mean 'fedavg'?"),
     ("effect", changed("name: loss", "name: los"), "line 10: network.effects.0: 'los' is not an effect: there is no fedsim/net/effects/los.py; did you mean 'loss'?"),
     ("option", changed("hidden: 8", "hiden: 8"), "line 3: model.hiden: 'gcn' has no option 'hiden' (fedsim/learn/models/gcn.py); did you mean 'hidden'?"),
-    ("protocol's option", changed("rounds: 3", "rounds: 3, timeout: 5 s"), "line 11: protocol.timeout: 'sync' has no option 'timeout' (fedsim/protocols/sync.py)"),
-    ("missing option", changed("rounds: 3, ", ""), "line 11: protocol: 'sync' needs the option 'rounds' (fedsim/protocols/sync.py)"),
+    ("protocol's option", changed("rounds: 3", "rounds: 3, timeout: 5 s"), "line 11: protocol.timeout: 'sync' has no option 'timeout' (fedsim/clock/protocols/sync.py)"),
+    ("missing option", changed("rounds: 3, ", ""), "line 11: protocol: 'sync' needs the option 'rounds' (fedsim/clock/protocols/sync.py)"),
     ("effect's value", changed("rate: 1 %", "rate: 1 s"), "line 10: network.effects.0.rate: '1 s' is not a fraction: it has no unit 's'"),
     ("empty axis", SMALL + "grid:\n  seed: []\n", "line 14: grid.seed: the axis has no values"),
     ("axis as value", SMALL + "grid:\n  seed: 3\n", "line 14: grid.seed: 3: must be a list"),
@@ -357,13 +358,13 @@ def test_all_mistakes_are_told_at_once_up_to_five(load):
 def test_a_file_that_is_not_there(tmp_path, name, message):
     (tmp_path / "small.yaml").write_text(SMALL)
     with pytest.raises(UserError, match=message):
-        scenario_file.load(tmp_path / name)
+        yaml_file.load(tmp_path / name)
 
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "small.yaml").write_text(SMALL)
     with pytest.raises(UserError, match=r"is a folder; name a scenario file \(small.yaml\)"):
-        scenario_file.load(tmp_path)
+        yaml_file.load(tmp_path)
 
 
 # ---- --set

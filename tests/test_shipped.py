@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedsim import find, listing, objects, options, shipped, source, stamp
-from fedsim.scenario import Part, Scenario
+from fedsim.core import shipped
+from fedsim.point import stamp
+from fedsim.scenario import find, options, source
+from fedsim.scenario.schema import Part, Scenario
+from fedsim.sweep import listing, objects
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = '''\
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 
 from algorithms.sizes import DOWN
 from algorithms.traffic import Traffic as Theirs
-from fedsim.units import Bytes
+from fedsim.core.units import Bytes
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ from dataclasses import dataclass
 
 from algorithms.spiral import turns
 from algorithms.traffic import Traffic
-from fedsim.units import Bytes
+from fedsim.core.units import Bytes
 
 from .arms import Arms
 
@@ -274,7 +277,7 @@ def test_a_wheel_brings_one_top_level_package(installed):
 
 
 SHIPPED = """\
-from fedsim import source
+from fedsim.scenario import source
 print(*map(source.file_of, ("algorithms.power", "analysis.load")))
 """
 

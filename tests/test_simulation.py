@@ -11,9 +11,11 @@ import pytest
 
 import fedsim
 from fedsim import __main__ as command_line
-from fedsim import simulate, simulation, yaml_text
-from fedsim.errors import UserError
-from fedsim.scenario import Scenario
+from fedsim import simulate
+from fedsim.core.errors import UserError
+from fedsim.scenario import yaml_text
+from fedsim.scenario.schema import Scenario
+from fedsim.sweep import simulation
 
 SEND = {
     "name": "send",

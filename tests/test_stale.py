@@ -14,8 +14,10 @@ import pytest
 from scenario_texts import SMALL
 from test_sweep import Listener, calls, make
 
-from fedsim import __version__, imports, point_folders, scenario_file, stale, stamp
-from fedsim.engines.local import Local
+from fedsim import __version__
+from fedsim.point import folders, imports, stale, stamp
+from fedsim.scenario import yaml_file
+from fedsim.sweep.engines.local import Local
 
 __all__ = ["make"]  # a fixture
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +49,7 @@ FOG = """\
 from dataclasses import dataclass
 
 from fedsim.net.effect import Effect
-from fedsim.units import Seconds
+from fedsim.core.units import Seconds
 from mylab import thickness
 
 
@@ -170,13 +172,13 @@ import sys
 from pathlib import Path
 import fake_runs
 from test_sweep import Listener
-from fedsim import scenario_file
-from fedsim.engines.local import Local
-from fedsim.sweep import Sweep
+from fedsim.scenario import yaml_file
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.runner import Sweep
 
 if __name__ == "__main__":
     root, jobs = Path(sys.argv[1]), int(sys.argv[2])
-    scenario, document = scenario_file.load(root / "own.yaml")
+    scenario, document = yaml_file.load(root / "own.yaml")
     watcher = Listener()
     with Local(jobs, prepare="fake_runs") as engine:
         Sweep([*scenario.points()], document.text, root / "runs", root).run(fake_runs.run, engine, watcher)
@@ -207,11 +209,11 @@ def test_shipped_parts_that_were_edited_and_upgrades_run_again(project):
     add(project / "algorithms" / "local.py")
     assert swept(project) == ["1 of 3 points runs again: algorithms/local.py has changed since"]
     edit(project / "algorithms" / "fedavg.py", '"""', '"""Also: ')
-    add(project / "fedsim" / "display.py")
+    add(project / "fedsim" / "sweep" / "display.py")
     add(project / "algorithms" / "power.py")
     assert swept(project) == []
     edit(project / "fedsim" / "__init__.py", f'__version__ = "{__version__}"', '__version__ = "9.0.0"')
-    add(project / "fedsim" / "hosts.py")
+    add(project / "fedsim" / "clock" / "server.py")
     assert [note.partition(": ")[2] for note in swept(project)] == [f"fedsim {__version__} -> 9.0.0"]
     assert swept(project) == []
 
@@ -232,7 +234,7 @@ def test_old_results_stay_until_the_new_ones_are_complete(make, tmp_path):
     seen = []
 
     def run(point, folder, data, progress):
-        seen.append(point_folders.finished(swept.out / point.id) is not None)
+        seen.append(folders.finished(swept.out / point.id) is not None)
         if point is second:
             raise KeyboardInterrupt
         return fake_runs.run(point, folder, data, progress)
@@ -241,7 +243,7 @@ def test_old_results_stay_until_the_new_ones_are_complete(make, tmp_path):
         swept.run(run, HERE, Listener())
     assert seen == [True, True]
     assert stamps(swept)[first.id].is_file()
-    assert point_folders.finished(swept.out / second.id)  # as it was
+    assert folders.finished(swept.out / second.id)  # as it was
     assert not stamps(swept)[second.id].is_file()
     listener = Listener()
     swept.run(fake_runs.run, HERE, listener)
@@ -254,7 +256,7 @@ def test_results_that_were_giving_way_when_the_program_ended_are_not_lost(make, 
     swept = make(seeds=[1])
     [point] = swept.points
     swept.run(fake_runs.run, HERE, Listener())
-    place, aside = swept.out / point.id, swept.out / f"{point_folders.OLD}{point.id}"
+    place, aside = swept.out / point.id, swept.out / f"{folders.OLD}{point.id}"
     shutil.copytree(place, aside)
     if not moved:
         shutil.rmtree(place)
@@ -270,8 +272,8 @@ def test_a_move_that_fails_leaves_what_was_there(tmp_path):
     place.mkdir()
     (place / "row.json").write_text("old")
     with pytest.raises(FileNotFoundError):
-        point_folders.put(tmp_path / "nothing", place)
-    point_folders.settle(tmp_path)
+        folders.put(tmp_path / "nothing", place)
+    folders.settle(tmp_path)
     assert (place / "row.json").read_text() == "old"
 
 
@@ -314,7 +316,7 @@ import importlib, sys
 from pathlib import Path
 import yaml
 from fedsim import simulate
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 
 text = Path("own.yaml").read_text()
 first = simulate(yaml.safe_load(text), progress=False).points
@@ -354,19 +356,20 @@ def test_a_scenario_that_was_resolved_is_known_by_its_sources_alone(lab, monkeyp
     monkeypatch.syspath_prepend(lab)
     path = lab / "own.yaml"
     path.write_text(LEARNED)
-    points = [*scenario_file.load(path)[0].points()]
+    points = [*yaml_file.load(path)[0].points()]
     needs = [stamp.needs(point.scenario).modules for point in points]
     assert all(
-        {"fedsim.run", "fedsim.learning", "mylab.rings", "analysis.summarise"} <= modules.keys() for modules in needs
+        {"fedsim.point.run", "fedsim.point.learning", "mylab.rings", "analysis.summarise"} <= modules.keys()
+        for modules in needs
     )
     for modules in needs:
         for aside in (
-            "fedsim.display",
-            "fedsim.sweep",
-            "fedsim.engines",
+            "fedsim.sweep.display",
+            "fedsim.sweep.runner",
+            "fedsim.sweep.engines",
             "fedsim.__main__",
             "analysis.report",
-            "fedsim.stamp",
+            "fedsim.point.stamp",
         ):
             assert not [name for name in modules if name == aside or name.startswith(f"{aside}.")]
     assert ["algorithms.fedprox" in modules for modules in needs] == [False, True, False]

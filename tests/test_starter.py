@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from test_command_line import ROOT, call  # noqa: F401
 
-from fedsim import starter
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.sweep import starter
 
 
 @pytest.mark.long
@@ -55,7 +55,9 @@ def test_a_folder_that_is_there_may_be_used(tmp_path):
 
 
 def test_the_files_are_part_of_the_package():
-    packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["fedsim"]
+    packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "fedsim.sweep"
+    ]
     folder = Path(starter.__file__).parent
     found = {path.name for pattern in packaged for path in folder.parent.glob(pattern)}
     assert {*starter.FILES.values()} <= found

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from test_scenario import SMALL
 
-from fedsim import point_folders, stale
-from fedsim.engines.local import Local
-from fedsim.errors import ScenarioError, UserError
-from fedsim.scenario import Scenario
-from fedsim.sweep import RESULTS, Sweep
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.point import folders, stale
+from fedsim.scenario.schema import Scenario
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.runner import RESULTS, Sweep
 
 HERE = Local(1)
 POOL = Local(2, prepare="fake_runs")
@@ -85,7 +85,7 @@ def test_every_point_is_run_once_and_kept_whole(make, tmp_path, engine):
     assert sorted(calls(tmp_path)) == sorted(ids)
     assert [row["point"] for row in rows] == ids
     assert names(swept.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
-    assert all(names(swept.out / name) == sorted([*point_folders.FILES, stale.FILE]) for name in ids)
+    assert all(names(swept.out / name) == sorted([*folders.FILES, stale.FILE]) for name in ids)
     assert (swept.out / "scenario.yaml").read_text() == SMALL
     assert listener.begun == (3, 0)
     assert {name for name, _ in listener.progress} == set(ids)
@@ -114,7 +114,7 @@ def test_finished_points_are_skipped_and_their_rows_kept(make, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("gone", point_folders.FILES)
+@pytest.mark.parametrize("gone", folders.FILES)
 def test_a_point_that_lacks_a_file_is_run_again(make, tmp_path, gone):
     swept = make(seeds=[1, 2])
     swept.run(fake_runs.run, HERE, Listener())
@@ -255,9 +255,9 @@ SLEEPER = """
     import signal, sys
     from pathlib import Path
     import fake_runs, yaml
-    from fedsim.engines.local import Local
-    from fedsim.scenario import Scenario
-    from fedsim.sweep import Sweep
+    from fedsim.sweep.engines.local import Local
+    from fedsim.scenario.schema import Scenario
+    from fedsim.sweep.runner import Sweep
     from test_sweep import Listener, SMALL
 
     if __name__ == "__main__":

@@ -135,9 +135,9 @@ import multiprocessing
 import sys
 from pathlib import Path
 import fake_runs, yaml
-from fedsim.engines.local import Local
-from fedsim.scenario import Scenario
-from fedsim.sweep import Sweep
+from fedsim.sweep.engines.local import Local
+from fedsim.scenario.schema import Scenario
+from fedsim.sweep.runner import Sweep
 from test_sweep import Listener, SMALL
 
 if __name__ == "__main__":

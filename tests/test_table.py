@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim import table
-from fedsim.errors import UserError
-from fedsim.table import Column, File, Place, read, read_lines
+from fedsim.core import table
+from fedsim.core.errors import UserError
+from fedsim.core.table import Column, File, Place, read, read_lines
 
 COLUMNS = [
     Column("client", whole=True, low=0),

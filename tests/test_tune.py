@@ -19,16 +19,16 @@ from scenario_texts import SMALL
 from small_points import PLAIN
 
 from fedsim import __main__ as command_line
-from fedsim import find, scenario_file
-from fedsim.display import Display
-from fedsim.engines.local import Local
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.span import Span
 from fedsim.learn.replay import BETA
-from fedsim.point_folders import ID
-from fedsim.scenario import Part
-from fedsim.span import Span
-from fedsim.tune import command, study
-from fedsim.tune.bench import Bench
+from fedsim.point.folders import ID
+from fedsim.scenario import find, yaml_file
+from fedsim.scenario.schema import Part
+from fedsim.sweep.display import Display
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.tune import command, study
+from fedsim.sweep.tune.bench import Bench
 
 pytestmark = pytest.mark.long
 
@@ -50,7 +50,7 @@ def tune(folder, trials, text=TEXT, jobs=1, fresh=False):
     folder.mkdir(exist_ok=True)
     path = folder / "small.yaml"
     path.write_text(text)
-    scenario, document = scenario_file.load(path)
+    scenario, document = yaml_file.load(path)
     console, out = Console(file=io.StringIO(), width=200), folder / "out" / "tuning"
     with Local(jobs, prepare="fake_scores") as engine:
         bench = Bench(out, document.text, folder, fake_scores.run, engine, Display(console), fresh)
@@ -122,7 +122,7 @@ def test_the_same_seed_proposes_the_same_to_those_that_tune_the_same(tuned):
 def test_the_tuned_scenario_has_the_best_options_and_runs(tuned):
     _, out = tuned
     path = out / "small_tuned.yaml"
-    scenario, document = scenario_file.load(path)
+    scenario, document = yaml_file.load(path)
     assert scenario.name == "small_tuned"
     assert scenario.measure.splits == ["test", "val"]
     assert "# fedavg: " in document.text
@@ -323,7 +323,7 @@ def test_options_that_go_with_a_value_are_not_overwritten_in_silence(tmp_path):
 
 def test_what_goes_with_an_algorithm_still_goes_with_the_tuned_one(tmp_path):
     _, _, out = tune(tmp_path, 3, TEXT + "when: {algorithm: {fedprox: {training.local_steps: 7}}}\n")
-    scenario, _ = scenario_file.load(out / "small_tuned.yaml")
+    scenario, _ = yaml_file.load(out / "small_tuned.yaml")
     steps = {p.scenario.algorithm.name: p.scenario.training.local_steps for p in scenario.points()}
     assert steps == {"fedavg": 1, "fedprox": 7, "fed_twp": 1}
 
@@ -347,7 +347,7 @@ def test_names_of_files_are_still_right(tmp_path):
     (tmp_path / "clients.csv").write_text("client,uplink_mbps\n0,5\n1,5\n2,6\n3,7\n")
     text = TEXT.replace("{count: 4,", "{table: clients.csv,")
     _, _, out = tune(tmp_path, 2, text)
-    (table,) = {point.scenario.clients.table for point in scenario_file.load(out / "small_tuned.yaml")[0].points()}
+    (table,) = {point.scenario.clients.table for point in yaml_file.load(out / "small_tuned.yaml")[0].points()}
     assert Path(str(table)) == (tmp_path / "clients.csv").resolve()
 
 

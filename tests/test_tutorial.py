@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from fedsim import __main__ as command_line
-from fedsim.run import run as run_point
-from fedsim.scenario import Scenario
+from fedsim.point.run import run as run_point
+from fedsim.scenario.schema import Scenario
 
 pytestmark = pytest.mark.long
 

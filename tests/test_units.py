@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from fedsim import units
+from fedsim.core import units
 
 POSITIVE = st.floats(1e-9, 1e15, allow_nan=False)
 ALL = [pytest.param(d, id=d.name) for d in units.DIMENSIONS]

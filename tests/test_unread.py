@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.record import SERVER, Transfer
-from fedsim.unread import Unread
+from fedsim.clock.unread import Unread
+from fedsim.core.record import SERVER, Transfer
 
 
 def row(client, dst=SERVER, fate="delivered"):

@@ -10,10 +10,10 @@ import pytest
 import sklearn.datasets  # noqa: F401 - it and torch are loaded here, not by each child
 from test_command_line import QUICK
 
-import fedsim.learning
-import fedsim.run
+import fedsim.point.learning
+import fedsim.point.run
 from fedsim import __main__ as command_line
-from fedsim import point_folders
+from fedsim.point import folders
 
 VERSION, OVERRIDE = 0x20080522, 0b110  # of Linux's capabilities; to pass over rights to write, to read and to search
 
@@ -44,7 +44,7 @@ def commanded(folder, bars=False):
         try:
             sys.stderr, sys.stdout = (folder / "told").open("w", 1), open(os.devnull, "w")  # noqa: SIM115
             obey()
-            fedsim.run.run = run
+            fedsim.point.run.run = run
             arguments = [str(folder / "scenario.yaml"), "--out", str(out), "--data", str(folder), "--jobs", "1"]
             code = command_line.main([*arguments, "--no-report"])
         except BaseException:
@@ -57,7 +57,7 @@ def commanded(folder, bars=False):
 
 
 def finished(out):
-    return [path.parent.name for path in out.glob("*/row.json") if point_folders.finished(path.parent)]
+    return [path.parent.name for path in out.glob("*/row.json") if folders.finished(path.parent)]
 
 
 def test_a_folder_that_is_barred_in_the_middle_keeps_its_points_and_goes_on_once_it_is_mended(tmp_path):

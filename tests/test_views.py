@@ -9,12 +9,12 @@ import simpy
 import torch
 from small_points import TABLES, run_in, scenario, table
 
-from fedsim.learn import preserve
-from fedsim.learning import periods_of
+from fedsim.core.wire import Spec
+from fedsim.learner import preserve
+from fedsim.learner.received import Views
 from fedsim.net import masking
 from fedsim.net.message import Message
-from fedsim.net.wire import Spec
-from fedsim.views import Views
+from fedsim.point.learning import periods_of
 
 pytestmark = pytest.mark.long
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import scenario_file
-from fedsim.assemble import build
+from fedsim.core.record import Recorder
 from fedsim.learner.recorded import Recorded
-from fedsim.record import Recorder
+from fedsim.point.assemble import build
+from fedsim.scenario import yaml_file
 
 CHURN = "{name: churn, online: 40 s, offline: 20 s}"
 DROPOUT = "{name: dropout, rate: 0.02 Hz}"
@@ -48,7 +48,7 @@ def tables(folder, options, waves):
     """Run a scenario with waves or without; return its tables, the second at which it ended, and the waves begun."""
     path = folder / "waves.yaml"
     path.write_text(TEXT.format(**options))
-    scenario, _ = scenario_file.load(path, [])
+    scenario, _ = yaml_file.load(path, [])
     recorder = Recorder()
     built = build(next(iter(scenario.points())).scenario, folder, recorder)
     world, done = built.world, built.done

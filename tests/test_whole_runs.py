@@ -18,7 +18,7 @@ from whole_run_checks import (
 )
 from whole_runs import CODECS, EFFECTS, SAMPLERS, TREE, Seen, instants, scenarios, see, with_files
 
-from fedsim.record import SERVER
+from fedsim.core.record import SERVER
 
 quick = settings(
     deadline=None,

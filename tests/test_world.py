@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fake_world import lab
 
-from fedsim import seeds
-from fedsim.world import Streams
+from fedsim.clock.world import Streams
+from fedsim.core import seeds
 
 
 def test_available_are_those_online_with_data_and_free():

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fedsim.assemble import Built
 from fedsim.learner.client import Client
 from fedsim.learner.ticket import Ticket
+from fedsim.point.assemble import Built
 
 
 def value_of(built: Built, ticket: Ticket) -> Any:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedsim.provenance import CHANGED, GIT, WHICH
+from fedsim.point.provenance import CHANGED, GIT, WHICH
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 PATHS: dict[str, list[tuple[int, int | None]]] = {  # which arguments of an event are paths, and their folders if given

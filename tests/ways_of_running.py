@@ -16,11 +16,11 @@ from unittest.mock import patch
 import msgpack
 import small_points
 
-from fedsim import checkpoint
-from fedsim import run as running
-from fedsim.checkpoint import path_in
-from fedsim.point_folders import TABLES
-from fedsim.sweep import Sweep
+from fedsim.point import checkpoint
+from fedsim.point import run as running
+from fedsim.point.checkpoint import path_in
+from fedsim.point.folders import TABLES
+from fedsim.sweep.runner import Sweep
 
 SYNC = {"name": "sync", "rounds": 4, "participation": 0.8}
 BUFFERED = {"name": "buffered", "rounds": 5, "clients": 3, "buffer": 2}

@@ -7,10 +7,10 @@ from itertools import pairwise
 from values import server_state
 from whole_runs import level
 
-from fedsim import find
 from fedsim.algorithm import Job
-from fedsim.net import wire
-from fedsim.record import SERVER
+from fedsim.core import wire
+from fedsim.core.record import SERVER
+from fedsim.scenario import find
 
 WHOLE = ("delivered", "late", "discarded")
 INSTANT = 1e-9  # seconds, and relative: as early may a flow end

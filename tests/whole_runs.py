@@ -13,14 +13,14 @@ import simpy
 import small_points
 from hypothesis import strategies as st
 
-from fedsim import paths
-from fedsim import run as running
-from fedsim.assemble import Built
+from fedsim.clock.world import World
+from fedsim.core.record import SERVER
 from fedsim.net import network as networks
 from fedsim.net.network import Network
-from fedsim.record import SERVER
-from fedsim.scenario import Scenario
-from fedsim.world import World
+from fedsim.point import run as running
+from fedsim.point.assemble import Built
+from fedsim.scenario import paths
+from fedsim.scenario.schema import Scenario
 
 FILES = {
     "clients.csv": "client,rtt_ms,jitter_ms,loss_up,loss_down,up_burst_bytes,down_burst_bytes,up_buffer_bytes\n"

@@ -38,13 +38,13 @@ from algorithms.dg_colearn.incremental import Terms
 from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.units import Count
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.snapshots import forwarded
-from fedsim.net.wire import Tree
-from fedsim.units import Count
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
 LAYERS = 8  # that a layerwise exchange may have

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from fedsim.algorithm import Job
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import dressed, joined, lasting, places, states_after, whole
 from fedsim.learn.task import Task
-from fedsim.net.wire import Spec, Tree
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph, as_dense
 from fedsim.learn import dense, tree
 from fedsim.learn.generators import FeatureGenerator
-from fedsim.seeds import integer
 
 Parameters = dict[str, Any]
 

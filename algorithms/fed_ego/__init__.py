@@ -44,14 +44,14 @@ from algorithms.fed_ego import egos
 from algorithms.fed_ego.ego_sage import EgoSAGE
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.core.seeds import integer
+from fedsim.core.units import Count, Fraction
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec, Tree
-from fedsim.seeds import integer
-from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)

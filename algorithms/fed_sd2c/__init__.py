@@ -43,6 +43,10 @@ from torch import Tensor
 from algorithms.fed_sd2c import distillates
 from algorithms.fed_sd2c.distillates import Autoencoder, Coder
 from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.core.seeds import integer
+from fedsim.core.span import Span
+from fedsim.core.units import Count, Fraction
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, take_rows
 from fedsim.learn import alignment, dense, layout, tree
 from fedsim.learn.model import Parameters
@@ -50,10 +54,6 @@ from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.server_training import descend, in_training
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec, Tree
-from fedsim.seeds import integer
-from fedsim.span import Span
-from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from fedsim.core.wire import Spec
 from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import dense
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_graph
 from fedsim.learn.server_training import descend
-from fedsim.net.wire import Spec
 
 Coder = dict[str, Parameters]
 

@@ -35,6 +35,9 @@ from torch import Tensor
 from algorithms.fed_tad import reliability
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply, State, Work
+from fedsim.core.seeds import integer
+from fedsim.core.units import Count
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import layout, tree
 from fedsim.learn.generators import FeatureGenerator
@@ -44,9 +47,6 @@ from fedsim.learn.personal import model_of
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
 from fedsim.learn.server_training import Loss, descend, in_training
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec, Tree
-from fedsim.seeds import integer
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

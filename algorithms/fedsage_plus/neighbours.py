@@ -24,12 +24,12 @@ from torch.optim.adam import adam
 
 from algorithms.fedsage_plus import mending
 from algorithms.fedsage_plus.mending import Impaired
+from fedsim.core.wire import Spec
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.model import fan_in
 from fedsim.learn.models.sage import SAGE
 from fedsim.learn.task import Task
-from fedsim.net.wire import Spec
 
 Parameters = dict[str, Any]
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn import dense, ops
 from fedsim.learn.model import Model, Parameters
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

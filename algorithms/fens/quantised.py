@@ -7,8 +7,8 @@ spaced values between them.  Not modelled: a range for each row, random rounding
 import torch
 from torch import Tensor
 
+from fedsim.core.wire import Spec
 from fedsim.learn import tree
-from fedsim.net.wire import Spec
 
 STEPS = 255
 

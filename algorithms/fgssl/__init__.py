@@ -32,14 +32,14 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from algorithms.fgssl import views
 from fedsim.algorithm import Job, State, Work
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.seeds import integer
+from fedsim.core.span import Span
+from fedsim.core.units import Fraction
+from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn.model import Parameters
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Tree
-from fedsim.seeds import integer
-from fedsim.span import Span
-from fedsim.units import Fraction
 
 
 @dataclass(frozen=True)

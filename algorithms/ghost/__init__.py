@@ -54,17 +54,17 @@ from algorithms.ghost import consistency, retention
 from algorithms.ghost.knowledge import Teaching
 from algorithms.ghost.proxy import Proxy
 from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.seeds import integer
+from fedsim.core.span import Span
+from fedsim.core.units import Count, Fraction
+from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import alignment, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec, Tree
-from fedsim.seeds import integer
-from fedsim.span import Span
-from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)

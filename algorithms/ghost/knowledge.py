@@ -16,13 +16,13 @@ from torch import Tensor
 
 from algorithms.ghost import consistency, retention
 from algorithms.ghost.retention import Retained
+from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Optimiser
 from fedsim.learn.server_training import Loss, descend, in_training
 from fedsim.learn.task import Task
-from fedsim.seeds import integer
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from algorithms.ghost import fgw
+from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph, as_dense
 from fedsim.learn import alignment, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.pseudo_graphs import adjacency, knn_flops, knn_graph
-from fedsim.seeds import integer
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.table import Column, File, fault, read_lines
+from fedsim.core.units import SECONDS, Clock, Draw, SecondsDraw, Updates
 from fedsim.data.graph import Period
 from fedsim.data.stream import Stream, World
-from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.table import Column, File, fault, read_lines
-from fedsim.units import SECONDS, Clock, Draw, SecondsDraw, Updates
 
 Steps = Generator[Any, Any, None]
 Times = npt.NDArray[np.float64]

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.temporal import Ints
-from fedsim.errors import Problem, ScenarioError
 
 TRIES = 60  # times that missing edges are redrawn
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedsim.core.errors import UserError
 from fedsim.data.raw import MASKS, Raw, numbered
-from fedsim.errors import UserError
 
 KNOWN = ("x", "edge_index", "edges", "y", "num_nodes", *MASKS, *(f"{name}_mask" for name in MASKS))
 WANTED = "x (N, F), edge_index (2, E), y (N,), and train_mask, val_mask, test_mask (N,) where there are any"

@@ -14,8 +14,8 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.errors import UserError
 from fedsim.data.raw import MASKS, Raw, from_texts, masks_from_words, numbered
-from fedsim.errors import UserError
 
 
 def from_graphml(

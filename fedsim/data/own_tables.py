@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.errors import UserError
+from fedsim.core.table import Column, fault, read_lines
+from fedsim.core.units import nearest
 from fedsim.data.raw import MASKS, Raw, from_texts, masks_from_words, numbered
-from fedsim.errors import UserError
-from fedsim.table import Column, fault, read_lines
-from fedsim.units import nearest
 
 Lines = npt.NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph, induced, part
 from fedsim.data.windows import merged
-from fedsim.errors import Problem, ScenarioError
 
 
 class Partition(ABC):

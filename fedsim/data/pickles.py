@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 
 PLAIN = {
     *(f"{module}.multiarray _reconstruct" for module in ("numpy.core", "numpy._core")),

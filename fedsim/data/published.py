@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsim.core.errors import UserError
 from fedsim.data.dataset import undirected
 from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth, with_keys
-from fedsim.errors import UserError
 
 PATIENCE = 20.0  # seconds without a byte before a download is abandoned
 MASKS = ("train", "val", "test")

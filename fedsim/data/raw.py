@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fedsim.core.errors import UserError
 from fedsim.data.dataset import undirected
 from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth
-from fedsim.errors import UserError
 
 MASKS = ("train", "val", "test")
 DENSE = 64  # columns of one-hot degrees; more are stored as sparse

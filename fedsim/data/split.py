@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph, with_masks
 from fedsim.data.sparsity import fewer_labels
-from fedsim.errors import Problem, ScenarioError
 
 
 @dataclass(frozen=True)

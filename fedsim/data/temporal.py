@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedsim.core.units import Count
 from fedsim.data.dataset import Dataset
 from fedsim.data.graph import Graph, csr, graph_of
-from fedsim.units import Count
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.wire import Spec
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.recurrent import Recurrent
 from fedsim.learn.task import Task
 from fedsim.learn.tasks.node_classification import classes_only
-from fedsim.net.wire import Spec
 
 
 def width(task: Task) -> int:

@@ -18,10 +18,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fedsim.algorithm import Algorithm, Fit, Job
+from fedsim.core import wire
+from fedsim.core.wire import Tree
 from fedsim.learn import declared, layout
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
-from fedsim.net.wire import Tree
 
 
 class JobPromise:

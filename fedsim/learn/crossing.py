@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fedsim.core.seeds import generator
 from fedsim.data import pairs
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
 from fedsim.learn import links
 from fedsim.learn import metrics as measures
-from fedsim.seeds import generator
 
 SPLIT = "across"
 

@@ -6,10 +6,10 @@ Two trees are compared as the wire sees them: by names, kinds, dtypes and shapes
 from collections.abc import Iterator
 from typing import Any
 
-from fedsim import source
 from fedsim.algorithm import Algorithm, Job
-from fedsim.net import wire
-from fedsim.net.wire import Tree
+from fedsim.core import wire
+from fedsim.core.wire import Tree
+from fedsim.scenario import source
 
 SHOWN = 3  # differences that a message lists
 

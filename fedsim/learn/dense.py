@@ -10,8 +10,8 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
+from fedsim.core.wire import Spec
 from fedsim.learn.model import Parameters, fan_in
-from fedsim.net.wire import Spec
 
 
 def layer(inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:

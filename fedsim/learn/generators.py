@@ -14,9 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from fedsim.core.wire import Spec
 from fedsim.learn import dense
 from fedsim.learn.model import Parameters
-from fedsim.net.wire import Spec
 
 
 @dataclass(frozen=True)

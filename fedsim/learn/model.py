@@ -18,9 +18,9 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
+from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops
-from fedsim.units import Count, Fraction
 
 Parameters = dict[str, dict[str, Tensor]]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from fedsim.algorithm import Reply, State
+from fedsim.core.wire import Tree
 from fedsim.learn import tree
-from fedsim.net.wire import Tree
 
 Absent = Literal["stay", "leave"]
 

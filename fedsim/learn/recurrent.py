@@ -18,10 +18,10 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
+from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, vertex_keys, with_keys
 from fedsim.learn import dense, layout, ops, tree
 from fedsim.learn.model import Model, Parameters
-from fedsim.units import Count, Fraction
 
 Activation = Literal["selu", "relu", "elu", "tanh", "none"]
 

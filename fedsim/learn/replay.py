@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fedsim.algorithm import Job
+from fedsim.core.span import Span
 from fedsim.data.graph import Graph, as_dense, graph_of, take_rows, under
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
-from fedsim.span import Span
 
 BETA = Span(0.01, 0.5, log=True)  # span for tuning the new period's share in all replay methods
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.net import wire
+from fedsim.core import wire
 
 Tree = Any
 
@@ -75,7 +75,7 @@ class Row(dict[str, Any]):
 
     @property
     def measured(self) -> tuple[int, int] | None:
-        """The sizes for net/wire.py; None if it must measure itself."""
+        """The sizes for core/wire.py; None if it must measure itself."""
         return None if self._stack is None else self._stack.measured
 
     @property

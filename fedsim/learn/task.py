@@ -1,7 +1,7 @@
 """The contract of a task: what is predicted, with which model, and what a wrong prediction costs.
 
-A task is a frozen dataclass of options; run.py binds it once to a model, the width of the features and the number of
-classes.  Everything here carries the client axis (see `fedsim.learn.ops`), save `init`.
+A task is a frozen dataclass of options; point/run.py binds it once to a model, the width of the features and the number
+of classes.  Everything here carries the client axis (see `fedsim.learn.ops`), save `init`.
 """
 
 from abc import ABC, abstractmethod
@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
+from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, tree
 from fedsim.learn.model import Model, Parameters
-from fedsim.seeds import integer
 
 
 class Task(ABC):

@@ -1,6 +1,6 @@
 """What a learner holds at a moment, as plain values and back, so that a killed point can go on from there.
 
-Everything is one structure, packed at once (`learn/preserve.py`): what is one object comes back as one object.  Jobs
+Everything is one structure, packed at once (`preserve.py`): what is one object comes back as one object.  Jobs
 that nobody has trained yet stay untrained, so that they are grouped as they would have been.
 """
 

@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from fedsim.core.wire import Tree
 from fedsim.learner.contract import Folded, Learner, Scores, States, Work
 from fedsim.learner.keys import Keys, digest
 from fedsim.learner.ticket import UNKNOWN, Reply, Share, Ticket
 from fedsim.learner.trained import Trained, opened
 from fedsim.net.masking import numbers
-from fedsim.net.wire import Tree
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Period

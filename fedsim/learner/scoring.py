@@ -8,7 +8,7 @@ Machine Learning 90, 2013), here one value a period.  A period that says which l
 Two models can be scored: `global`, the parameters that the server would have the client predict with, and `local`,
 those that the client's last finished job left it with.  All graphs are scored in one computation: with one set of
 parameters where all clients share it, with stacked ones otherwise.  It knows no time: when to score is for the clock
-(`fedsim/observer.py`) to say, which stamps the rows.
+(`fedsim/clock/observer.py`) to say, which stamps the rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,16 @@ import torch
 from torch import Tensor
 
 from fedsim.algorithm import Algorithm, State
+from fedsim.core.record import SERVER
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import all_periods, crossing, setaside, tree
-from fedsim.learn.all_periods import AllPeriods
+from fedsim.learn import crossing, tree
 from fedsim.learn.metrics import LINKS
-from fedsim.learn.plans import Column, Plan, Plans
 from fedsim.learn.task import Task
+from fedsim.learner import all_periods, setaside
+from fedsim.learner.all_periods import AllPeriods
 from fedsim.learner.client import Clients
 from fedsim.learner.contract import Rows, Scores
-from fedsim.record import SERVER
+from fedsim.learner.plans import Column, Plan, Plans
 
 StateOf = Callable[[int], State]
 

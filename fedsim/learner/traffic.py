@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsim.algorithm import Algorithm, Job
-from fedsim.net import wire
-from fedsim.net.wire import Tree
+from fedsim.core import wire
+from fedsim.core.wire import Tree
 
 
 @dataclass(frozen=True, eq=False)

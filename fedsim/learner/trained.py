@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedsim.algorithm import Algorithm, Job, Reply, State
+from fedsim.core import wire
+from fedsim.core.seeds import Streams
+from fedsim.core.wire import Tree
 from fedsim.learner import transforms
 from fedsim.learner.client import Client, Clients
 from fedsim.learner.contract import Scores
 from fedsim.learner.transforms import Sent
 from fedsim.learner.upload import Promise, Transform, Upload
-from fedsim.net import wire
 from fedsim.net.codec import Codec
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
-from fedsim.net.wire import Tree
-from fedsim.seeds import Streams
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Period
-    from fedsim.learn.release import Release
+    from fedsim.learner.release import Release
     from fedsim.learner.scoring import Scoring
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.core import wire
+from fedsim.core.wire import Tree
 from fedsim.learner.upload import Transform, Upload
-from fedsim.net import wire
 from fedsim.net.codec import Codec, squeeze
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
-from fedsim.net.wire import Tree
 
 Rng = Callable[[str], np.random.Generator]
 

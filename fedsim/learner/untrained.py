@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from fedsim.algorithm import Algorithm, Job, Reply, State, declared
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.wire import Spec, Tree
 from fedsim.learner.traffic import Done
 from fedsim.learner.trained import Backend
-from fedsim.net.wire import Spec, Tree
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from fedsim.algorithm import Job
+from fedsim.core import wire
+from fedsim.core.wire import Tree
 from fedsim.learner.client import Client
 from fedsim.learner.ticket import UNKNOWN
-from fedsim.net import wire
-from fedsim.net.wire import Tree
 
 
 class Promise(Protocol):

@@ -20,9 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedsim.net import floats, marks, wire
+from fedsim.core import wire
+from fedsim.core.wire import Spec, Tree
+from fedsim.net import floats, marks
 from fedsim.net.floats import Array
-from fedsim.net.wire import Spec, Tree
 
 Memory = dict[str, Any]
 DIFFERENCE = "update"  # the key of the difference to what was received, in an upload that names it

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import simpy
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.net.floats import Array
 from fedsim.net.node import Nodes
 from fedsim.net.service import Service

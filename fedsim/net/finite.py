@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
-from fedsim.net.wire import Spec, Tree
 
 
 def is_finite(tree: Tree) -> bool:

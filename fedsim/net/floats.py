@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net.wire import Spec
+from fedsim.core.wire import Spec
 
 Array = npt.NDArray[Any]
 LETTERS = {"float16": "e", "float32": "f", "float64": "d", "bfloat16": "b"}  # one byte per type
@@ -18,7 +18,7 @@ BFLOAT16_MAX = float.fromhex("0x1.fep127")
 
 
 def is_array(node: Any) -> bool:
-    """Return whether a node of a tree is an array, as net/wire.py sees it."""
+    """Return whether a node of a tree is an array, as core/wire.py sees it."""
     return hasattr(node, "shape") and hasattr(node, "dtype")
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
 from fedsim.net.codec import DIFFERENCE
 from fedsim.net.effect import Forge
-from fedsim.net.wire import Spec, Tree
 
 
 class Forgers:

@@ -8,9 +8,9 @@ nothing that a tree may hold can be mistaken for a mark, and a mark costs two by
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fedsim.core.wire import Tree
 from fedsim.net import floats
 from fedsim.net.floats import Array
-from fedsim.net.wire import Tree
 
 NONE = "-"
 COST = 2  # bytes: the None in an array's place, and its letter

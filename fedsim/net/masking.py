@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
-from fedsim.net.wire import Spec, Tree
 
 STEPS = ("keys", "shares", "unmask")  # the exchanges beside a round's own
 BESIDE = "masking"  # where a download holds what goes beside the algorithm's

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from fedsim.net import wire
-from fedsim.net.wire import Tree
+from fedsim.core import wire
+from fedsim.core.wire import Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

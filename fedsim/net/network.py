@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 import simpy
 
-from fedsim import record, seeds
+from fedsim.core import record, seeds
+from fedsim.core.record import SERVER
 from fedsim.net.connection import Connection, Connections
 from fedsim.net.effect import Effect, check_hooks
 from fedsim.net.forged import Forgers
@@ -32,7 +33,6 @@ from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import LinkSpec, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer
-from fedsim.record import SERVER
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.units import Fraction
+from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
 from fedsim.net.codec import Codec
 from fedsim.net.floats import Array
-from fedsim.net.wire import Spec, Tree
-from fedsim.units import Fraction
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.record import SERVER
 from fedsim.net.effect import Effect
 from fedsim.net.model import Model, Rows
 from fedsim.net.node import Nodes
 from fedsim.net.sharing.link import Link
 from fedsim.net.sharing.link_state import EXACT
 from fedsim.net.sharing.mesh_link import MeshLink
-from fedsim.record import SERVER
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from fedsim.core.record import SERVER
 from fedsim.net.effect import Effect
 from fedsim.net.message import Message
 from fedsim.net.node import Nodes
 from fedsim.net.topology import Route
 from fedsim.net.transfer import Transfer
-from fedsim.record import SERVER
 
 
 class Unopened:

@@ -9,7 +9,7 @@ modelled: times that are not exponential, means that differ between things.
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.seeds import GAMMA, mixed
+from fedsim.core.seeds import GAMMA, mixed
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.units import Bytes, Seconds
+from fedsim.core.units import Bytes, Seconds
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate

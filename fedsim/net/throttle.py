@@ -6,9 +6,9 @@ modelled: a link that is down entirely; it keeps a tiny capacity here, so that t
 
 import math
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.units import nearest
 from fedsim.net.effect import Network, Shared
-from fedsim.units import nearest
 
 NEXT_TO_NOTHING = 2.0**-60  # of a Gbit/s: less than a byte in 300 years; a power of two divides out exactly
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from analysis.terminal import writable
-from fedsim import find, logbook, yaml_text
 from fedsim.algorithm import Algorithm
-from fedsim.errors import UserError
-from fedsim.scenario import Part
+from fedsim.core import logbook
+from fedsim.core.errors import UserError
+from fedsim.scenario import find, yaml_text
+from fedsim.scenario.schema import Part
 from fedsim.trial import (
     billing,
     cohorts,

@@ -1,7 +1,7 @@
 """The promise that an upload has the size that `upload_like` declares, in every step of every round."""
 
+from fedsim.core import wire
 from fedsim.learn import declared
-from fedsim.net import wire
 from fedsim.trial import encodable
 from fedsim.trial.finding import Finding, broken, warning
 from fedsim.trial.trial import Trial

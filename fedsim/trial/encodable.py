@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedsim.net import wire
+from fedsim.core import wire
 from fedsim.trial.finding import Finding, broken
 from fedsim.trial.trial import Trial
 

@@ -7,8 +7,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from fedsim import find, source
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.scenario import find, source
 
 PACKAGE = "tried"  # of a file that no folder on Python's path reaches under a dotted name
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import fedsim
-from fedsim import source
 from fedsim.algorithm import Algorithm
+from fedsim.scenario import source
 
 OWN = Path(fedsim.__file__).resolve().parent
 

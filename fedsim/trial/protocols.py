@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim import find
-from fedsim.errors import ScenarioError, UserError
-from fedsim.run import run
-from fedsim.scenario import Part
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.point.run import run
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 from fedsim.trial.finding import Finding, broken
 from fedsim.trial.stage import folder
 from fedsim.trial.trial import Trial

@@ -15,7 +15,7 @@ from fedsim.trial.watch import Event
 
 REMEDY = (
     "draw from a generator of your own: torch.Generator().manual_seed(integer(job.seed, ...)) in a client's work, with "
-    "self.task.seed and something kept in the state on the server (integer is in fedsim.seeds)"
+    "self.task.seed and something kept in the state on the server (integer is in fedsim.core.seeds)"
 )
 
 

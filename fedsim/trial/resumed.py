@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from fedsim.algorithm import Fit, Job
 from fedsim.learn.training import Trainer
-from fedsim.run import run
-from fedsim.scenario import Point
+from fedsim.point.run import run
+from fedsim.scenario.schema import Point
 from fedsim.trial import cohorts
 from fedsim.trial.finding import Finding, broken, warning
 from fedsim.trial.stage import folder

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim import learning
 from fedsim.algorithm import Algorithm
+from fedsim.core.errors import UserError
 from fedsim.data.graph import Period
-from fedsim.errors import UserError
 from fedsim.learn.optimiser import build
 from fedsim.learn.training import Trainer
-from fedsim.parts import Parts
-from fedsim.scenario import Part, Point, Scenario
+from fedsim.point import learning
+from fedsim.point.parts import Parts
+from fedsim.scenario.schema import Part, Point, Scenario
 
 if TYPE_CHECKING:
     from fedsim.learn.task import Task

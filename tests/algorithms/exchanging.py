@@ -10,6 +10,8 @@ from contexts import within
 
 from algorithms.dg_colearn import DGCoLearn
 from fedsim.algorithm import Job, Reply
+from fedsim.clock.world import Streams
+from fedsim.core.units import Updates
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
@@ -18,8 +20,6 @@ from fedsim.learn import tree
 from fedsim.learn.models.roland import Roland
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.units import Updates
-from fedsim.world import Streams
 
 GRAPH = Drifting(vertices=60, edges=90, classes=3, features=4, snapshots=5, removal=0.03, renewal=0.02, growth=0.1)
 LINEAR = {"update": "moving_average", "keep": 0.0, "normalise": "none", "activation": "none", "unit": False}

@@ -4,6 +4,7 @@ import torch
 from contexts import within
 
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -12,7 +13,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 FEATURES, CLASSES = 12, 4
 NUMBERS = FEATURES * 8 + 8 + 8 * CLASSES + CLASSES  # of GCN(hidden=8)

@@ -9,13 +9,15 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from fedsim import defaults, find, learning, objects, options, source
 from fedsim.algorithm import Algorithm
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.scenario import Part
+from fedsim.point import learning
+from fedsim.scenario import defaults, find, options, source
+from fedsim.scenario.schema import Part
+from fedsim.sweep import objects
 
 NAMES = ("task", "overview", "learning_rate", "local_steps", "momentum", "clients")
 WHERE = ("fedsim.algorithm", "Algorithm")

@@ -11,16 +11,16 @@ import torch
 from small_points import EFFECTS, SYNC, TABLES
 from values import server_state, value_of
 
-from fedsim import find
 from fedsim.algorithm import Algorithm
-from fedsim.assemble import build
+from fedsim.core import wire
+from fedsim.core.record import SERVER, Recorder
 from fedsim.learn.cohort import Cohort, JobPromise
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 from fedsim.net.message import Message
 from fedsim.net.network import Network
-from fedsim.record import SERVER, Recorder
-from fedsim.scenario import Part
+from fedsim.point.assemble import build
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
 # What a small run needs to stay small; an algorithm that is not here runs with its defaults.

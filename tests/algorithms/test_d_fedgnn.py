@@ -8,11 +8,11 @@ from values import value_of
 
 from algorithms.d_fedgnn import DFedGNN
 from fedsim.algorithm import Reply
-from fedsim.assemble import build
+from fedsim.core.record import Recorder
+from fedsim.core.wire import array_bytes, size
 from fedsim.learn import tree
 from fedsim.net.inputs import graphs
-from fedsim.net.wire import array_bytes, size
-from fedsim.record import Recorder
+from fedsim.point.assemble import build
 
 PEERS = 8
 GRAPHS = {

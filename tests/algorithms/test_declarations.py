@@ -11,10 +11,11 @@ from algorithms.dg_colearn import DGCoLearn
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from algorithms.power import Power
-from fedsim import find, private
 from fedsim.algorithm import DECLARED, Algorithm, declared, title_of
-from fedsim.protocol import own_steps
-from fedsim.scenario import Part
+from fedsim.clock.protocol import own_steps
+from fedsim.point import private
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 OPTIONS = {"traffic": {"down": "1 B", "up": "1 B"}}  # those that an algorithm needs
 SHIPPED = [find.build("algorithm", Part(name=name, options=OPTIONS.get(name, {}))) for name in find.names("algorithm")]

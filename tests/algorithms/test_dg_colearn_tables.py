@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedsim import scenario_file
 from fedsim.data.graph import csr, graph_of
 from fedsim.learn.snapshots import dressed
+from fedsim.scenario import yaml_file
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 IDENTITY = torch.arange(4), torch.arange(3), torch.ones(3), (3, 3)  # rows' starts, columns, values, shape
@@ -24,7 +24,7 @@ SMALL = (
 
 @pytest.mark.parametrize("table", ["dgcolearn_table1", "dgcolearn_table2"])
 def test_only_the_central_baselines_have_one_client(table):
-    scenario, _ = scenario_file.load(SCENARIOS / f"{table}.yaml")
+    scenario, _ = yaml_file.load(SCENARIOS / f"{table}.yaml")
     central, shared = set(), set()
     for point in scenario.points():
         algorithm, count = point.scenario.algorithm, point.scenario.clients.count

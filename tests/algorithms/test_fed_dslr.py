@@ -13,6 +13,7 @@ from algorithms.fed_dslr import FedDslr, strangers, taken
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth, with_masks
 from fedsim.learn import layout, replay, tree
 from fedsim.learn.cohort import Cohort
@@ -22,7 +23,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 
 def made(algorithm, features=5, classes=5, model=None, seed=0):

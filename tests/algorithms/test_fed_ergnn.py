@@ -7,6 +7,7 @@ from contexts import within
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import layout, replay, tree
 from fedsim.learn.cohort import Cohort
@@ -15,7 +16,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 FEATURES, CLASSES, HIDDEN = 5, 5, 6
 

@@ -11,16 +11,16 @@ from contexts import within
 from algorithms.fed_gcn import FedGCN
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.data.partition import cut
 from fedsim.data.temporal import Overview, owners_of
-from fedsim.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.net import wire
 
 N, F, CLIENTS = 40, 3, 3
 

@@ -9,8 +9,9 @@ from contexts import within
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job
-from fedsim.assemble import build
-from fedsim.errors import ScenarioError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import Recorder
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
@@ -18,8 +19,7 @@ from fedsim.learn.optimiser import SGD
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
-from fedsim.record import Recorder
+from fedsim.point.assemble import build
 
 
 def made(of=FedNova, local_steps=3, momentum=0.0, **options):

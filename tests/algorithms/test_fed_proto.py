@@ -7,8 +7,8 @@ from vanishing import CLASSES, HIDDEN, bound, stream, through
 from algorithms.fed_proto import FedProto
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Reply
+from fedsim.core import wire
 from fedsim.learn import tree
-from fedsim.net import wire
 
 
 def static(client, seed, without=None):

@@ -10,6 +10,7 @@ from contexts import within
 from algorithms.fed_pub import FedPUB, apart, both_ways, joined
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job
+from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
@@ -17,7 +18,6 @@ from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.net import wire
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):

@@ -10,14 +10,14 @@ from contexts import within
 from algorithms.fed_tad import FedTAD, reliability, sameness, shared
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
-from fedsim.errors import ScenarioError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.net import wire
 
 FEATURES, CLASSES = 20, 4
 SMALL = {"vertices": 24, "iterations": 2, "model_steps": 2}

@@ -10,6 +10,7 @@ from contexts import within
 from algorithms.fed_twp import FedTWP, penalty
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import layout, ops, tree
 from fedsim.learn.cohort import Cohort
@@ -20,7 +21,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 SEEDS = range(4)
 

@@ -9,10 +9,10 @@ from vanishing import CLASSES, HIDDEN, bound, stream, through
 from algorithms.fedavg import FedAvg
 from algorithms.feddgl import FedDGL, sensitive
 from fedsim.algorithm import Reply
-from fedsim.errors import ScenarioError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.net import wire
 
 OFF = {"use_kd": False, "use_gp": False, "use_pa": False}
 

@@ -9,13 +9,13 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
+from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.net import wire
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):

@@ -10,6 +10,7 @@ from contexts import within
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import FedSagePlus
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -19,7 +20,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 SMALL = {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8}
 F, C = 7, 3

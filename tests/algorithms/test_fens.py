@@ -21,10 +21,10 @@ from one_shots import (
 from algorithms.fedavg import FedAvg
 from algorithms.fens import FENS, quantised
 from fedsim.algorithm import Job, Reply
-from fedsim.errors import ScenarioError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.net import wire
 
 SMALL = NUMBERS + 8 * 4  # bytes of a model in eight bits
 

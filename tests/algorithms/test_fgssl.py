@@ -10,13 +10,13 @@ from one_shots import NUMBERS, accuracy, exchanged, made, of_classes, one_round,
 from algorithms.fedavg import FedAvg
 from algorithms.fgssl import FGSSL, views
 from fedsim.algorithm import Job
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
-from fedsim.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.server_training import in_training
 from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.net import wire
 
 NOTHING = {"weak_edges": 0.0, "weak_features": 0.0, "strong_edges": 0.0, "strong_features": 0.0}
 

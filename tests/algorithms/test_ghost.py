@@ -9,8 +9,9 @@ from contexts import within
 
 from algorithms.ghost import Ghost
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_masks
-from fedsim.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
@@ -21,7 +22,6 @@ from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 FEATURES, CLASSES = 12, 3
 NUMBERS = 9 + 68 * 64 + 65 * 128 + 129 * 256 + 257 * FEATURES

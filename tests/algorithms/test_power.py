@@ -11,6 +11,7 @@ from contexts import within
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -19,9 +20,8 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
-from fedsim.run import run
-from fedsim.scenario import Scenario
+from fedsim.point.run import run
+from fedsim.scenario.schema import Scenario
 
 
 def made(algorithm, features=12, classes=6, hidden=8):

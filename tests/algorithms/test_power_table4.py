@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import small_points
 
-from fedsim import scenario_file
-from fedsim.assemble import build
-from fedsim.record import Recorder
+from fedsim.core.record import Recorder
+from fedsim.point.assemble import build
+from fedsim.scenario import yaml_file
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "power_table4.yaml"
 ROUNDS = 10  # of each task
@@ -26,7 +26,7 @@ def formula(features, classes, each, clients):
 
 def uplinks(features, tmp_path):
     """Run the scenario's two points of that size: delivered payload bytes towards the server, by algorithm."""
-    scenario, _ = scenario_file.load(SCENARIO, [f"grid.data.dataset.features=[{features}]"])
+    scenario, _ = yaml_file.load(SCENARIO, [f"grid.data.dataset.features=[{features}]"])
     found = {}
     for point in scenario.points():
         recorder = Recorder()

@@ -19,7 +19,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.local import Local
 from algorithms.scaffold import Scaffold
 from fedsim.algorithm import Context, Job
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import tree
 from fedsim.learn.models.mlp import MLP
 from fedsim.learn.task import bind as bind_task

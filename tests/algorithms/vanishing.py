@@ -4,6 +4,7 @@ import torch
 from contexts import within
 
 from fedsim.algorithm import Job, Reply
+from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -12,7 +13,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.net import wire
 
 CLASSES, FEATURES, HIDDEN, EACH = 3, 8, 12, 20
 

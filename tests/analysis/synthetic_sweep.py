@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from analysis.summarise import summarise
-from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
+from fedsim.core.record import Arrival, Recorder, Score, Span, Transfer, Update
 
 RESULTS = [  # the columns of a real summary.csv after point, status, axes and seed
     "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",

@@ -5,7 +5,7 @@ import pytest
 from analysis.arrivals import prequential, prequential_scores, staleness, updates_had, updates_per_period
 from analysis.forgetting import average_accuracy, forgetting, matrix
 from analysis.frontier import curve
-from fedsim.record import Recorder
+from fedsim.core.record import Recorder
 
 SCORES = ["time", "version", "client", "period", "seen", "model", "split", "metric", "value", "weight"]
 ARRIVALS = ["time", "client", "period", "version"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from analysis.frontier import curve, on_grid, pareto, reach
 from analysis.spread import mean_curves, over_replicates
 from analysis.summarise import summarise
-from fedsim.record import Arrival, Recorder, Score, Span, Transfer, Update
+from fedsim.core.record import Arrival, Recorder, Score, Span, Transfer, Update
 
 
 def tables(model="global"):

@@ -13,7 +13,7 @@ from analysis import logger, stored
 from analysis.course import MOVED, course, milliseconds
 from analysis.frontier import curve
 from analysis.loggers.tensorboard import Tensorboard
-from fedsim.arguments import LOGGERS
+from fedsim.sweep.arguments import LOGGERS
 
 pytestmark = pytest.mark.long
 

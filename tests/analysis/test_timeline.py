@@ -15,7 +15,7 @@ from analysis import stored
 from analysis.__main__ import main as analyse
 from analysis.timeline import arrows, counters, events, hosts, write
 from fedsim.__main__ import main
-from fedsim.hosts import ServerHost
+from fedsim.clock.server import ServerHost
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from fedsim import seeds
+from fedsim.core import seeds
 from fedsim.data.dataset import undirected
 from fedsim.data.graph import Graph, graph_of, sparse_if_worth
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim import find
+from fedsim.core.errors import ScenarioError
 from fedsim.data.streams.snapshots import Snapshots
-from fedsim.errors import ScenarioError
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 NOWHERE = Path("nowhere")
 

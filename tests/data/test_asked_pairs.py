@@ -6,11 +6,11 @@ from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.units import Updates
 from fedsim.data import pairs
 from fedsim.data.graph import Graph
 from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
-from fedsim.units import Updates
 
 N = 12
 Owned = list[list[np.ndarray]]

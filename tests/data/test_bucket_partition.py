@@ -9,10 +9,10 @@ from drawn_graphs import drawn, graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.errors import UserError
 from fedsim.data.dataset import undirected
 from fedsim.data.graph import Graph, graph_of
 from fedsim.data.partitions.buckets import Buckets, dealt
-from fedsim.errors import UserError
 
 
 def sizes(buckets: list[list[np.ndarray]]) -> list[int]:

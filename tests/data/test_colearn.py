@@ -14,6 +14,7 @@ from extras import METIS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.errors import ScenarioError
 from fedsim.data.colearn.alone import deal
 from fedsim.data.colearn.follow import Rule, Shot, Step, follow, full, grown, names, parts_for
 from fedsim.data.colearn.newcomers import join
@@ -28,7 +29,6 @@ from fedsim.data.partition import cut
 from fedsim.data.partitions.colearn import CoLearn
 from fedsim.data.partitions.metis import Metis
 from fedsim.data.partitions.random import Random
-from fedsim.errors import ScenarioError
 
 PATH6 = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
 CLIQUES = [(a, b) for base in (0, 5) for a in range(base, base + 5) for b in range(a + 1, base + 5)]

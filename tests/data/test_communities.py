@@ -10,11 +10,11 @@ import pytest
 import torch
 from fake_events import listed
 
+from fedsim.core.errors import ScenarioError
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.drawn_edges import Kind
 from fedsim.data.graph import Graph
 from fedsim.data.windows import bounds_of, snapshots_of
-from fedsim.errors import ScenarioError
 from fedsim.learn.affected import within
 
 LOCAL: dict[str, Any] = {

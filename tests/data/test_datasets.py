@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from small_points import scenario
 
 from fedsim import __main__ as command_line
-from fedsim import find
+from fedsim.core.errors import UserError
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.datasets.amazon import Amazon
 from fedsim.data.datasets.coauthor import Coauthor
@@ -24,8 +24,8 @@ from fedsim.data.datasets.ogbn_arxiv import OgbnArxiv
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.wikipedia import Wikipedia
 from fedsim.data.graph import Graph
-from fedsim.errors import UserError
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 # As measured from the published files: vertices, edges in both directions, features, non-zero features,
 # vertices of each class, public split.

@@ -15,14 +15,14 @@ import torch
 from fake_events import listed
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim import find
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.bitcoin_otc import BitcoinOtc
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.graph import Graph
 from fedsim.data.published import prepared
 from fedsim.data.windows import bounds_of, snapshots_of
-from fedsim.errors import ScenarioError, UserError
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 DBLP3 = [806, 899, 1017, 1243, 1414, 1302, 1395, 1308, 1243, 1142]  # two self loops less than published
 DBLP5 = [1456, 1665, 1907, 2226, 2501, 2441, 2495, 2356, 2343, 2016]  # three less

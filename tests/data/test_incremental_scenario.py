@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import small_points
 
-from fedsim import scenario_file
-from fedsim.run import run
+from fedsim.point.run import run
+from fedsim.scenario import yaml_file
 
 pytestmark = pytest.mark.long
 
@@ -18,7 +18,7 @@ SMALL = (
 
 
 def test_its_graph_has_a_million_edges_and_grows_by_a_hundredth() -> None:
-    scenario, _ = scenario_file.load(SCENARIO)
+    scenario, _ = yaml_file.load(SCENARIO)
     assert scenario.data is not None
     made = scenario.data.dataset.options
     first = made["edges"] * (1 - made["growth"])
@@ -27,7 +27,7 @@ def test_its_graph_has_a_million_edges_and_grows_by_a_hundredth() -> None:
 
 
 def test_a_small_one_trains_and_exchanges_less_where_it_is_incremental(tmp_path: Path) -> None:
-    scenario, _ = scenario_file.load(SCENARIO, SMALL)
+    scenario, _ = yaml_file.load(SCENARIO, SMALL)
     trained, sent = {}, {}
     for point in scenario.points():
         name = point.axes["algorithm.retrain"], point.axes["algorithm.exchange"]

@@ -9,9 +9,9 @@ from drawn_graphs import drawn, graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.graph import Graph, graph_of
 from fedsim.data.partitions.label_skew import LabelSkew
-from fedsim.errors import ScenarioError, UserError
 
 
 def even(classes: int, each: int) -> Graph:

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
+from fedsim.core.errors import UserError
 from fedsim.data import own_tables, raw
-from fedsim.errors import UserError
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 FORMATS = ("npz", "pt", "data.pt", "graphml", "csv")
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import __main__ as command_line
-from fedsim import find, simulate
+from fedsim import simulate
+from fedsim.core.errors import UserError
 from fedsim.data.graph import graph_of
-from fedsim.errors import UserError
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 def assign(path, graph, clients, names=None, **options):

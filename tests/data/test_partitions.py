@@ -12,6 +12,7 @@ from extras import METIS, OPENFGL, each, present
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.digits import Digits
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.graph import Graph, graph_of, induced, take_rows
@@ -21,7 +22,6 @@ from fedsim.data.partitions.louvain import Louvain
 from fedsim.data.partitions.metis import Metis
 from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain, _cut_long
 from fedsim.data.partitions.random import Random
-from fedsim.errors import ScenarioError, UserError
 
 Made = Callable[[], Partition]
 EVERY = each(Random, Louvain, Metis, partial(Dirichlet, least=1), partial(Dirichlet, alpha=0.01, least=1))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from fedsim.core.errors import UserError
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.pickles import refuse_code
-from fedsim.errors import UserError
 
 
 class Evil:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from drawn_graphs import same
 
+from fedsim.core.errors import UserError
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.graph import Graph
 from fedsim.data.published import published
-from fedsim.errors import UserError
 
 
 class Source:

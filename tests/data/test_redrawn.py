@@ -7,9 +7,9 @@ from drawn_graphs import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import Graph, graph_of
 from fedsim.data.partitions.dirichlet import Dirichlet
-from fedsim.errors import ScenarioError
 
 
 def published(alpha: float) -> Dirichlet:

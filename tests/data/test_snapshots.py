@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from algorithms.local import Local
 from fedsim import __main__ as command_line
-from fedsim import find, learning
+from fedsim.core.errors import ScenarioError
+from fedsim.core.units import Updates
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.graph import Graph, Period
 from fedsim.data.partition import Partition
@@ -27,10 +28,10 @@ from fedsim.data.partitions.random import Random
 from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
 from fedsim.data.streams.static import Static
-from fedsim.errors import ScenarioError
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.scenario import Part
-from fedsim.units import Updates
+from fedsim.point import learning
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 N = 12
 HALF = SplitOptions(0.4, 0.2)
@@ -292,7 +293,7 @@ def test_a_scenario_in_yaml_runs_from_the_command_line(tmp_path: Path, monkeypat
 
 
 def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
-    from fedsim.learn.plans import Plans
+    from fedsim.learner.plans import Plans
 
     period = described(2).periods[0][1]
     assert period.scored("train") == (period.graph,)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
-from fedsim import find
+from fedsim.core.units import Updates
 from fedsim.data.graph import Graph, Period, graph_of, sparse_if_worth
 from fedsim.data.sparsity import fewer_edges, fewer_features, fewer_labels
 from fedsim.data.split import SplitOptions, split_all
-from fedsim.learning import periods_of
-from fedsim.scenario import Data, Keep, Part
-from fedsim.units import Updates
+from fedsim.point.learning import periods_of
+from fedsim.scenario import find
+from fedsim.scenario.schema import Data, Keep, Part
 
 Thin = Callable[[Sequence[Graph], float, Callable[[str], np.random.Generator]], list[Graph]]
 KINDS: list[Thin] = [fewer_features, fewer_edges, fewer_labels]

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from fedsim.core.errors import ScenarioError
+from fedsim.core.units import Updates
 from fedsim.data.graph import Graph, Period, graph_of, induced
 from fedsim.data.split import SplitOptions, official, split_all
 from fedsim.data.streams.class_incremental import ClassIncremental
 from fedsim.data.streams.static import Static
-from fedsim.errors import ScenarioError
-from fedsim.units import Updates
 
 HALF = SplitOptions(0.4, 0.2)
 

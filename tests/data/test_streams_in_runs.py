@@ -9,10 +9,10 @@ import torch
 from fake_world import lab
 
 from analysis.summarise import summarise
+from fedsim.core.record import Arrival
+from fedsim.core.units import clock
 from fedsim.data.graph import Period, graph_of
 from fedsim.data.streams.class_incremental import ClassIncremental
-from fedsim.record import Arrival
-from fedsim.units import clock
 
 CLOCK = {"name": "class_incremental", "classes": 1, "every": "poisson(3 s)"}
 LONG = {"name": "sync", "rounds": 60, "participation": 0.6}

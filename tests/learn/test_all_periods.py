@@ -9,8 +9,8 @@ from learnlab import drawn_task
 from test_evaluate import Guess, Rows, direct, models, observer_of, periods_of, world_of
 
 from analysis.frontier import ALL_PERIODS, over_all_periods
-from fedsim.errors import ScenarioError
-from fedsim.learn import all_periods
+from fedsim.core.errors import ScenarioError
+from fedsim.learner import all_periods
 
 CLOCKS = {"name": "class_incremental", "classes": 1, "every": "poisson(2 s)", "offset": "uniform(0 s, 2 s)"}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import scenario_file
-from fedsim.assemble import build
-from fedsim.record import Recorder
+from fedsim.core.record import Recorder
+from fedsim.point.assemble import build
+from fedsim.scenario import yaml_file
 
 pytestmark = pytest.mark.long
 
@@ -18,7 +18,7 @@ FEWER = ["protocol.rounds=12", "measure.every=12 updates", "model.hidden=32", "c
 def score(tmp_path, algorithm, share):
     """The mean accuracy over clients after twelve rounds of the scenario's, among ten clients."""
     given = [f"grid.algorithm=[{algorithm}]", f"grid.network.effects.0.share=[{share} %]", "grid.seed=[0]", *FEWER]
-    scenario, _ = scenario_file.load(SCENARIO, given)
+    scenario, _ = yaml_file.load(SCENARIO, given)
     (point,) = scenario.points()
     built = build(point.scenario, tmp_path, Recorder())
     built.world.env.run(until=built.done)

@@ -4,13 +4,13 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task
 
-from fedsim.errors import ScenarioError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import class_means, tree
 from fedsim.learn import task as tasks
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.net import wire
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -8,6 +8,8 @@ from contexts import within
 from learnlab import drawn, drawn_task, largest_gap
 
 from fedsim.algorithm import Algorithm, Fit, Job
+from fedsim.core import wire
+from fedsim.core.seeds import Streams
 from fedsim.data.graph import Period
 from fedsim.learn import tree
 from fedsim.learn.cohort import Cohort
@@ -15,8 +17,6 @@ from fedsim.learn.optimiser import Adam
 from fedsim.learn.training import Trainer
 from fedsim.learner.trained import Trained
 from fedsim.learner.upload import Upload
-from fedsim.net import wire
-from fedsim.seeds import Streams
 
 
 @dataclass(frozen=True)

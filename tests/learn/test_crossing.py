@@ -6,9 +6,9 @@ import small_points
 import torch
 from sklearn.metrics import average_precision_score
 
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import Graph, graph_of
 from fedsim.data.temporal import Overview
-from fedsim.errors import ScenarioError
 from fedsim.learn import crossing
 
 

@@ -5,10 +5,10 @@ import torch
 
 from algorithms.fens import quantised
 from algorithms.fens.ensemble import Ensemble, aggregator_flops
+from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import layout, tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.net import wire
 
 
 def gap(one, other):

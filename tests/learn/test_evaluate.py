@@ -9,15 +9,15 @@ import torch
 from learnlab import drawn, drawn_task
 
 from fedsim.algorithm import Algorithm
+from fedsim.clock.observer import Observer
+from fedsim.core.record import Recorder
+from fedsim.core.seeds import Streams
+from fedsim.core.units import Updates
 from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.scoring import Scoring
 from fedsim.learner.trained import Trained
-from fedsim.observer import Observer
-from fedsim.record import Recorder
-from fedsim.seeds import Streams
-from fedsim.units import Updates
 
 
 class Guess:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from fedsim.core import wire
 from fedsim.learn import tree
 from fedsim.learn.generators import FeatureGenerator
-from fedsim.net import wire
 
 SMALL = FeatureGenerator(features=6, classes=3, noise=4, hidden=(5, 8))
 

@@ -7,12 +7,14 @@ import torch
 from sklearn.metrics import f1_score
 from values import client_of, state_of
 
-from fedsim import learning, partitions
-from fedsim.assemble import build
+from fedsim.clock import partition_work
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import Recorder
 from fedsim.data.temporal import Overview
-from fedsim.errors import ScenarioError
-from fedsim.learn import setaside, tree
-from fedsim.record import Recorder
+from fedsim.learn import tree
+from fedsim.learner import setaside
+from fedsim.point import learning
+from fedsim.point.assemble import build
 
 MEASURE = {"metrics": ["macro_f1", "accuracy"], "models": ["local", "global"], "splits": ["test", "held_out"]}
 SKEW = {"name": "label_skew", "held": 0.3}
@@ -170,10 +172,10 @@ def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():
 
 def test_a_partition_tells_how_labels_are_skewed():
     owner, labels = np.array([0, 0, 0, 0, 1, 1, -1]), np.array([0, 1, 2, 2, 3, -1, 4])
-    assert partitions.majority(owner, labels) == pytest.approx((3 / 4 + 1) / 2)
-    assert partitions.majority(np.array([-1, 0]), np.array([1, -1])) == -1
+    assert partition_work.majority(owner, labels) == pytest.approx((3 / 4 + 1) / 2)
+    assert partition_work.majority(np.array([-1, 0]), np.array([1, -1])) == -1
     prepared = made(**DYNAMIC)
-    row = partitions.described(prepared.overview, 4, 5, 0.0)
+    row = partition_work.described(prepared.overview, 4, 5, 0.0)
     shares = []
     for client in range(5):
         mine = prepared.overview.snapshots[4]["y"].numpy()[prepared.overview.owners[4] == client]

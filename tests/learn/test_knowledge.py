@@ -6,12 +6,12 @@ from learnlab import drawn_task, largest_gap
 
 from algorithms.ghost import consistency, retention
 from algorithms.ghost.knowledge import Teaching
+from fedsim.core.seeds import integer
 from fedsim.learn import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import SGD, Adam
 from fedsim.learn.pseudo_graphs import pseudo_graph
 from fedsim.learn.server_training import descend, in_training
-from fedsim.seeds import integer
 
 
 def graphs(count=4):

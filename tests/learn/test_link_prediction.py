@@ -16,9 +16,10 @@ from test_evaluate import Guess, Rows, models, observer_of, world_of
 
 from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Fit
+from fedsim.core.errors import ScenarioError
+from fedsim.core.seeds import integer
 from fedsim.data import pairs
 from fedsim.data.graph import Graph, Period, to_device, with_masks
-from fedsim.errors import ScenarioError
 from fedsim.learn import layout, links, metrics, ranking, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import build as optimiser
@@ -26,7 +27,6 @@ from fedsim.learn.task import bind
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
-from fedsim.seeds import integer
 
 METRICS = ["auc", "average_precision", "accuracy", "mrr"]
 THEIRS = {

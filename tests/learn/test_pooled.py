@@ -5,10 +5,10 @@ import pytest
 import small_points
 import torch
 
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.data.partition import cut
 from fedsim.data.pooled import pooled
-from fedsim.errors import ScenarioError
 
 ONCE = {"data__stream": "static", "protocol": {"name": "one_shot"}}
 MEASURE = {"splits": ["pooled", "test"], "metrics": ["accuracy"]}

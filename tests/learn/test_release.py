@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fedsim import check, find
 from fedsim.algorithm import Reply, declared
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import accountant, tree
 from fedsim.learn.accountant import Accountant
-from fedsim.learn.release import Release
-from fedsim.scenario import Part, Privacy
+from fedsim.learner.release import Release
+from fedsim.point import check
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part, Privacy
 
 DELTA = 1e-5
 SIZES = {"traffic": {"down": 1, "up": 1}}  # options that an algorithm needs

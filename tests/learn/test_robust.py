@@ -13,15 +13,15 @@ from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
 from algorithms.fedprox import FedProx
-from fedsim import find
 from fedsim.algorithm import Reply
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.gossip import Gossip
+from fedsim.clock.protocols.isolated import Isolated
+from fedsim.core.errors import ScenarioError
 from fedsim.learn import robust
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.protocols.gossip import Gossip
-from fedsim.protocols.isolated import Isolated
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 # Few distinct values, so that there are ties; float64, so that only rounding differs.
 values = st.lists(st.lists(st.integers(-4, 4), min_size=6, max_size=6), min_size=1, max_size=9)

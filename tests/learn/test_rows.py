@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.core import wire
 from fedsim.learn import rows, tree
-from fedsim.net import wire
 
 
 def stacked(clients, seed=0, scale=1.0):

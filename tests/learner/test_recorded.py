@@ -10,15 +10,15 @@ from fake_world import Number, Period
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.core import wire
+from fedsim.core.seeds import Streams
 from fedsim.learner.contract import Scores
 from fedsim.learner.keys import Keys, digest
 from fedsim.learner.recorded import Astray, Recorded
 from fedsim.learner.ticket import UNKNOWN, Reply, Share
 from fedsim.learner.trained import Trained
-from fedsim.net import wire
 from fedsim.net.codecs.half import Half
 from fedsim.net.forged import Forgers
-from fedsim.seeds import Streams
 
 CLIENTS = 3
 

@@ -10,13 +10,15 @@ from contexts import within
 from fake_upload import Work, Works
 from fake_world import Number
 
+from fedsim.core import wire
+from fedsim.core.seeds import Streams
+from fedsim.core.wire import Spec
 from fedsim.learner.client import Client
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.ticket import UNKNOWN
 from fedsim.learner.trained import Trained
 from fedsim.learner.transforms import compressed, forged, sent_between_peers, sent_down
 from fedsim.learner.upload import Upload
-from fedsim.net import wire
 from fedsim.net.codec import squeeze
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.int8 import Int8
@@ -24,8 +26,6 @@ from fedsim.net.codecs.top_k import TopK
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
 from fedsim.net.message import Message
-from fedsim.net.wire import Spec
-from fedsim.seeds import Streams
 
 LIKE = {"update": {"w": Spec((20, 8), "float32")}, "samples": 0}
 

@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import simpy
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.record import SERVER
 from fedsim.net.model import Fluid
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
-from fedsim.record import SERVER
 
 
 @dataclass(eq=False)

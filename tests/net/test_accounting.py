@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import access, down, fluid, up, world
 
+from fedsim.core.record import SERVER
 from fedsim.net import tcp
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.jitter import Jitter
@@ -16,7 +17,6 @@ from fedsim.net.effects.loss import Loss
 from fedsim.net.model import Naive
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Lost
-from fedsim.record import SERVER
 
 CLIENTS = 4
 times, clients = st.floats(0, 20), st.integers(0, CLIENTS - 1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import down, world
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.outage import Outage

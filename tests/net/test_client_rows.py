@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 from test_accounting import CLIENTS, Story, disturbances, effects, sends
 
+from fedsim.core.record import SERVER
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
-from fedsim.record import SERVER
 
 BOTH = [up(0, 10**6), down(0, 10**6), up(1, 10**6), down(1, 0), up(0, 10**6)]
 

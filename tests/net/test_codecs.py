@@ -7,15 +7,16 @@ from codec_trees import CODECS, FLOATS, plain, same, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
-from fedsim.net import marks, wire
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
+from fedsim.core.wire import Spec
+from fedsim.net import marks
 from fedsim.net.codec import squeeze
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.rand_k import RandK
 from fedsim.net.codecs.top_k import TopK
-from fedsim.net.wire import Spec
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 codecs = pytest.mark.parametrize("codec", CODECS, ids=repr)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import access, down, up, world
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.net import tcp
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.congestion import Congestion

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import world
 
-from fedsim import find
-from fedsim.errors import ScenarioError, UserError
+from fedsim.core import wire
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.learn import tree
-from fedsim.net import wire
 from fedsim.net.effects.byzantine import Byzantine
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 

@@ -11,12 +11,12 @@ import yaml
 from netlab import world
 from scenario_texts import TRAFFIC
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.net import effects
 from fedsim.net.effect import HOOKS, Effect, check_hooks
 from fedsim.net.effects.jitter import Jitter
-from fedsim.rehearsal import problems
-from fedsim.scenario import Scenario
+from fedsim.point.rehearsal import problems
+from fedsim.scenario.schema import Scenario
 
 
 def shipped():

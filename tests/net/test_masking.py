@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.net import masking, wire
+from fedsim.core import wire
+from fedsim.net import masking
 from fedsim.net.masking import Masking
 
 KEY = SHARE = 32  # a_K and a_S of Bonawitz et al., section 7

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.net import wire
+from fedsim.core import wire
 from fedsim.net.message import Message
 
 numbers = st.integers(-1, 2**40)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import Sized, World, access, down, fluid, up
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.record import SERVER
 from fedsim.net import tcp
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
@@ -23,7 +24,6 @@ from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree
 from fedsim.net.topology import edge_node
 from fedsim.net.transfer import Lost
-from fedsim.record import SERVER
 
 MODEL = TransferModel()
 EDGE = edge_node(0)

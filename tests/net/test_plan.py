@@ -8,7 +8,8 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.record import SERVER
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.congestion import Congestion
 from fedsim.net.effects.loss import Loss
@@ -17,7 +18,6 @@ from fedsim.net.model import Fluid, Naive
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
-from fedsim.record import SERVER
 
 rates = st.floats(1e4, 1e9)
 clients = st.lists(

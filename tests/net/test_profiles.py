@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.core.units import RATE, SECONDS
 from fedsim.net.inputs import profiles
 from fedsim.net.node import Nodes
-from fedsim.units import RATE, SECONDS
 
 SHARES = st.lists(st.integers(0, 20), min_size=len(profiles.NAMES), max_size=len(profiles.NAMES)).filter(any)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from netlab import up, world
 
-from fedsim import seeds
+from fedsim.core import seeds
 from fedsim.net.effect import Effect
 from fedsim.net.effects.loss import Loss
 

@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.core.record import SERVER
 from fedsim.net.inputs import graphs
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree
 from fedsim.net.topology import Route, edge_node, edge_number
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 def rng(seed=0):

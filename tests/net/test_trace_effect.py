@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netlab import down, up, world
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.trace import Trace
 from fedsim.net.inputs import traces

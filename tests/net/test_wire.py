@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from fedsim.net.wire import ITEM, Sizes, Spec, array_bytes, decode, encode, size
+from fedsim.core.wire import ITEM, Sizes, Spec, array_bytes, decode, encode, size
 
 NUMPY = [name for name in ITEM if name != "bfloat16"]
 TORCH = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int8, torch.bool, torch.complex64]

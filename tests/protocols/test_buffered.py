@@ -7,13 +7,13 @@ from fake_world import Number, Silent, check_books, lab, trip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.buffered import Buffered
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.topologies.star import Star
-from fedsim.protocols.buffered import Buffered
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 @dataclass(frozen=True, eq=False)

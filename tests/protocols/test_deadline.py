@@ -5,12 +5,12 @@ from fake_world import Number, check_books, lab, trip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.deadline import Deadline
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
-from fedsim.protocols.deadline import Deadline
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 def test_the_first_replies_count_and_the_rest_is_late():

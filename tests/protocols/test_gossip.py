@@ -9,15 +9,15 @@ from fake_world import Number, Period, Silent, check_books, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.gossip import Gossip
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import ScenarioError
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.message import Message
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.protocols.gossip import Gossip
-from fedsim.protocols.sync import Sync
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 def models(here):

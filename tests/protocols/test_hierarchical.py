@@ -9,16 +9,16 @@ from fake_world import Number, Period, Silent, check_books, download_bytes, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.hierarchical import Hierarchical
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.message import Message
 from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree
-from fedsim.protocols.hierarchical import Hierarchical
-from fedsim.protocols.sync import Sync
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 EDGES = [SERVER - 1, SERVER - 2, SERVER - 3]  # their node numbers
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_points import PLAIN
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.isolated import Isolated
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import ScenarioError
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.protocols.isolated import Isolated
-from fedsim.protocols.sync import Sync
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 # ---- when, and who
 

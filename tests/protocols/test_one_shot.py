@@ -5,12 +5,12 @@ from fake_world import SERVER_SPEED, Number, Period, Silent, check_books, lab, t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.one_shot import OneShot
+from fedsim.core.errors import ScenarioError
+from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
-from fedsim.protocols.one_shot import OneShot
-from fedsim.record import SERVER
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 def test_everybody_is_asked_once_and_folded_in_one_update():

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.errors import UserError
+from fedsim.clock.protocols.buffered import Buffered
+from fedsim.clock.protocols.deadline import Deadline
+from fedsim.clock.protocols.hierarchical import Hierarchical
+from fedsim.clock.protocols.isolated import Isolated
+from fedsim.clock.protocols.one_shot import OneShot
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import UserError
 from fedsim.net.effects.churn import Churn
-from fedsim.protocols.buffered import Buffered
-from fedsim.protocols.deadline import Deadline
-from fedsim.protocols.hierarchical import Hierarchical
-from fedsim.protocols.isolated import Isolated
-from fedsim.protocols.one_shot import OneShot
-from fedsim.protocols.sync import Sync
 
 EIGHTHS = st.integers(1, 4000).map(lambda number: number / 8)  # sums of which are exact
 COMES = st.lists(EIGHTHS, min_size=1, max_size=6, unique=True)

@@ -8,16 +8,16 @@ from fake_world import check_books, lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.ledger import Ledger
+from fedsim.clock.ledger import Ledger
+from fedsim.clock.protocols.buffered import Buffered
+from fedsim.clock.protocols.gossip import Gossip
+from fedsim.clock.protocols.hierarchical import Hierarchical
+from fedsim.clock.protocols.sync import Sync
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.network import Network
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.tree import Tree
-from fedsim.protocols.buffered import Buffered
-from fedsim.protocols.gossip import Gossip
-from fedsim.protocols.hierarchical import Hierarchical
-from fedsim.protocols.sync import Sync
 
 TREE = partial(Network, topology=Tree(edges=3, uplink=1e6, downlink=2e6, latency=0.02))
 RING = partial(Network, topology=Peers(graph="ring", degree=4))

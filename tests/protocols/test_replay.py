@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fedsim import scenario_file
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.record import SERVER
 from fedsim.net.tcp import TransferModel, stall, wire_size
-from fedsim.record import SERVER
-from fedsim.run import run
+from fedsim.point.run import run
+from fedsim.scenario import yaml_file
 
 SCENARIO = """
 name: moved
@@ -30,7 +30,7 @@ def replay(tmp_path):
         (tmp_path / "clients.csv").write_text(clients)
         (tmp_path / "transfers.csv").write_text(transfers)
         (tmp_path / "moved.yaml").write_text(scenario)
-        (point,) = scenario_file.load(tmp_path / "moved.yaml")[0].points()
+        (point,) = yaml_file.load(tmp_path / "moved.yaml")[0].points()
         out = tmp_path / "out"
         out.mkdir(exist_ok=True)
         row = run(point, out, tmp_path, lambda progress: None)
@@ -114,8 +114,9 @@ def test_a_study_of_traffic_loads_no_torch(tmp_path):
     (tmp_path / "transfers.csv").write_text(TRANSFERS)
     (tmp_path / "moved.yaml").write_text(SCENARIO)
     code = (
-        "import sys; from pathlib import Path; from fedsim import check, scenario_file; from fedsim.run import run\n"
-        "(point,) = scenario_file.load(Path(sys.argv[1]) / 'moved.yaml')[0].points()\n"
+        "import sys; from pathlib import Path; from fedsim.point import check; from fedsim.scenario import yaml_file; "
+        "from fedsim.point.run import run\n"
+        "(point,) = yaml_file.load(Path(sys.argv[1]) / 'moved.yaml')[0].points()\n"
         "assert check.points([point], whole=True) == []\n"
         "run(point, Path(sys.argv[1]), Path(), lambda progress: None)\n"
         "assert 'torch' not in sys.modules"

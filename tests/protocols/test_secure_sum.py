@@ -6,15 +6,16 @@ import pytest
 import small_points
 from fake_world import Number, check_books, lab
 
-from fedsim import check
-from fedsim.masks import Masks
-from fedsim.net import masking, wire
+from fedsim.clock.masks import Masks
+from fedsim.clock.protocols.deadline import Deadline
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core import wire
+from fedsim.core.record import SERVER
+from fedsim.core.wire import Spec
+from fedsim.net import masking
 from fedsim.net.masking import Masking
 from fedsim.net.message import Message
-from fedsim.net.wire import Spec
-from fedsim.protocols.deadline import Deadline
-from fedsim.protocols.sync import Sync
-from fedsim.record import SERVER
+from fedsim.point import check
 
 ORDER = ["keys", "shares", "unmask", "train"]
 

@@ -8,13 +8,13 @@ from fake_world import Number, Period, Silent, check_books, lab, trip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim import find
-from fedsim.errors import ScenarioError
+from fedsim.clock.protocols.sync import Sync
+from fedsim.core.errors import ScenarioError
 from fedsim.net.effect import Effect
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.dropout import Dropout
-from fedsim.protocols.sync import Sync
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 @dataclass(frozen=True)

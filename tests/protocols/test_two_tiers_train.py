@@ -4,9 +4,9 @@ import pytest
 import small_points
 import torch
 
-from fedsim.assemble import build
+from fedsim.core.record import Recorder
 from fedsim.learn import tree
-from fedsim.record import Recorder
+from fedsim.point.assemble import build
 
 pytestmark = pytest.mark.long
 

@@ -3,8 +3,8 @@
 import textwrap
 from pathlib import Path
 
-from fedsim import find
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 from fedsim.trial import files
 from fedsim.trial.stage import accepted
 from fedsim.trial.trial import Trial

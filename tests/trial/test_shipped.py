@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedsim import find
-from fedsim.scenario import Part
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 from fedsim.trial import command
 from fedsim.trial.stage import accepted
 from fedsim.trial.trial import Trial

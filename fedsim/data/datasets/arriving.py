@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim import find, seeds
+from fedsim.core import seeds
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import DynamicDataset, evolving
-from fedsim.errors import Problem, ScenarioError
-from fedsim.scenario import Part
-from fedsim.units import Count, Fraction
+from fedsim.scenario import find
+from fedsim.scenario.schema import Part
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 1,797 vertices of 64 features scaled to 0..1 and 10 classes; each is joined with its nearest neighbours by Euclidean
 distance, and an edge in one direction counts in both.  The choice among equally near ones depends on the number of
-threads; `fedsim.learning` uses one.
+threads; `fedsim.point.learning` uses one.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.neighbors import kneighbors_graph
 
+from fedsim.core.units import Count
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.graph import Graph, graph_of
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.units import Count, Fraction
 from fedsim.data.drawn_edges import Kind
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import DynamicDataset, Floats, Ints, evolving
-from fedsim.units import Count, Fraction
 
 
 @dataclass(frozen=True)

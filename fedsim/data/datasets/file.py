@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fedsim import table
+from fedsim.core import table
 from fedsim.data import own_arrays, own_graphml, own_tables
 from fedsim.data.dataset import Dataset
 from fedsim.data.graph import Graph

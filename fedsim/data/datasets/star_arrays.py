@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fedsim.core.table import File
 from fedsim.data.graph import Graph
 from fedsim.data.published import prepared
 from fedsim.data.temporal import UNLABELLED, DynamicDataset, recorded
-from fedsim.table import File
 
 
 @dataclass(frozen=True)

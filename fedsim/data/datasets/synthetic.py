@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedsim import seeds
+from fedsim.core import seeds
+from fedsim.core.units import Count, Fraction
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.graph import Graph, graph_of
-from fedsim.units import Count, Fraction
 
 TRIES = 60  # times that missing edges are redrawn
 

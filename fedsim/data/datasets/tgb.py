@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedsim.core.table import File
 from fedsim.data.graph import Graph
 from fedsim.data.published import prepared
 from fedsim.data.temporal import Featureless, events
-from fedsim.table import File
 
 COLUMNS = ["source", "destination", "timestamp"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.errors import UserError
 from fedsim.data.communities import communities, pieces
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, require
-from fedsim.errors import UserError
 
 Ints = npt.NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.units import Count, Fraction
 from fedsim.data.colearn.alone import Way
 from fedsim.data.colearn.follow import Rule, Shot, Step, follow, full
 from fedsim.data.colearn.stages import Config, Name
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped, require, top_up
-from fedsim.units import Count, Fraction
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped, require, top_up
-from fedsim.errors import Problem, ScenarioError
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
+from fedsim.core.errors import UserError
+from fedsim.core.units import Count, Fraction
 from fedsim.data.anew import Anew
 from fedsim.data.graph import Graph
 from fedsim.data.partition import require
-from fedsim.errors import UserError
-from fedsim.units import Count, Fraction
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from fedsim.core.errors import UserError
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, library, require
-from fedsim.errors import UserError
 
 PATIENCE = 1000  # moves of the pointer before the group is forced onto a client
 

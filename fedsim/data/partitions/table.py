@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedsim import table as tables
+from fedsim.core import table as tables
+from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.table import Column, fault, read_lines
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped
-from fedsim.errors import Problem, ScenarioError, UserError
-from fedsim.table import Column, fault, read_lines
 
 Ints = npt.NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 import torch
 
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.units import Count
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, induced, with_masks
 from fedsim.data.sparsity import fewer_labels
 from fedsim.data.split import SplitOptions, classes_of, official, split_all
-from fedsim.errors import Problem, ScenarioError
-from fedsim.units import Count
 
 Rng = Callable[[str], np.random.Generator]
 

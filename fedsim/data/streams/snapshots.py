@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.units import Count, Seconds
 from fedsim.data import pairs
 from fedsim.data.arrivals import Clocked
 from fedsim.data.graph import Graph, Period, with_masks
@@ -24,8 +26,6 @@ from fedsim.data.sparsity import fewer_labels
 from fedsim.data.split import SplitOptions, split_all
 from fedsim.data.temporal import owners_of
 from fedsim.data.windows import bounds_of, by_degree, changed_locally, snapshots_of
-from fedsim.errors import Problem, ScenarioError
-from fedsim.units import Count, Seconds
 
 Rng = Callable[[str], np.random.Generator]
 AHEAD = 2  # snapshots after the one that is trained on: the first validates, the second tests

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from fedsim.core.units import Count
 from fedsim.learn.evolving import Evolving
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

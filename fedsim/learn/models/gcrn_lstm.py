@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
+from fedsim.core.units import Count
 from fedsim.learn.convolution import chebyshev, chebyshev_flops
 from fedsim.learn.model import fan_in, glorot
 from fedsim.learn.ops import by_row
 from fedsim.learn.recurrent import Recurrent
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

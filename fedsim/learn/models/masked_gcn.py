@@ -13,10 +13,10 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
+from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops
 from fedsim.learn.model import Model, Parameters, fan_in, glorot
-from fedsim.units import Count
 
 
 @dataclass(frozen=True)

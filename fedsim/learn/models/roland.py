@@ -17,11 +17,11 @@ from typing import Literal
 
 import torch
 
+from fedsim.core.units import Fraction
 from fedsim.learn import layout, ops
 from fedsim.learn.convolution import Norm, batch_norm, convolve
 from fedsim.learn.model import fan_in, glorot
 from fedsim.learn.recurrent import Activation, Recurrent, activate, unit_length
-from fedsim.units import Fraction
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.seeds import integer
+from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.data.pairs import TESTS, VALIDATES
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import links, ranking
 from fedsim.learn import metrics as measures
 from fedsim.learn.model import Parameters
 from fedsim.learn.products import product
 from fedsim.learn.task import Task
-from fedsim.seeds import integer
-from fedsim.units import Count
 
 ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair belongs to the training split, which has no scores
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph
-from fedsim.errors import Problem, ScenarioError
 from fedsim.learn import metrics as measures
 from fedsim.learn import ops
 from fedsim.learn.model import Parameters

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.wire import Spec
 from fedsim.net import floats
 from fedsim.net.codec import Codec
 from fedsim.net.floats import Array
-from fedsim.net.wire import Spec
 
 
 @dataclass(frozen=True)

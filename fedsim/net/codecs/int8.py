@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
 from fedsim.net.codec import Codec
 from fedsim.net.floats import Array
-from fedsim.net.wire import Spec, Tree
 
 STEPS = 127
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.wire import Spec
 from fedsim.net.floats import Array
 from fedsim.net.picked import Picked
-from fedsim.net.wire import Spec
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.units import Fraction
 from fedsim.net.effect import Effect, Forge
 from fedsim.net.floats import Array
-from fedsim.units import Fraction
 
 FACTORS = {"sign_flip": 1.0, "scaled": 10.0, "noise": 1.0}
 

@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 import simpy
 
+from fedsim.core.table import File, fault
+from fedsim.core.units import Seconds
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.inputs import stretches
 from fedsim.net.inputs.stretches import Stretch
 from fedsim.net.node import Nodes
 from fedsim.net.spells import Spells
-from fedsim.table import File, fault
-from fedsim.units import Seconds
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import simpy
 
+from fedsim.core.units import Count, Fraction, Seconds
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.node import Nodes
-from fedsim.units import Count, Fraction, Seconds
 
 DAY = 86_400.0
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.units import Frequency
 from fedsim.net.effect import Effect
-from fedsim.units import Frequency
 
 
 @dataclass(frozen=True)

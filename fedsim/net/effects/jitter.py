@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.units import Seconds
 from fedsim.net.effect import Effect
 from fedsim.net.transfer import Transfer
-from fedsim.units import Seconds
 
 
 @dataclass(frozen=True)

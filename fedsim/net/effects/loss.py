@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.units import Fraction
 from fedsim.net.effect import Effect
 from fedsim.net.transfer import Transfer
-from fedsim.units import Fraction
 
 
 @dataclass(frozen=True)

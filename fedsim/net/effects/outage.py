@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 import simpy
 
+from fedsim.core.units import Fraction, Seconds
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.throttle import Throttle, throttle
-from fedsim.units import Fraction, Seconds
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import simpy
 
-from fedsim.errors import UserError
+from fedsim.core.errors import UserError
+from fedsim.core.units import Count, Seconds
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.service import Service
-from fedsim.units import Count, Seconds
 
 
 @dataclass(frozen=True)

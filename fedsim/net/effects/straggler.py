@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import simpy
 
+from fedsim.core.units import Fraction, Seconds
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.turns import turns
-from fedsim.units import Fraction, Seconds
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import simpy
 
+from fedsim.core.table import File, Place, fault
+from fedsim.core.units import Rate, Seconds
 from fedsim.net.courses import Course
 from fedsim.net.effect import Drive, Effect, Network
 from fedsim.net.inputs import timetable, traces
 from fedsim.net.inputs.timetable import Timetable
 from fedsim.net.node import Nodes
-from fedsim.table import File, Place, fault
-from fedsim.units import Rate, Seconds
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsim import table
-from fedsim.table import Column
+from fedsim.core import table
+from fedsim.core.table import Column
 
 Pairs = npt.NDArray[np.int64]  # (edges, 2); edges may be repeated
 DRAWS = 100  # tries until a random graph is connected

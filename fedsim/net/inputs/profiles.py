@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.units import RATE, SECONDS, Draw, nearest
+from fedsim.core.units import RATE, SECONDS, Draw, nearest
 
 Floats = npt.NDArray[np.float64]
 

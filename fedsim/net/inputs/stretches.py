@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.table import Column, fault, read_lines
+from fedsim.core.table import Column, fault, read_lines
 
 COLUMNS = (Column("client", whole=True, low=0), Column("on_s", low=0), Column("off_s", required=False, low=0))
 

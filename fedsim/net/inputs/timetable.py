@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.table import Column, fault, read_lines
+from fedsim.core.table import Column, fault, read_lines
 
 MBIT = 1e6
 COLUMNS = (

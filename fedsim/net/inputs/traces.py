@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.errors import UserError
-from fedsim.table import fault
+from fedsim.core.errors import UserError
+from fedsim.core.table import fault
 
 PACKET = 1500 * 8  # bits
 MBIT = 1e6

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.units import Count, Fraction, nearest
 from fedsim.net.inputs import graphs
 from fedsim.net.inputs.graphs import Pairs
 from fedsim.net.topology import Layout, Route, Topology
-from fedsim.units import Count, Fraction, nearest
 
 OPTIONS = {"ring": ("degree",), "regular": ("degree",), "erdos_renyi": ("degree", "p"), "barabasi_albert": ("m",)}
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.record import SERVER
 from fedsim.net.topology import Layout, Route, Topology
-from fedsim.record import SERVER
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.errors import Problem, ScenarioError
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.record import SERVER
+from fedsim.core.units import Count, Rate, Seconds
 from fedsim.net.topology import Layout, LinkSpec, Route, Topology, edge_node, edge_number
-from fedsim.record import SERVER
-from fedsim.units import Count, Rate, Seconds
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""Budgets: a run ends as soon as one of them is used up.
+
+Each entry of METERS says how much of one budget a world has used.  Simulated time is not among them: it is known in
+advance, so that a run ends at exactly that second (`point/run.py`).  Bytes are wire bytes over the clients' access
+links as the network's meters and the ledger count them, with headers, retransmissions, and lost and cut messages, each
+counted once its bytes have passed the link or it is cut.  Up and down are seen from the client, so a byte between two
+peers counts as one up and one down.  Messages in transit when a budget is used up are cut there, and count on top of
+it.
+
+Messages that are planned ahead as a wave are metered only when all have ended.  So no waves are used under a budget of
+bytes (`Until.metered`), and the end does not depend on how many clients are asked at once.
+"""
+
+from collections.abc import Callable, Mapping
+
+from fedsim.clock.world import World
+from fedsim.scenario.schema import Until
+
+METERS: Mapping[str, Callable[[World], float]] = {
+    "updates": lambda world: world.server.version,
+    "bytes": lambda world: _moved(world, True) + _moved(world, False),
+    "bytes_up": lambda world: _moved(world, True),
+    "bytes_down": lambda world: _moved(world, False),
+}
+
+
+def used(until: Until, world: World) -> float:
+    """Return the used share of the budget, or time, that is nearest to its end."""
+    now = world.env.now / until.time if until.time is not None else 0.0
+    return max([now, *(METERS[name](world) / most for name, most in until.limits().items())])
+
+
+def spent(until: Until, world: World) -> bool:
+    """Return whether a budget other than time is used up."""
+    return any(METERS[name](world) >= most for name, most in until.limits().items())
+
+
+def _moved(world: World, upload: bool) -> float:
+    return float(world.network.meters(upload).sum())

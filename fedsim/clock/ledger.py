@@ -1,0 +1,157 @@
+"""The ledger: holds every run to its books while it runs; whatever does not balance stops the run and says what.
+
+Of each client and direction it holds that the bytes that went over its access link, which the network meters where
+they move, are those of the transfers' rows: delivered, repeated (headers and repeats of what arrived), cut, late and
+discarded.  Beside that: time never runs backwards, nothing arrives before it was sent, no reply is sent before its
+request has arrived, no client does two jobs at once, and every ask is folded, lost, late or refused.  That no link
+carries more than its capacity the links see to themselves (`net/sharing/`).  It takes a constant time a row.
+
+It cannot see whether an algorithm's arithmetic is right, nor bytes that no message carries (handshakes, background).
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.core.record import Row, Span, Transfer, Update
+from fedsim.net.sharing.breach import Breach
+
+ONE_WAY = ("share", "replay")  # kinds of messages that answer nothing
+ARRIVED = ("delivered", "late", "discarded")
+ROUNDED = 1.0  # bytes by which a row may differ from what moved, for it holds whole bytes
+PARTS = ("delivered", "repeated", "cut", "late", "discarded")
+
+
+class Meter(Protocol):
+    """What the ledger needs of the network: the wire bytes that have moved."""
+
+    def meters(self, upload: bool) -> npt.NDArray[np.float64]:
+        """Return the wire bytes (K,) that have gone over each client's access link in this direction."""
+        ...
+
+
+class Ledger:
+    """Sees each row as it is written, and closes the books at the end of a run."""
+
+    def __init__(self, env: simpy.Environment, network: Meter, clients: int, prepares: Set[str] = frozenset()) -> None:
+        """Keep the books of so many clients; the steps that only prepare count no update."""
+        self._env, self._network, self._prepares = env, network, prepares
+        self.totals = {upload: {part: np.zeros(clients) for part in PARTS} for upload in (True, False)}
+        self._rows = {upload: np.zeros(clients, dtype=np.int64) for upload in (True, False)}
+        # (server, client): when the downloads arrived that no reply has answered, in order
+        self._requests: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+        self._busy_until = np.zeros(clients)
+        self._work: list[tuple[Any, Any, Any]] = []  # of waves: clients, starts, ends
+        self._version = 0
+        self._now = 0.0
+
+    def see(self, row: Row) -> None:
+        """Enter a row.  Raises Breach where it cannot be true."""
+        now = self._env.now
+        if now < self._now:
+            raise Breach(f"the clock went back from {self._now} s to {now} s")
+        self._now = now
+        if isinstance(row, Transfer):
+            self._transfer(row)
+        elif isinstance(row, Span) and row.what == "train":
+            if row.start < self._busy_until[row.client] or row.end < row.start:
+                raise Breach(f"client {row.client} did two jobs at once: {row} before {self._busy_until[row.client]} s")
+            self._busy_until[row.client] = row.end
+        elif isinstance(row, Update):
+            counts = row.folded > 0 and row.step not in self._prepares
+            if row.asked != row.folded + row.lost + row.late + row.refused or row.version - self._version != counts:
+                raise Breach(f"an update does not add up after version {self._version}: {row}")
+            self._version = row.version
+
+    def see_wave(
+        self, downs: Mapping[str, Any], ups: Mapping[str, Any], spans: Mapping[str, Any], asked: npt.NDArray[np.float64]
+    ) -> None:
+        """Enter the transfers and work of a wave as columns; `asked` are the times at which the uploads' requests came.
+
+        Each client is in it once.  Raises Breach where something cannot be true.
+        """
+        now = self._env.now
+        for rows, client, upload in ((downs, downs["dst"], False), (ups, ups["src"], True)):
+            sent, arrived, nbytes, wire = (rows[name] for name in ("sent", "arrived", "nbytes", "wire_bytes"))
+            whole = np.isin(rows["fate"], ARRIVED)
+            wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes))
+            if wrong.any():
+                told = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
+                raise Breach(f"at {now} s a message of a wave cannot have gone so: {told}")
+            parts = self.totals[upload]
+            self._rows[upload][client] += 1
+            parts["cut"][client[~whole]] += wire[~whole]
+            parts["repeated"][client[whole]] += (wire - nbytes)[whole]
+            for fate in ARRIVED:
+                own = rows["fate"] == fate
+                parts[fate][client[own]] += nbytes[own]
+        if (early := ups["sent"] < asked).any():
+            raise Breach(f"client {ups['src'][early][0]} sent a reply before its request had arrived")
+        # Waves may be told of out of turn, when a late reply has come at last; so their work is held apart at the end.
+        self._work.append((spans["client"], spans["start"], spans["end"]))
+
+    def close(self) -> None:
+        """Compare the rows with what has moved over each client's link.  Raises Breach where they differ."""
+        self._check_work()
+        for upload, parts in self.totals.items():
+            moved = self._network.meters(upload)
+            told = np.sum([*parts.values()], axis=0)
+            wrong = np.flatnonzero(np.abs(moved - told) > ROUNDED * self._rows[upload] + 1e-9 * moved)
+            if len(wrong):
+                client, way = wrong[0], "up" if upload else "down"
+                parts_told = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
+                raise Breach(f"client {client}, {way}: {moved[client]:.0f} bytes moved, the rows tell {parts_told}")
+
+    def _check_work(self) -> None:
+        """Hold that no client of a wave did two jobs at once."""
+        if not self._work:
+            return
+        client, start, end = (np.concatenate(columns) for columns in zip(*self._work, strict=True))
+        order = np.lexsort((end, start, client))
+        client, start, end = client[order], start[order], end[order]
+        twice = (client[1:] == client[:-1]) & (start[1:] < end[:-1] * (1 - 1e-12))
+        if twice.any() or (end < start).any():
+            raise Breach(f"client {client[1:][twice][:1]} did two jobs at once")
+
+    def summary(self) -> Mapping[str, float]:
+        """Return the bytes of each part, over all clients and both directions."""
+        return {part: float(sum(parts[part].sum() for parts in self.totals.values())) for part in PARTS}
+
+    def _transfer(self, row: Transfer) -> None:
+        if not row.sent <= row.arrived <= self._now:
+            raise Breach(f"at {self._now} s a message ends before it was sent, or later than now: {row}")
+        whole = row.fate in ARRIVED
+        if whole and row.wire_bytes < row.nbytes:
+            raise Breach(f"a message of {row.nbytes} bytes arrived although {row.wire_bytes} moved: {row}")
+        if row.src >= 0:
+            self._enter(row, row.src, True, whole)
+        if row.dst >= 0:
+            self._enter(row, row.dst, False, whole)
+        if row.kind not in ONE_WAY:
+            self._answers(row)
+
+    def _enter(self, row: Transfer, client: int, upload: bool, whole: bool) -> None:
+        parts = self.totals[upload]
+        self._rows[upload][client] += 1
+        if not whole:
+            parts["cut"][client] += row.wire_bytes
+            return
+        parts["repeated"][client] += row.wire_bytes - row.nbytes
+        parts[row.fate][client] += row.nbytes
+
+    def _answers(self, row: Transfer) -> None:
+        """Hold that each reply takes up one request that had arrived before the reply was sent."""
+        if row.dst >= 0:
+            if row.fate == "delivered":
+                self._requests[row.src, row.dst].append(row.arrived)
+            return
+        open_requests = self._requests[row.dst, row.src]
+        last = bisect_right(open_requests, row.sent)  # rows may be written long after, when more requests are there
+        if not last:
+            raise Breach(f"a reply was sent before its request had arrived: {row}")
+        del open_requests[last - 1]

@@ -1,0 +1,61 @@
+"""Messages under secure aggregation, as the clock sends them: their bytes, and what they add to the algorithm's own.
+
+The exchanges for keys and shares are the clock's alone.  In a round's own exchange the sealed shares go beside the
+download, and the upload travels as a vector of masked numbers; whoever opens it has it without its mask.  What sizes
+are and what is not modelled is in `net/masking.py`.
+"""
+
+from dataclasses import dataclass, field
+
+from fedsim.core import wire
+from fedsim.core.wire import Spec, Tree
+from fedsim.learner.contract import Learner
+from fedsim.learner.ticket import Ticket
+from fedsim.net import masking
+from fedsim.net.codec import Codec
+from fedsim.net.masking import Masking
+
+
+@dataclass
+class Masks:
+    """`added` counts the bytes by which masking has made payloads longer, of all that clients were sent and replied.
+
+    `codec` is the one of downloads, through which masking's own pass as well.
+    """
+
+    options: Masking
+    codec: Codec | None = None
+    added: int = field(default=0, init=False)
+
+    def owns(self, step: str) -> bool:
+        """Return whether an exchange is masking's own."""
+        return step in masking.STEPS
+
+    def sent(self, beside: Tree) -> Tree:
+        """Return what a client is sent in an exchange of masking's own, as it travels."""
+        tree = {masking.BESIDE: beside}
+        return tree if self.codec is None else self.codec.like(tree)
+
+    def own(self, beside: Tree) -> int:
+        """Return the bytes of what a client is sent in an exchange of masking's own."""
+        return wire.size(self.sent(beside))
+
+    def down(self, nbytes: int, beside: Tree) -> int:
+        """Return the bytes of a download of so many with what masking sends beside it."""
+        return nbytes + wire.size({masking.BESIDE: beside}) - wire.size({})
+
+    def up(self, learner: Learner, step: str, upload: Ticket | None, beside: Tree) -> int:
+        """Return the bytes of what a client sends back, and count what masking adds in both directions."""
+        if upload is None:
+            nbytes = wire.size(masking.answer(step, beside))
+            self.added += wire.size({masking.BESIDE: beside}) + nbytes
+            return nbytes
+        length = self.options.vector(learner.numbers(upload), beside["of"])
+        nbytes = wire.size({"masked": Spec((length,), "uint8")})
+        self.added += self.down(0, beside) + nbytes - learner.size(upload)
+        return nbytes
+
+
+def span_of(step: str) -> str:
+    """Return what the span of a client's work in this step is called."""
+    return "mask" if step in masking.STEPS else "train"

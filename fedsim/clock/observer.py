@@ -1,0 +1,78 @@
+"""The observer: decides when models are scored, and writes the scores with the time and the version of that moment.
+
+It wakes on updates (or by the clock), and when periods reach clients, before anything is trained on them.  It costs no
+simulated time and sends nothing; what a score is, is the learner's (`learner/scoring.py`).
+"""
+
+import math
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from fedsim.clock.world import World
+from fedsim.core.record import Column, Row, Score
+from fedsim.core.units import Updates
+from fedsim.learner.contract import Scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fedsim.data.graph import Period
+
+
+class Observer:
+    """Scores a world's models by the rules of `measure`; `every` is a number of updates or of simulated seconds."""
+
+    def __init__(
+        self, world: World, extend: "Callable[[type[Row], Mapping[str, Column]], None]", every: Updates | float
+    ) -> None:
+        """Watch this world; `extend` takes columns of a table."""
+        self._world, self._extend, self._every = world, extend, every
+        self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods met by all clients together, second
+        self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
+
+    def start(self) -> None:
+        """Set off the processes, before those of streams: scores are taken before data arrive."""
+        self._world.env.process(self._watch())
+        self._world.env.process(self._run())
+
+    def score(self) -> None:
+        """Score every model on everything met; a version is scored again only later and with new periods."""
+        world = self._world
+        total = int(world.clients.met.sum())
+        if not total:
+            return
+        version, now = (world.server.version, world.server.restarts), world.env.now
+        if self._scored_at[0] == version and (self._scored_at[1] == total or self._scored_at[2] == now):
+            return
+        self._scored_at = version, total, now
+        world.clients.catch_up()
+        headline = self._write(world.learner.score(world.states()))
+        self.latest = self.latest if headline is None else headline
+
+    def _watch(self) -> Generator[simpy.Event, Any, None]:
+        while True:
+            arrived: list[tuple[int, Period]] = yield self._world.arrival
+            self._world.clients.catch_up()
+            self._write(self._world.learner.score_unmet(self._world.states(), arrived))
+
+    def _run(self) -> Generator[simpy.Event, Any, None]:
+        server, last = self._world.server, 0
+        while True:
+            if isinstance(self._every, Updates):
+                yield server.updated
+                if server.version - last < self._every.count:
+                    continue
+            else:
+                yield self._world.env.timeout(self._every)
+                if math.isinf(self._world.env.peek()):
+                    return  # nothing will ever happen again: an observer does not keep the clock going
+            last = server.version
+            self.score()
+
+    def _write(self, scores: Scores) -> float | None:
+        moment = {"time": self._world.env.now, "version": self._world.server.version}
+        for block in scores.rows:
+            self._extend(Score, {**moment, **block})
+        return scores.headline

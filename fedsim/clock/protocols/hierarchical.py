@@ -1,0 +1,159 @@
+"""Rounds in two tiers (HierFAVG: Liu, Zhang, Song and Letaief, ICC 2020): clients, edge aggregators, the cloud.
+
+A cloud round begins when some client is available, or as many as `least` says, over all edges.  The cloud sends every
+edge its share, from which the edge starts; the edges then run `edge_rounds` synchronous rounds with clients of their
+own, all edges at once, and send their shares up.  When all have ended, or the time is up, the cloud merges the shares,
+each weighted by what the clients folded into it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it
+time, and counts one update.
+
+An edge none of whose clients is available when it would ask them gives up the rest of its round; one that has folded
+nothing sends nothing.  An edge that is not through when the time is up breaks off: its clients are late, and so are
+those whose replies it had folded already; what it had in the air arrives late.  An edge keeps its own state between
+rounds and takes over the shared part alone.  Where the cloud restarts in the middle of a round the edges go on, and
+what they bring to it is lost.
+
+Not modelled: edges that start from each other's models, and clients that change edges.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import simpy
+
+from fedsim.algorithm import Algorithm
+from fedsim.clock.protocol import Rounds, Steps, gather, own_steps
+from fedsim.clock.quorum import Quorum
+from fedsim.clock.server import Ask, ServerHost
+from fedsim.clock.world import Members, World
+from fedsim.core.record import SERVER
+from fedsim.core.units import Count, Seconds
+from fedsim.learner.ticket import Share
+from fedsim.net.message import Message
+from fedsim.net.topology import Topology
+from fedsim.net.transfer import Delivery, Lost
+
+
+@dataclass
+class Leg:
+    """One edge's part of a cloud round: what it has folded, what each client in it weighs, what reached the cloud."""
+
+    edge: ServerHost
+    members: Members
+    masses: dict[int, float] = field(default_factory=dict)
+    folded: int = 0
+    share: Share | None = None
+    arrived: bool = False
+    asks: Sequence[Ask] = ()  # those that have not been folded yet
+    moving: Delivery | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hierarchical(Quorum, Rounds):
+    """`participation` or `clients` say how many of an edge's clients take part in each of its rounds."""
+
+    edge_rounds: Count = 1  # rounds of each edge per round of the cloud
+    wait: Seconds | None = None  # how long the cloud waits for its edges, at most
+
+    def __post_init__(self) -> None:
+        """Hold the options' ranges."""
+        super().__post_init__()
+        if self.wait is not None and self.wait <= 0:
+            raise ValueError("wait: must be longer than 0 s")
+
+    def most_of(self, clients: int) -> int:
+        """Return all of them: how many edges there are, each of which wants its own, the topology says."""
+        return clients
+
+    def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
+        """Return why not: it needs edges, and states that can be merged."""
+        name = type(algorithm).__name__
+        if not topology.has_edges:
+            return "needs edge aggregators between clients and cloud: take the topology 'tree', or the protocol 'sync'"
+        if not algorithm.talks:
+            return f"merges what edges send, and {name} sends nothing: take the protocol 'sync'"
+        if own_steps(algorithm):
+            return f"asks for one exchange at a time, and {name} has steps of its own: take the protocol 'sync'"
+        return super().refuse(algorithm, topology)
+
+    def run(self, world: World) -> Steps:
+        """Let the edges run, merge what they bring."""
+        node_of = np.array([world.network.edge_of(client) for client in world.clients])
+        members = [node_of == edge.node for edge in world.edges]
+        wanted = sum(self.cohort_of(int(own.sum())) for own in members if own.any())
+        for _ in range(self.rounds):
+            yield from self.gathered(world, wanted)
+            while not (world.server.serving and world.available()):
+                yield world.clients.stirred
+            world.server.rounds += 1
+            restarts = world.server.restarts
+            legs = [Leg(edge, own) for edge, own in zip(world.edges, members, strict=True) if own.any()]
+            yield from self._send_out(world, legs)
+            brought = [leg for leg in legs if leg.arrived and world.server.restarts == restarts]
+            if brought:
+                masses = [sum(leg.masses.values()) for leg in brought]
+                weights = masses if any(masses) else [1.0] * len(brought)
+                if not (yield from world.server.mix([leg.share for leg in brought if leg.share], weights)):
+                    brought = []
+            world.server.wanted = wanted * self.edge_rounds
+            for leg in legs:
+                world.server.note(*leg.edge.tally())
+            folded = sum(leg.folded for leg in brought)
+            rest = sum(leg.folded for leg in legs) - folded
+            world.server.note(**{"late" if world.server.restarts == restarts else "lost": rest})
+            yield from world.server.count("train", folded, 0.0)
+
+    def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
+        """Go through a round at all edges at once, for as long as the cloud waits."""
+        share = world.learner.share(world.server.state)
+        runs = [world.env.process(self._leg(world, leg, share)) for leg in legs]
+        through = world.env.all_of(runs)
+        yield through if self.wait is None else through | world.env.timeout(self.wait)
+        for run in runs:
+            if run.is_alive:
+                run.interrupt("late")
+        yield world.env.all_of(runs)
+
+    def _leg(self, world: World, leg: Leg, share: Share) -> Steps:
+        """One edge's round, whose end tells nothing: see what it leaves in its leg."""
+        try:
+            yield from self._through(world, leg, share)
+        except Lost:
+            return
+        except simpy.Interrupt:
+            for ask in leg.asks:
+                leg.edge.close(ask)
+            if leg.moving is not None:
+                leg.moving.fate = "late"
+
+    def _through(self, world: World, leg: Leg, share: Share) -> Steps:
+        edge, cloud = leg.edge, world.server
+        edge.version = cloud.version
+        yield from self._move(world, leg, _message(SERVER, edge.node, share, cloud.version))
+        edge.state = world.learner.mix(edge.state, [share], [1.0])
+        for _ in range(self.edge_rounds):
+            cohort = world.sample(self.cohort_of(int(leg.members.sum())), leg.members)
+            if not cohort:
+                break
+            edge.rounds += 1
+            leg.asks = [edge.ask(client) for client in cohort]
+            replies = yield from gather(world, leg.asks, len(cohort))
+            folded = yield from edge.fold(replies)
+            leg.asks = ()
+            leg.folded += len(folded)
+            masses = world.learner.masses(folded)
+            leg.masses.update((reply.client, mass) for reply, mass in zip(folded, masses, strict=True))
+        if leg.folded:
+            leg.share = world.learner.share(edge.state)
+            yield from self._move(world, leg, _message(edge.node, SERVER, leg.share, cloud.version))
+            leg.arrived = True
+
+    def _move(self, world: World, leg: Leg, message: Message) -> Generator[simpy.Event, Any, None]:
+        leg.moving = world.network.send(message)
+        yield leg.moving
+        leg.moving = None
+
+
+def _message(src: int, dst: int, share: Share, version: int) -> Message:
+    return Message.carrying(src, dst, "share", share.ticket.nbytes, version, (share.ticket, None))

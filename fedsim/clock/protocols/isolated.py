@@ -1,0 +1,83 @@
+"""Isolated training: each client continues from its own state, as the only client of its own federation.
+
+The variant without federation of any algorithm, against which POWER compares ER-GNN, TWP and DSLR (its Fig. 2b).  In a
+round every client of the cohort works once on what its own state would send it, and folds the outcome into that state
+as a server would, with the same arithmetic, on its own computer and in its own time (the spans `mix`).  Nothing
+travels: neither topology, rates nor codecs matter, and of the effects only those that slow clients or take them away.
+
+A round ends when all have finished or are lost, and counts as one update, so that `every: 10 updates` of a stream or
+of `measure` means as many rounds as under `sync`.  Who goes to sleep or leaves before its state is updated is lost for
+the round, and its state stays as it was; likewise who has computed values that are not finite, and refuses them.
+Where an algorithm has several steps, each client goes through those of its own state; clients at the same step take it
+together, in one row, and wait for those that have more to go.
+
+Not modelled: clients whose rounds are not in step, and a server's faster computer.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import simpy
+
+from fedsim.algorithm import Algorithm
+from fedsim.clock.protocol import Rounds, Steps, advance, own_state, select
+from fedsim.clock.world import World
+from fedsim.net.topology import Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolated(Rounds):
+    """A step lasts as long as its slowest client; a lost client is asked again in the next step."""
+
+    silent: ClassVar[bool] = True
+
+    def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
+        """Return why not: nothing travels, so that any algorithm fits any network unless it compares replies."""
+        if algorithm.ranks_replies:
+            name = type(algorithm).__name__
+            return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
+        return None
+
+    def run(self, world: World) -> Steps:
+        """Give every client the first state as its own; then ask, and wait for all."""
+        for client in world.clients:
+            world.clients.states[client] = world.server.state
+        for _ in range(self.rounds):
+            want = self.cohort_size(world)
+            cohort = yield from select(world, want)
+            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
+            yield from _round(world, cohort)
+
+
+def _round(world: World, cohort: Sequence[int]) -> Steps:
+    """Have each client of the cohort go through the steps of its own state, those with the same next one together."""
+    learner = world.learner
+    left = {client: learner.steps(own_state(world, client)) for client in cohort}
+    while any(left.values()):
+        step = max(left.values(), key=len)[0]  # who has most to go goes first, and the others' last steps wait for it
+        ready = {client: own_state(world, client) for client, steps in left.items() if steps[:1] == [step]}
+        yield from _take(world, list(ready), step)
+        for client, before in ready.items():
+            state = own_state(world, client)
+            more = () if state is before else learner.more(state, step)  # nothing new is known to who was lost
+            left[client] = [*more, *left[client][1:]]
+
+
+def _take(world: World, clients: Sequence[int], step: str) -> Steps:
+    """Have these clients take a step, each by itself, and count it when all are through."""
+    jobs = []
+    if world.server.wanted is None:
+        world.server.wanted = len(clients)
+    for client in clients:
+        world.clients.begin(client)
+        jobs.append(world.env.process(_alone(world, client, step)))
+    yield world.env.all_of(jobs)
+    yield from world.server.count(step, sum(bool(job.value) for job in jobs), 0.0)
+
+
+def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
+    """Let a client work, and fold the outcome into its own state; return whether that came to pass."""
+    updated = yield from advance(world, client, step, world.server.version)
+    world.clients.finish(client)
+    return updated

@@ -1,0 +1,167 @@
+"""One round and one update: each selected client is asked once, as soon as it is online and holds data.
+
+`participation` or `clients` say how many are selected; the sampler draws them from all clients at the start, online or
+not.  It is over when `enough` of them have replied, when all have replied or are lost, or when the time is up; those
+still at work are late.  Where the algorithm has several steps, each is gone through in order with those who replied to
+the one before, by the same rules.  With `least` nobody is asked before so many of those wanted are there at once; from
+then on each is asked as soon as it is there, as ever (`enough` and `wait` are about replies).  A client that never
+comes online holds it up for ever, unless `enough` or `wait` says otherwise.
+
+Late replies are dropped, or folded as they come: each, with those that arrive while the server folds, is one more
+update, until all who were asked have replied or are lost; nobody else is asked any more.  Such a reply weighs as one
+of all those folded so far: m late ones after n others have the weight m / (n + m), so that a straggler does not count
+as much as all who came in time together.  They are folded in the last step only: to those before it is too late once
+the next has begun without them.
+"""
+
+import math
+from collections.abc import Collection, Generator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+import simpy
+
+from fedsim.clock.protocol import Steps, exchanges
+from fedsim.clock.quorum import Quorum
+from fedsim.clock.server import Ask
+from fedsim.clock.world import World
+from fedsim.core.units import Fraction, Seconds
+from fedsim.learner.ticket import Reply
+
+
+@dataclass
+class _Asked:
+    """The asks of one step that are under way, by client, and those that have ended since somebody looked."""
+
+    world: World
+    step: str
+    under_way: dict[int, Ask] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ended = simpy.Store(self.world.env)
+        self.one = self._ended.get()  # the next that ends
+
+    def ask(self, client: int) -> None:
+        """Ask a client."""
+        self.under_way[client] = ask = self.world.server.ask(client, self.step)
+        ask.callbacks.append(self._put)
+
+    def take(self) -> Ask:
+        """Return the one that has ended."""
+        ask, self.one = cast("Ask", self.one.value), self._ended.get()
+        del self.under_way[ask.client]
+        return ask
+
+    def close(self) -> None:
+        """Wait for none of them any longer."""
+        for ask in self.under_way.values():
+            self.world.server.close(ask)
+        self.under_way = {}
+
+    def _put(self, ask: simpy.Event) -> None:
+        self._ended.put(ask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot(Quorum):
+    """All clients are selected unless `participation` or `clients` says otherwise."""
+
+    or_all = True
+
+    enough: Fraction = 1.0  # the share of the selected clients whose replies suffice
+    wait: Seconds | None = None  # the longest duration of a step
+    retry: bool = False  # ask lost clients again
+    late: Literal["drop", "fold"] = "drop"  # what happens to replies that arrive too late
+
+    def __post_init__(self) -> None:
+        """Hold the options' ranges."""
+        super().__post_init__()
+        if self.enough == 0:
+            raise ValueError("enough: must be above 0, or no reply would be waited for")
+        if self.wait is not None and self.wait <= 0:
+            raise ValueError("wait: must be longer than 0 s")
+
+    @property
+    def all_wanted(self) -> bool:
+        """Whether neither a fraction nor a count was given."""
+        return self.participation is None and self.clients is None
+
+    def cohort_of(self, among: int) -> int:
+        """Return how many of so many clients are wanted."""
+        return among if self.all_wanted else super().cohort_of(among)
+
+    def folded(self, clients: int) -> int | None:
+        """Return the number wanted; late replies are folded in numbers that nobody knows before."""
+        return self.cohort_of(clients) if self.late == "drop" else None
+
+    def share(self, world: World) -> float:
+        """Return the share of those wanted who have had their turn, or of the time; late ones that count are asked."""
+        asked = world.clients.turns > 0
+        through = np.count_nonzero(asked & ~world.clients.busy)
+        if self.late == "fold":
+            nobody_more = world.server.version > 0 or (self.wait is not None and world.env.now >= self.wait)
+            return through / (np.count_nonzero(asked) or 1 if nobody_more else self.cohort_size(world))
+        spent = world.env.now / self.wait if self.wait else 0.0
+        return min(1.0, max(through / self.cohort_size(world), spent))
+
+    def run(self, world: World) -> Steps:
+        """Ask everybody wanted, step by step."""
+        everybody, rng = np.arange(len(world.clients)), world.rng("participation")
+        want = self.cohort_size(world)
+        cohort = world.sampler.choose(everybody, want, world.clients, rng).tolist()
+        yield from self.gathered(world, len(cohort), np.isin(everybody, cohort))
+        world.server.rounds += 1
+        last, steps = world.learner.steps(world.server.state)[-1], exchanges(world)
+        step = next(steps, None)
+        while step is not None and cohort:
+            asked, world.server.wanted = _Asked(world, step), want
+            replies = yield from self._collect(asked, cohort)
+            if self.late == "drop" or step != last:
+                asked.close()
+            folded = yield from world.server.update(replies, step)
+            cohort, step = sorted(reply.client for reply in replies), next(steps, None)
+            want = len(cohort)
+            if step is None:
+                yield from self._fold_late(asked, folded)
+            asked.close()
+
+    def _collect(self, asked: _Asked, cohort: Collection[int]) -> Generator[simpy.Event, Any, list[Reply]]:
+        """Return the replies of those of the cohort that count, in order of arrival."""
+        world, env = asked.world, asked.world.env
+        unasked = np.zeros(len(world.clients), dtype=bool)
+        unasked[list(cohort)] = True
+        missing = len(cohort)
+        want = min(missing, max(1, math.ceil(self.enough * missing - 1e-9)))
+        replies: list[Reply] = []
+        up = env.timeout(self.wait) if self.wait else env.event()
+        while len(replies) < want and (missing or asked.under_way) and not up.processed:
+            for client in world.available(unasked) if missing and world.server.serving else ():
+                unasked[client], missing = False, missing - 1
+                asked.ask(client)
+            yield env.any_of([asked.one, world.clients.stirred, up])
+            while asked.one.triggered and len(replies) < want and not up.processed:
+                ask = asked.take()
+                if ask.value is not None:
+                    replies.append(ask.value)
+                elif self.retry:
+                    unasked[ask.client], missing = True, missing + 1
+            gathered, replies = replies, world.server.remembered(replies)
+            if self.retry and len(replies) < len(gathered):  # the server has restarted
+                again = sorted({reply.client for reply in gathered} - {reply.client for reply in replies})
+                unasked[again], missing = True, missing + len(again)
+        return replies
+
+    def _fold_late(self, asked: _Asked, folded: int) -> Steps:
+        """Fold what still comes after so many replies, until no ask is under way; who is lost at the end is noted."""
+        while asked.under_way:
+            yield asked.one
+            came: list[Reply] = []
+            while asked.one.triggered:
+                reply = asked.take().value
+                came += [reply] if reply is not None else []
+            came = asked.world.server.screen(came)  # a reply that is refused has no weight
+            folded += len(came)
+            if came or not asked.under_way:
+                weight = len(came) / max(1, folded)
+                yield from asked.world.server.update([replace(reply, weight=weight) for reply in came], asked.step)

@@ -1,0 +1,97 @@
+"""Replay: recorded transfers start at their recorded times, and nothing is trained.
+
+A network study, or a check of the clock against one's own measurements: a row's `sent` is the moment at which its
+connection is opened, `arrived` the moment at which the receiver has the last byte.  `bytes` are the message's own, so
+that headers and repeats come on top.  Not replayed: who waited for whom; a slow transfer does not put off the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.clock.protocol import Protocol, Steps
+from fedsim.clock.world import World
+from fedsim.core import table
+from fedsim.core.record import SERVER
+from fedsim.core.table import Column, File
+from fedsim.net.message import Message
+
+COLUMNS = [
+    Column("start_s", low=0.0),
+    Column("client", whole=True, low=0),
+    Column("direction", choices=("up", "down")),
+    Column("bytes", whole=True, low=0),
+]
+Wanted = tuple[float, int, bool, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(Protocol):
+    """Sends what the table lists: `start_s`, `client`, `direction` (up or down), `bytes`."""
+
+    asks: ClassVar[bool] = False
+
+    transfers: File  # the table of transfers
+
+    def __post_init__(self) -> None:
+        """Read the table.  Raises UserError where it is not one."""
+        _table(self.transfers)
+
+    def suits(self, clients: int) -> None:
+        """Read the table for so many clients.  Raises UserError where it names one that there is not."""
+        _transfers(self.transfers, clients)
+
+    def run(self, world: World) -> Steps:
+        """Send each at its time, and wait until all have ended."""
+        wanted, through = _transfers(self.transfers, len(world.clients)), world.env.event()
+        left = len(wanted)
+
+        def ended(_: simpy.Event) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                through.succeed()
+
+        def send(one: Wanted, _: simpy.Event) -> None:
+            client, upload, nbytes = one[1:]
+            ends = (client, SERVER) if upload else (SERVER, client)
+            world.network.send(Message.sized(*ends, "replay", nbytes)).callbacks.append(ended)
+
+        for one in wanted:  # all from second 0, so that each is sent at the very number in the table
+            world.env.timeout(one[0]).callbacks.append(partial(send, one))
+        yield through
+
+    def share(self, world: World) -> float:
+        """Return the time that has passed as a share of the time to the last start."""
+        last = _transfers(self.transfers, len(world.clients))[-1][0]
+        return min(1.0, world.env.now / last) if last else 0.0
+
+
+def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:
+    return table.read_lines(path, COLUMNS)
+
+
+def _transfers(path: Path, clients: int) -> Sequence[Wanted]:
+    """Return the transfers in the order of their starts; those of one instant as the table has them."""
+    now = path.stat()
+    return _read(path, clients, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, clients: int, changed: int, size: int) -> Sequence[Wanted]:
+    # A table that has been written since is read anew.
+    columns, lines = _table(path)
+    for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
+        if client >= clients:
+            raise table.fault(path, line, f"client {client}: there are {clients} clients, numbered from 0")
+    every = zip(
+        columns["start_s"].tolist(), columns["client"].tolist(), (columns["direction"] == "up").tolist(),
+        columns["bytes"].tolist(), strict=True,
+    )  # fmt: skip
+    return sorted(every, key=lambda transfer: transfer[0])

@@ -1,0 +1,29 @@
+"""Synchronous rounds: a new cohort each round, and an update once each of its clients has replied or is lost."""
+
+from dataclasses import dataclass
+
+from fedsim.clock.protocol import Rounds, Steps, exchanges
+from fedsim.clock.quorum import Quorum
+from fedsim.clock.secure_sum import exchange
+from fedsim.clock.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync(Quorum, Rounds):
+    """A step lasts as long as its slowest client; lost clients are noticed at once and asked again in the next step."""
+
+    sums = by_chance = True
+
+    def folded(self, clients: int) -> int:
+        """Return the size of a cohort."""
+        return self.cohort_of(clients)
+
+    def run(self, world: World) -> Steps:
+        """Ask, wait for all, update; step by step where the algorithm has several."""
+        for _ in range(self.rounds):
+            want = self.cohort_size(world)
+            cohort = yield from self.draw(world, want, want)
+            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
+            for step in exchanges(world):
+                replies = yield from exchange(world, cohort, step)
+                yield from world.server.update(replies, step)

@@ -1,0 +1,77 @@
+"""Quorum: how many clients must be available before a round begins.
+
+A client is available while it is online, holds data and is not at work.  Without a quorum a round begins with the
+clients available, which may be far fewer than wanted; with one it waits until `least` are available at once, for at
+most `longest_wait`.  After that the round begins with those available, or with the first to come if there are none; the
+log says so, and the update's row has fewer `asked` than `wanted`.  Downtime of the server counts as waiting.
+
+Not modelled: a round that is abandoned for lack of clients.
+"""
+
+import logging
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from fedsim.clock.protocol import CohortProtocol, select
+from fedsim.clock.world import Members, World
+from fedsim.core.errors import UserError
+from fedsim.core.units import Amount, Seconds
+
+log = logging.getLogger(__name__)
+Waiting = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quorum(CohortProtocol):
+    """A protocol whose rounds begin once enough clients are available."""
+
+    least: Amount = 1  # clients that must be available before a round starts
+    longest_wait: Seconds | None = None  # how long to wait for them; then the round starts with those available
+
+    def __post_init__(self) -> None:
+        """Check the options' ranges."""
+        super().__post_init__()
+        if self.longest_wait is not None and self.longest_wait <= 0:
+            raise ValueError("longest_wait: must be longer than 0 s")
+        if self.longest_wait is not None and self.least == 1 and isinstance(self.least, int):
+            raise ValueError("longest_wait: needs 'least', the clients to wait for (a count, or a share as '80 %')")
+
+    def suits(self, clients: int) -> None:
+        """Raise UserError if more clients must be available than are wanted."""
+        super().suits(clients)
+        wanted = self.most_of(clients)
+        if isinstance(self.least, int) and self.least > wanted:
+            many = f"of {clients} clients, {wanted} are wanted"
+            raise UserError(f"least: {self.least} is never reached: {many}; write {wanted} at most, or a share: 80 %")
+
+    def most_of(self, clients: int) -> int:
+        """Return the largest value of `least` for that many clients."""
+        return self.cohort_of(clients)
+
+    def quorum(self, wanted: int) -> int:
+        """Return how many must be available if `wanted` are wanted."""
+        return self.least if isinstance(self.least, int) else max(1, math.ceil(self.least * wanted - 1e-9))
+
+    def draw(self, world: World, count: int, wanted: int) -> Generator[simpy.Event, Any, list[int]]:
+        """Return a cohort of up to `count` clients, drawn once enough are available for `wanted`."""
+        yield from self.gathered(world, wanted)
+        return (yield from select(world, count))
+
+    def gathered(self, world: World, wanted: int, among: Members | None = None) -> Waiting:
+        """Wait until enough clients (out of `among`) are available, or the longest wait is over."""
+        need = self.quorum(wanted)
+        if need <= 1:
+            return  # the caller waits for the first
+        began = world.env.now
+        over = world.env.event() if self.longest_wait is None else world.env.timeout(self.longest_wait)
+        while not (world.server.serving and world.ready(among) >= need):
+            if over.processed:
+                now, there = world.env.now, world.ready(among)
+                text = "%.3f s: a round starts short after waiting %.3f s for %d clients: %d are available, %d wanted"
+                log.info(text, now, now - began, need, there, wanted)
+                return
+            yield world.clients.stirred | over

@@ -1,0 +1,20 @@
+"""Clients with more data are more likely to be asked: by their number of training examples.
+
+With a plain mean of the replies this estimates the mean over all examples, as scheme II of Li et al. (ICLR 2020) does
+with replacement.  FedAvg weighs replies by examples as well, so that under it large clients count twice.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.clock.sampler import Numbers, Rows, Sampler, draw
+
+
+@dataclass(frozen=True)
+class Weighted(Sampler):
+    """Draws without replacement in proportion to examples; clients without any come last."""
+
+    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+        """Return the cohort."""
+        return draw(free, count, rows.examples[free].astype(np.float64), rng)

@@ -1,0 +1,114 @@
+"""World: all that a protocol, a stream or an observer may touch, and nothing of torch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.clock.clients import Clients
+from fedsim.clock.ledger import Ledger
+from fedsim.clock.sampler import Sampler
+from fedsim.clock.server import ServerHost
+from fedsim.core import record
+from fedsim.core.record import Arrival, Row
+from fedsim.core.seeds import Streams
+from fedsim.learner.contract import Learner, States
+from fedsim.learner.ticket import Ticket
+from fedsim.net.network import Network
+
+if TYPE_CHECKING:
+    from fedsim.data.graph import Period
+
+Members = npt.NDArray[np.bool_]
+
+
+@dataclass
+class World:
+    """The clock, the network, the hosts, and named random streams.
+
+    `edges` are the aggregators of a tree, by their place in it.  `arrival` fires once an instant with the list of
+    (client, period) that have reached clients in it.
+    """
+
+    env: simpy.Environment
+    network: Network
+    learner: Learner
+    server: ServerHost
+    clients: Clients
+    rng: Streams
+    sampler: Sampler
+    write: Callable[[Row], None]
+    edges: Sequence[ServerHost] = ()
+    ledger: Ledger | None = None
+    arrival: simpy.Event = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have nothing arrived yet."""
+        self._hosts: Mapping[int, ServerHost] = {host.node: host for host in (self.server, *self.edges)}
+        self._fresh: list[tuple[int, Period]] = []
+        self._expect()
+
+    def online(self) -> list[int]:
+        """Return the clients online, in order."""
+        return np.flatnonzero(self.network.nodes.online).tolist()
+
+    def available(self, among: Members | None = None) -> list[int]:
+        """Return the clients (`among` those, (K,) bool) that are online, hold data and are not at work."""
+        return [int(client) for client in self._free(among)]
+
+    def ready(self, among: Members | None = None) -> int:
+        """Return how many clients (`among` those, (K,) bool) are online, hold data and are not at work."""
+        return len(self._free(among))
+
+    def sample(self, count: int, among: Members | None = None) -> list[int]:
+        """Return at most `count` of the available clients, in order, as the scenario's sampler chooses."""
+        free = self._free(among)
+        chosen = self.sampler.choose(free, count, self.clients, self.rng("participation"))
+        if len(chosen):
+            self.learner.drawn(len(chosen), len(free))
+        return [int(client) for client in chosen]
+
+    def state_of(self, client: int) -> Ticket:
+        """Return the state that a client's predictions come from: its own, or the server's where it has none."""
+        return self.clients.states.get(client, self.server.state)
+
+    def states(self) -> States:
+        """Return the state of all clients, or each one's where any has its own."""
+        return {client: self.state_of(client) for client in self.clients} if self.clients.states else self.server.state
+
+    def deliver(self, client: int, period: "Period") -> None:
+        """Let a period reach a client now."""
+        self.clients.arrive(client, period)
+        self.write(Arrival(self.env.now, client, period.number, self.server.version))
+        self._fresh.append((client, period))
+        if not self.arrival.triggered:
+            self.arrival.succeed(self._fresh)
+
+    def moved(self, row: record.Transfer) -> None:
+        """Take the network's row of an ended transfer, for the host that it has reached or for the tables."""
+        host = self._hosts.get(row.dst)
+        (self.write if host is None else host.moved)(row)
+
+    def end(self) -> None:
+        """Close the books: cut what still moves, and write what was kept back."""
+        for host in self._hosts.values():
+            host.unread.closed = True
+        for wave in list(dict.fromkeys(self.clients.joint.values())):
+            wave.end()
+        self.network.close()
+        self.clients.end()
+        for host in self._hosts.values():
+            host.end()
+
+    def _free(self, among: Members | None) -> npt.NDArray[np.int64]:
+        free = self.network.nodes.online & self.clients.holding & ~self.clients.busy
+        return np.flatnonzero(free if among is None else free & among)
+
+    def _expect(self, _: simpy.Event | None = None) -> None:
+        """Stand ready for the next arrivals; before anybody who waits for the present ones goes on."""
+        self._fresh = []
+        self.arrival = self.env.event()
+        self.arrival.callbacks.append(self._expect)

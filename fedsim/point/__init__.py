@@ -1,0 +1,1 @@
+"""One point of a sweep: checked, assembled, run, resumed, and stored."""

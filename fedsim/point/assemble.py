@@ -1,0 +1,141 @@
+"""Assemble: builds the world of a scenario, its learner, and whoever watches, each part once.
+
+The only module that sees both halves, the network and the learning, and it loads the second only where something is
+learned.  It takes the scenario as checked (`check.py`), and runs nothing.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from fedsim.clock.clients import Clients
+from fedsim.clock.ledger import Ledger
+from fedsim.clock.masks import Masks
+from fedsim.clock.observer import Observer
+from fedsim.clock.server import ServerHost
+from fedsim.clock.wave import Columns
+from fedsim.clock.world import World
+from fedsim.core import seeds
+from fedsim.core.record import SERVER, Recorder, Row, Span, Transfer
+from fedsim.core.seeds import Streams
+from fedsim.learner.keys import Keys
+from fedsim.learner.received import Views
+from fedsim.learner.recorded import Recorded
+from fedsim.learner.traffic import Plain
+from fedsim.learner.trained import Trained
+from fedsim.net.masking import STEPS, Masking
+from fedsim.point import fleet
+from fedsim.point.checkpoint import Keeper
+from fedsim.point.parts import Parts
+from fedsim.scenario.schema import Scenario
+
+
+class Built(NamedTuple):
+    """A point that is ready to run: its world, whoever scores it (None where nothing is learned), and its parts."""
+
+    world: World
+    observer: Observer | None
+    learner: Recorded
+    parts: Parts
+    done: simpy.Process
+
+
+def observe(built: Built, keeper: Keeper) -> Views:
+    """Return what keeps all that clients receive from now on."""
+    views = Views(built.world.env, built.learner.contents)
+    built.world.network.received = views.record
+    keeper.watch(views)
+    return views
+
+
+def build(
+    scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None, *, trains: bool = True
+) -> Built:
+    """Return the world of a scenario with its processes started.
+
+    Where nothing is learned nobody scores; elsewhere the keeper, if there is one, looks after it.  Where it is not to
+    be trained (`trains`) an `untrained` algorithm stands for the scenario's.
+    """
+    parts = Parts(scenario)
+    algorithm, rng, own_rng = parts.algorithm, Streams(scenario.seed), Streams(scenario.seed)
+    codec = parts.codecs
+    if not algorithm.learns:
+        trained = Trained(algorithm, Plain(algorithm), own_rng, up=codec["up"], down=codec["down"])
+        world, learner = _world(parts, rng, trained, None, recorder)
+        world.clients.holding[:] = True
+        return Built(world, None, learner, parts, world.env.process(parts.protocol.run(world)))
+    from fedsim.point import learning
+
+    lesson = learning.prepare(parts, data_root)
+    if trains:
+        trained = Trained(lesson.algorithm, lesson.cohort, own_rng, up=codec["up"], down=codec["down"])
+    else:
+        from fedsim.learner.untrained import Estimates, untrained
+
+        known = untrained(lesson.algorithm)
+        trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
+    world, learner = _world(parts, rng, trained, keeper, recorder)
+    observer = None
+    if trains:
+        by_chance = parts.protocol.by_chance and world.sampler.even
+        trained.guard = learning.release(scenario, parts.protocol.folded(len(world.clients)), by_chance, own_rng)
+        trained.scoring = lesson.scoring(trained, scenario)
+        observer = Observer(world, recorder.extend, scenario.measure.every)
+        observer.start()
+    lesson.deliver(world)
+    if keeper and observer:
+        keeper.attend(world, lesson, learner)
+    # Started last, the protocol goes on last: a period has arrived before it asks again.
+    return Built(world, observer, learner, parts, world.env.process(parts.protocol.run(world)))
+
+
+def _world(
+    parts: Parts, rng: Streams, trained: Trained, keeper: Keeper | None, recorder: Recorder
+) -> tuple[World, Recorded]:
+    env, scenario, columns = simpy.Environment(), parts.scenario, parts.columns
+
+    def write(row: Row) -> None:
+        ledger.see(row)
+        recorder.add(row)
+
+    def write_many(downs: Columns, ups: Columns, spans: Columns, asked: npt.NDArray[np.float64]) -> None:
+        ledger.see_wave(downs, ups, spans, asked)
+        recorder.extend(Transfer, downs)
+        recorder.extend(Transfer, ups)
+        recorder.extend(Span, spans)
+
+    links_rng = partial(seeds.generator, scenario.seed)
+    links = fleet.network(
+        env, scenario, columns, parts.topology, links_rng, lambda row: world.moved(row), parts.effects
+    )
+    trained.forgers = links.forgers
+    ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})
+    secure = scenario.privacy.secure_aggregation
+    masks = Masks(Masking(secure.neighbours, secure.threshold, secure.bits), trained.down) if secure.on else None
+
+    def seed_of(client: int, job: int) -> int:
+        return seeds.integer(scenario.seed, "job", client, job)
+
+    draws = scenario.network.codec.down is not None or parts.protocol.shares_only
+    keys = None if keeper is None else Keys(b"", links.forgers, draws=draws)
+    learner = Recorded(trained, seed_of, keys, keeper.record() if keeper else None)
+    speeds = columns.get("speed", links.nodes.uplink)  # nobody computes where nobody is asked
+    clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
+    computer = scenario.server
+    until = scenario.measure.until
+    alone = scenario.measure.views or (until is not None and until.metered)  # messages are looked at one by one
+    compressed = trained.up is not None or trained.down is not None
+
+    def host(node: int) -> ServerHost:
+        return ServerHost(
+            env, links, learner, clients, write, computer.speed, computer.cores, node,
+            None if alone or compressed else write_many,  # a wave plans its messages, and sends none
+        )  # fmt: skip
+
+    server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
+    world = World(env, links, learner, server, clients, rng, parts.sampler, write, edges, ledger)
+    return world, learner

@@ -1,0 +1,152 @@
+"""Check whether the points of a scenario can be run: every name is a file, every option one of the file's class.
+
+Without `whole` nothing that needs torch is imported: protocols and effects are built, and for other parts the names of
+options are read from their sources.  With `whole` every distinct part is built, so that values are checked too.  Either
+way `rehearsal` sets the network up once, to find problems between parts.  Dry runs and runs do both, one after the
+other, so that they refuse the same scenarios with the same messages.
+
+The data are not checked: whether a graph can be divided as requested shows when it is loaded.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.point import fleet, private, rehearsal
+from fedsim.point.parts import NOTHING, Parts
+from fedsim.scenario import combinations, find, source, wording
+from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.yaml_file import Document
+
+LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
+LEARNS = ("data", "model", "training")
+
+
+def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
+    """Return the problems of the points' parts and metrics, each once, at the scenario's key."""
+    found: dict[Problem, None] = {}
+    known: dict[str, list[Problem]] = {}
+    for point in chosen:
+        wrong, plain = _metric_problems(point), point.scenario.plain()
+        once = partial(_once, known, Parts(point.scenario), plain)
+        for kind, key, part in point.scenario.parts():
+            identity = json.dumps([kind, key, part.name, part.options], default=str)
+            if identity not in known:
+                known[identity] = _part_problems(kind, key, part, whole)
+            wrong += known[identity]
+        wrong += once("fleet", ("clients", "network"), _fleet_problems)
+        if not wrong:
+            look = partial(_fit_problems, whole=whole)
+            there = [key for key in LEARNS if plain.get(key)]
+            wrong += once(f"fit of {there}", ("algorithm", "protocol", "network", "privacy", "clients"), look)
+        if not wrong:
+            wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
+        for problem in wrong:
+            found.setdefault(Problem(combinations.blame(problem.key, point.places), problem.message))
+    return [*found]
+
+
+def planned(scenario: Scenario, document: Document) -> list[Point]:
+    """Return the points of a scenario, checked without `whole`.  Raises UserError that names the file and lines."""
+    try:
+        chosen = [*scenario.points()]
+    except ScenarioError as error:
+        raise document.error(error.problems) from None
+    hold(chosen, document)
+    return chosen
+
+
+def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> None:
+    """Raise UserError, naming the file and lines, unless the points can be run."""
+    if problems := points(chosen, whole):
+        raise document.error(problems)
+
+
+def notes(chosen: Sequence[Point]) -> list[str]:
+    """Return a line for each name that is a file of the user's although fedsim has one of that name."""
+    named = dict.fromkeys((kind, part.name) for point in chosen for kind, _, part in point.scenario.parts())
+    return [note for kind, name in named if (note := find.note(kind, name))]
+
+
+def _once(
+    known: dict[str, list[Problem]],
+    parts: Parts,
+    plain: Mapping[str, Any],
+    what: str,
+    keys: Sequence[str],
+    look: Callable[[Parts], list[Problem]],
+) -> list[Problem]:
+    """Run the check once for every combination of values of these keys."""
+    key = json.dumps([what, *(plain.get(key) for key in keys)], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = look(parts)
+    return known[key]
+
+
+def _fleet_problems(parts: Parts) -> list[Problem]:
+    return fleet.problems(parts.scenario, lambda: parts.columns)
+
+
+def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
+    """Return why algorithm, protocol and topology cannot be combined, and what learning lacks.
+
+    Without `whole` the algorithm is left aside, for its file may import torch.
+    """
+    scenario, protocol = parts.scenario, parts.protocol
+    if scenario.algorithm is None and protocol.asks:
+        message = f"is missing, and the protocol {scenario.protocol.name!r} asks clients to work; name an algorithm"
+        return [Problem("algorithm", message)]
+    if reason := protocol.refuse(find.build("algorithm", NOTHING), parts.topology):
+        return [Problem("protocol", f"{scenario.protocol.name!r} {reason}")]
+    try:
+        _ = parts.codecs
+    except ScenarioError as error:
+        return [*error.problems]
+    if wrong := private.problems(parts):
+        return wrong
+    if scenario.algorithm is None or not (whole and protocol.asks):
+        return []
+    found = _missing_lesson(scenario) if parts.algorithm.learns else []
+    reason = protocol.refuse(parts.algorithm, parts.topology)
+    found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
+    return found + private.uncovered(parts)
+
+
+def _missing_lesson(scenario: Scenario) -> list[Problem]:
+    """Return the missing keys that a learning algorithm needs."""
+    assert scenario.algorithm is not None
+    message = f"is missing, and {scenario.algorithm.name!r} learns: it needs {', '.join(LEARNS)}"
+    return [Problem(key, message) for key in LEARNS if getattr(scenario, key) is None]
+
+
+@lru_cache
+def known_metrics(task: str) -> list[str]:
+    """Return the metrics of a task, read from its source; empty if the source does not list them."""
+    module = find.module_of("task", task)
+    if module is None or find.check("task", Part(name=task)):
+        return []
+    return source.literals(module, find.KINDS["task"].contract, "metrics")
+
+
+def _metric_problems(point: Point) -> list[Problem]:
+    task = point.scenario.task.name
+    known = known_metrics(task)
+    message = f"is not a metric of the task {task!r}"
+    return [
+        Problem(f"measure.metrics.{number}", f"{name!r} {message}{wording.did_you_mean(name, known, 'There are')}")
+        for number, name in enumerate(point.scenario.measure.metrics)
+        if known and name not in known
+    ]
+
+
+def _part_problems(kind: str, key: str, part: Part, whole: bool) -> list[Problem]:
+    wrong = find.check(kind, part, key)
+    if wrong or not (whole or kind in LIGHT):
+        return wrong
+    try:
+        find.build(kind, part, key)
+    except ScenarioError as error:
+        return [*error.problems]
+    return []

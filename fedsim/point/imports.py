@@ -1,0 +1,229 @@
+"""What a module needs to run: the modules that it imports, directly or not, and hashes of their sources.
+
+Imports are read from the sources, anywhere except under TYPE_CHECKING; nothing is imported.  Modules of the project and
+of the user are followed; those of Python and of libraries in `site-packages` are listed by their top package only.
+Not covered: imports under computed names.
+
+Two sources have the same meaning if they differ only in comments, docstrings and layout.
+"""
+
+import ast
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fedsim.scenario import source
+
+OURS = ("fedsim", "algorithms", "analysis")
+PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or repeat others
+
+
+@dataclass(frozen=True)
+class Print:
+    """The hashes of a source: of its bytes, and of its meaning."""
+
+    text: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source file as read: its hashes, and the dotted names that it imports, with those that may be in a module."""
+
+    mark: Print
+    imported: tuple[tuple[str, str], ...]  # module, and a name in it or ""
+
+
+Known = dict[tuple[str, int, int], Source]  # by path, time of the last change in nanoseconds, and size
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Modules by their names, with their files, and the top packages of the libraries that they import."""
+
+    modules: dict[str, Path]
+    libraries: set[str]
+
+
+def read(path: Path) -> Source | None:
+    """Return a source as it is now, read again only if it has changed; None if it cannot be read."""
+    try:
+        now = path.stat()
+        key = str(path), now.st_mtime_ns, now.st_size
+        sources = _sources()
+        return sources[key] if key in sources else sources.setdefault(key, _read(path))
+    except OSError:
+        return None
+
+
+def text_of(path: Path) -> str:
+    """Return the hash of a file's bytes, which is faster than that of its meaning; "" if it cannot be read."""
+    try:
+        now = path.stat()
+        return _text(path, now.st_mtime_ns, now.st_size)
+    except OSError:
+        return ""
+
+
+def known() -> Known:
+    """Return every source that this process has read, to pass on to a process that it starts."""
+    return dict(_sources())
+
+
+def know(found: Known) -> None:
+    """Use what another process has read; files that have changed since are read again."""
+    _sources().update(found)
+
+
+def needed(roots: Iterable[str], left_out: Iterable[str] = ()) -> Needed:
+    """Return every module that those in `roots` need, themselves included, and the libraries that they name.
+
+    Modules that only those of `left_out` need are left out too.
+    """
+    asked = tuple(sorted({*roots})), tuple(sorted({*left_out}))
+    first, marks = _first(*asked)
+    return first if marks == _marks(first) else _needed(*asked)  # points of a sweep share their modules
+
+
+@lru_cache(maxsize=256)
+def _first(roots: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[Needed, list[str]]:
+    found = _needed(roots, left_out)
+    return found, _marks(found)
+
+
+def _marks(found: Needed) -> list[str]:
+    return [text_of(path) for path in found.modules.values()]
+
+
+def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
+    wanted, found = [*roots], dict[str, Path]()
+    libraries, seen = set[str](), {*left_out}
+    while wanted:
+        module = wanted.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        top = module.partition(".")[0]
+        path = None if top in sys.stdlib_module_names else source.file_of(module)
+        if path is None or not (top in OURS or is_own(path)):
+            libraries.add(top)
+            continue
+        found[module] = path
+        wanted += [module.rpartition(".")[0]] if "." in module else []
+        one = read(path) if path.suffix == ".py" else None
+        for target, name in one.imported if one else ():
+            resolved = _absolute(target, module, path)
+            wanted += [resolved, *_submodule(resolved, name)]
+    return Needed(found, libraries - {*sys.stdlib_module_names})
+
+
+@lru_cache(maxsize=4096)
+def is_own(path: Path) -> bool:
+    """Return whether a file belongs to the project or the user, not to Python or a library."""
+    return not any(path.is_relative_to(folder) for folder in _installed())
+
+
+@lru_cache(maxsize=1)
+def _installed() -> list[Path]:
+    return [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+
+
+def _absolute(target: str, module: str, path: Path) -> str:
+    """Return a name as `from` has it, dots in front of it included, as an absolute one."""
+    name = target.lstrip(".")
+    above = len(target) - len(name)
+    if not above:
+        return name
+    steps = module.split(".")
+    steps = steps[: len(steps) - above + (path.name == "__init__.py")]
+    return ".".join([*steps, *([name] if name else [])])
+
+
+def _submodule(module: str, name: str) -> list[str]:
+    """Return the module that `from MODULE import NAME` names, if it is one."""
+    top = module.partition(".")[0]
+    if not name or top in sys.stdlib_module_names:
+        return []
+    path = source.file_of(module)
+    package = path is None or path.name == "__init__.py"  # None: a folder without one
+    if not package or (path is not None and top not in OURS and not is_own(path)):
+        return []
+    inner = f"{module}.{name}"
+    return [inner] if source.file_of(inner) is not None else []
+
+
+@lru_cache(maxsize=4096)
+def _text(path: Path, changed: int, size: int) -> str:
+    return _hash(path.read_bytes())
+
+
+@lru_cache(maxsize=1)
+def _sources() -> Known:
+    # What this process has read, to share with others.
+    return {}
+
+
+def _read(path: Path) -> Source:
+    data = path.read_bytes()
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError):  # reported when it is imported
+        return Source(Print(_hash(data), _hash(data)), ())
+    words: list[str] = []
+    _tell(tree, words)
+    meaning = _hash(" ".join(words).encode("utf-8", "surrogatepass"))
+    return Source(Print(_hash(data), meaning), tuple(dict.fromkeys(_imported(tree))))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=10).hexdigest()
+
+
+def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, "") for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            yield from (("." * child.level + (child.module or ""), alias.name) for alias in child.names)
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from _imported(other)
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _imported(child)
+
+
+def _tell(value: object, words: list[str]) -> None:
+    """Add what a syntax tree says, without docstrings, empty fields and places, so that versions of Python agree."""
+    if isinstance(value, ast.AST):
+        words.append(type(value).__name__)
+        for name in value._fields:
+            inner: Any = getattr(value, name, None)
+            if name in PLAIN or (inner is None and not isinstance(value, ast.Constant)):
+                continue
+            if name == "body" and isinstance(value, DOCUMENTED) and _has_docstring(inner):
+                inner = inner[1:]
+            if inner == []:
+                continue
+            words.append(name)
+            _tell(inner, words)
+        words.append(")")
+    elif isinstance(value, list):
+        words.append("[")
+        for one in value:
+            _tell(one, words)
+        words.append("]")
+    else:
+        words.append(repr(value))
+
+
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _has_docstring(body: list[ast.stmt]) -> bool:
+    first = body[0] if body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)

@@ -1,0 +1,141 @@
+"""One point, from its scenario to its tables: runs the clock of its world, and closes the record.
+
+Everything random comes from named streams of the point's seed, and simulated time never from the host, so that a
+point's tables depend on its scenario alone.  It takes the scenario as checked (`check.py`).
+"""
+
+import gc
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import simpy
+
+from analysis.summarise import summarise
+from fedsim import __version__
+from fedsim.algorithm import title_of
+from fedsim.clock import budget
+from fedsim.clock.world import World
+from fedsim.core import logbook
+from fedsim.core.progress import Progress
+from fedsim.core.record import Recorder
+from fedsim.point import stamp
+from fedsim.point.assemble import Built, build, observe
+from fedsim.point.checkpoint import EVERY, Keeper
+from fedsim.point.parts import Parts
+from fedsim.scenario.schema import Point, Scenario
+from fedsim.scenario.yaml_file import dump
+
+Tell = Callable[[Progress], None]
+REPORT_EVERY = 0.2  # seconds between two reports of progress
+
+log = logging.getLogger(__name__)
+
+
+def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float = EVERY) -> dict[str, Any]:
+    """Run one point, write tables, log and resolved scenario into the folder, and return its row of summary.csv.
+
+    While it runs it keeps a checkpoint there, every so many seconds of real time, from which the next call goes on.
+    Raises UserError where the scenario asks for something that cannot be had, Breach where the books do not balance.
+    """
+    with logbook.keep(folder / "run.log"):
+        return _run(point, folder, data_root, progress, every)
+
+
+def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float) -> dict[str, Any]:
+    began, scenario = time.perf_counter(), point.scenario
+    recorder = Recorder()
+    keeper = Keeper(folder, every, folder / "run.log", stamp.of(scenario))
+    built = build(scenario, data_root, recorder, keeper)
+    world, observer = built.world, built.observer
+    views = observe(built, keeper) if scenario.measure.views else None
+    gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
+    try:
+        status = _run_clock(built, progress, keeper if observer else None)
+    finally:
+        gc.unfreeze()
+    world.end()
+    if observer:
+        observer.score()
+    _close(world)
+    tables = recorder.close(folder)
+    if views:
+        views.close(folder)
+    (folder / "scenario.yaml").write_text(_described(point, observer is not None), encoding="utf-8", newline="")
+    measure = scenario.measure
+    row = summarise(
+        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
+        target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
+        target_on=measure.target_on,
+    )  # fmt: skip
+    row["updates"] = world.server.version if row["asked"] is not None else None
+    row["metric"] = row["metric"] if observer else None
+    row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
+    keeper.end()  # only now: the disk may be full
+    own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(built.parts)}
+    device = {"device": _device(scenario) if observer else None, "threads": scenario.threads}
+    return {**row, **own, "real_seconds": time.perf_counter() - began, "provenance": device}
+
+
+def _device(scenario: Scenario) -> str:
+    from fedsim.point import learning
+
+    return learning.device_name(scenario.device)
+
+
+def _run_clock(built: Built, progress: Tell, keeper: Keeper | None) -> str:
+    """Step the clock until the protocol ends, a budget is used up, or nobody is left to wait for."""
+    world, observer, _, parts, done = built
+    protocol = parts.protocol
+    env, until, last = world.env, parts.scenario.measure.until, 0.0
+    end = math.inf if until is None or until.time is None else until.time
+    while not done.processed:
+        ahead = env.peek()
+        if ahead == float("inf"):
+            return "stalled"
+        if ahead > end:
+            if env.now < end:
+                env.run(until=end)
+            return "done"
+        updated = world.server.updated
+        _step(env, keeper)
+        if until is not None and budget.spent(until, world):
+            while updated.triggered and not updated.processed:  # who waits for this update comes first
+                _step(env, keeper)
+            return "done"
+        if time.perf_counter() - last > REPORT_EVERY:
+            last = time.perf_counter()
+            share = protocol.share(world) if until is None else max(protocol.share(world), budget.used(until, world))
+            progress(Progress(env.now, min(1.0, share), observer.latest if observer else None, world.server.version))
+    return "done"
+
+
+def _step(env: simpy.Environment, keeper: Keeper | None) -> None:
+    env.step()
+    if keeper:
+        keeper.passed()
+
+
+def _title(parts: Parts) -> str | None:
+    """Return the published name of the scenario's algorithm, or None where the protocol asks nobody to run one."""
+    return title_of(type(parts.algorithm)) if parts.scenario.algorithm and parts.protocol.asks else None
+
+
+def _close(world: World) -> None:
+    """Have the ledger compare what moved with the rows, and log what became of the bytes."""
+    assert world.ledger is not None
+    world.ledger.close()
+    log.info("bytes: %s", ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items()))
+
+
+def _described(point: Point, learned: bool) -> str:
+    versions: Mapping[str, str] = {"fedsim": __version__, "simpy": simpy.__version__}
+    if learned:
+        from fedsim.point import learning
+
+        versions = {**versions, **learning.versions()}
+    notes = "".join(f"# {name}: {version}\n" for name, version in versions.items())
+    return f"# point {point.id}\n{notes}{dump(point.scenario)}"

@@ -1,0 +1,188 @@
+"""Show a running sweep: progress bars on a terminal, elsewhere a line every half minute.
+
+Each line fits the width: labels are cut if necessary, numbers never.  A point that fails or stalls gets its own line
+immediately.  The time left is estimated from the progress since the sweep began, including that of unfinished points.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from analysis.axes import short
+from analysis.terminal import cut, wrapped, writable
+from fedsim.core.amounts import NONE, duration, number, watch
+from fedsim.core.progress import Progress
+from fedsim.scenario.schema import Point
+
+EVERY = 30.0  # seconds between two lines without a terminal
+BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
+LABEL = 16  # characters of a label that are never cut
+SURE = 0.01  # share of a point that must be done before the time left is estimated
+STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of the display: its label, the share that is done, and its numbers."""
+
+    label: str
+    share: float
+    numbers: Sequence[str]
+    brief: str = ""  # a shorter label, if there is little room
+
+
+class Display:
+    """Show a sweep on a console; a context manager that restores the terminal."""
+
+    def __init__(self, console: Console, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:
+        """Show nothing yet; the console must not interpret markup, because names of points may look like it."""
+        self.console = console
+        self.points = self.done = self.failed = 0
+        self._before, self._began = 0, now()  # points finished before, and when this sweep began
+        self._running: dict[str, tuple[Point, Progress]] = {}
+        self._now, self._every = now, every
+        self._lock = threading.Lock()
+        self._ended, self._clock = threading.Event(), threading.Thread(target=self._tick, daemon=True)
+        self._live: Live | None = None
+        if console.is_interactive:
+            self._live = Live(console=console, get_renderable=self._screen, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        """Start the display."""
+        if self._live:
+            self._live.start()
+        else:
+            self._clock.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the terminal."""
+        if self._live:
+            self._live.stop()
+            return
+        self._ended.set()
+        self._clock.join()
+        if self.points:
+            self.note(self.line())
+
+    def begin(self, points: int, finished: int) -> None:
+        """Show the number of points, and how many were finished before."""
+        with self._lock:
+            self.points, self.done, self._before, self._began = points, finished, finished, self._now()
+        if finished:
+            self.note(f"{finished} of {points} points are finished already")
+        elif not self._live:
+            self.note(f"{points} points to run" if points != 1 else "1 point to run")
+
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Show the progress of a running point."""
+        with self._lock:
+            self._running[point.id] = point, progress
+
+    def ended(self, point: Point, row: Row, message: str) -> None:
+        """Count a point that has ended; show one that failed or stalled in a line, with the reason."""
+        with self._lock:
+            self.done += 1
+            self.failed += bool(message)
+            self._running.pop(point.id, None)
+        what = f"{self.done}/{self.points} {point.id} {name(point.axes)}"
+        if message:
+            self.note(f"{what}: failed: {message}")
+        elif row["status"] == "stalled":
+            self.note(f"{what}: stalled after {duration(row.get('sim_seconds'))} simulated: {STALLED}")
+
+    def note(self, text: str) -> None:
+        """Show a message."""
+        self.console.print(text, soft_wrap=True)
+
+    def line(self) -> str:
+        """Return the sweep's progress in one line."""
+        failed = f", {self.failed} failed" if self.failed else ""
+        running = f", {len(self._running)} running" if self._running else ""
+        return ", ".join([f"{self.done}/{self.points} points done{failed}{running}", *self._times()])
+
+    def screen(self, width: int) -> list[str]:
+        """Return the lines of the display: one for the sweep, and one for each running point."""
+        with self._lock:
+            running = [*self._running.values()]
+            failed = [f"{self.failed} failed"] if self.failed else []
+            whole = Bar(f"{self.done}/{self.points} points", self._share(), [*failed, *self._times()])
+        bars = [_bar(point, progress) for point, progress in running]
+        return [*_drawn([whole], width), *_drawn(bars, width)]
+
+    def _screen(self) -> Text:
+        lines = self.screen(self.console.width)
+        return Text(writable("\n".join(lines), self.console.encoding), no_wrap=True, overflow="crop")
+
+    def _tick(self) -> None:
+        while not self._ended.wait(self._every):
+            if self.points:
+                with self._lock:
+                    line = self.line()
+                self.note(line)
+
+    def _share(self) -> float:
+        shares = sum(progress.share for _, progress in self._running.values())
+        return min(1.0, (self.done + shares) / self.points) if self.points else 0.0
+
+    def _times(self) -> list[str]:
+        """Return the time since the beginning, and an estimate of the time left once there is some progress."""
+        elapsed = self._now() - self._began
+        now, before = self._share(), self._before / self.points if self.points else 0.0
+        if now >= 1.0 or (now - before) * self.points < SURE:
+            return [f"elapsed {watch(elapsed)}"]
+        return [f"elapsed {watch(elapsed)}", f"about {watch(elapsed * (1 - now) / (now - before))} left"]
+
+
+def name(axes: dict[str, Any]) -> str:
+    """Return the values of a point's axes, each with the last word of its key (the last three for a list's)."""
+    return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only point"
+
+
+def _bar(point: Point, progress: Progress) -> Bar:
+    score = NONE if progress.score is None else number(progress.score)
+    numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
+    return Bar(name(point.axes), progress.share, numbers, ", ".join(map(str, point.axes.values())))
+
+
+def _drawn(bars: Sequence[Bar], width: int) -> list[str]:
+    """Return the bars as lines of label, bar and numbers, each number padded to its column."""
+    if not bars:
+        return []
+    sizes = [max(map(len, column)) for column in zip(*(bar.numbers for bar in bars), strict=True)]
+    numbers = ["  ".join(f"{text:>{size}}" for text, size in zip(bar.numbers, sizes, strict=True)) for bar in bars]
+    beside = width - max(map(len, numbers)) - 2  # for labels and bars
+    labels, wide = _labelled(bars, beside)
+    if wide is None:  # no label fits beside the numbers
+        both = zip(labels, bars, strict=True)
+        return [
+            line for label, bar in both
+            for line in [cut(label, width), *wrapped("  ".join(bar.numbers), width, "  ")]
+        ]  # fmt: skip
+    room = min(max(map(len, labels)), beside - wide - 2 * bool(wide))
+    return [
+        "  ".join([f"{cut(label, room):<{room}}", *([_filled(bar.share, wide)] if wide else []), text])
+        for label, bar, text in zip(labels, bars, numbers, strict=True)
+    ]
+
+
+def _labelled(bars: Sequence[Bar], room: int) -> tuple[list[str], int | None]:
+    """Return labels and the width left for bars; labels are whole, or their values only, or cut to fit."""
+    for labels in ([bar.label for bar in bars], [bar.brief or bar.label for bar in bars]):
+        longest = max(map(len, labels))
+        for wide in BARS[:2]:
+            if room - wide - 2 >= longest:
+                return labels, wide
+    return labels, next((wide for wide in BARS[1:] if room - wide - 2 * bool(wide) >= min(longest, LABEL)), None)
+
+
+def _filled(share: float, width: int) -> str:
+    done = round(min(1.0, max(0.0, share)) * width)
+    return "━" * done + "─" * (width - done)

@@ -1,0 +1,69 @@
+"""Run trials: ordinary points of one folder, run by the same sweep and engine as a scenario's points.
+
+Finished points are not run again, so that an interrupted search continues where it was.  Points that fail are run once
+in a search, and once more when it is continued.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedsim.core.progress import Progress
+from fedsim.point.attempt import Row, Run
+from fedsim.scenario.schema import Point
+from fedsim.sweep.display import Display
+from fedsim.sweep.runner import Engine, Sweep
+
+
+@dataclass
+class Bench:
+    """The folder of trials, the text of their scenario, and the display of their progress.
+
+    It is the watcher of the search's sweeps, and forwards what concerns the search as a whole.
+    """
+
+    out: Path
+    given: str
+    data: Path
+    run_point: Run
+    engine: Engine
+    display: Display
+    fresh: bool = False
+    rows: dict[str, Row] = field(default_factory=dict)
+    _reasons: list[str] = field(default_factory=list)  # why trials run again, as shown
+    _points: dict[str, Point] = field(default_factory=dict)  # those that did not fail
+
+    def run(self, points: Sequence[Point]) -> dict[str, Row]:
+        """Run new points, and return the rows of all points so far by id.
+
+        Raises UserError as a sweep does: if the folder cannot be used, or the first points show a mistake.
+        """
+        new = {point.id: point for point in points if point.id not in self.rows}
+        self.display.done += len(points) - len(new)
+        if new:
+            # All points tried, so that summary.csv lists them all; finished ones are only read.
+            sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data)
+            ended = sweep.run(self.run_point, self.engine, self, self.fresh)
+            self.fresh = False
+            self.rows |= {row["point"]: row for row in ended}
+            self._points |= {id: point for id, point in new.items() if self.rows[id]["status"] != "failed"}
+        return self.rows
+
+    def begin(self, points: int, finished: int) -> None:
+        """Count what an earlier search has left; the total was shown before."""
+        self.display.done += finished - len(self._points)
+
+    def progressed(self, point: Point, progress: Progress) -> None:
+        """Forward the progress of a point."""
+        self.display.progressed(point, progress)
+
+    def ended(self, point: Point, row: Row, message: str) -> None:
+        """Forward the end of a point."""
+        self.display.ended(point, row, message)
+
+    def note(self, text: str) -> None:
+        """Forward why points run again, once for each reason; other notes concern later trials of an earlier search."""
+        _, again, reason = text.partition(" again: ")
+        if again and reason not in self._reasons:
+            self._reasons.append(reason)
+            self.display.note(f"trials run again: {reason}")

@@ -1,0 +1,90 @@
+"""`--tune N`: from a checked scenario to a tuned one."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from fedsim.core.amounts import number
+from fedsim.core.errors import ScenarioError, UserError
+from fedsim.scenario.schema import Point, Scenario
+from fedsim.scenario.yaml_file import Document
+from fedsim.sweep.tune import outcome, study
+from fedsim.sweep.tune.bench import Bench
+from fedsim.sweep.tune.entries import Entry, entries
+from fedsim.sweep.tune.study import Trial
+
+
+def tune(
+    scenario: Scenario, document: Document, points: Sequence[Point], trials: int, bench: Bench, console: Console
+) -> int:
+    """Tune and return the exit code: 1 if a trial failed.
+
+    Raises UserError if Optuna is missing, or if there is nothing to tune, or the result could not be written.
+    """
+    study.loaded()
+    path = bench.out / f"{scenario.name}_tuned.yaml"
+    try:
+        found = entries(points)
+        refuse_too_few(found, trials)
+        outcome.refuse_what_cannot_be_written(document, found, points)
+        if bench.fresh:
+            for name in ("trials.csv", path.name):
+                (bench.out / name).unlink(missing_ok=True)
+        with bench.display:
+            ended = search(found, trials, scenario.seed, bench)
+    except ScenarioError as error:
+        raise document.error(error.problems) from None
+    console.print(outcome.table(ended, found))
+    chosen = [trial for entry in found if (trial := outcome.best(ended, entry))]
+    if len(chosen) < len(found):
+        path.unlink(missing_ok=True)  # left by an earlier search
+        console.print("no tuned scenario: for one algorithm no trial succeeded", soft_wrap=True)
+        return 1
+    outcome.write_tuned(path, document, chosen, trials)
+    console.print(f"tuned scenario: {path}", soft_wrap=True)
+    return 1 if any(trial.failed for trial in ended) else 0
+
+
+def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list[Trial]:
+    """Run the trials, showing their progress and updating their table, and return them."""
+    ended: list[Trial] = []
+    display = bench.display
+
+    def report(latest: list[Trial]) -> None:
+        ended.extend(latest)
+        outcome.write_trials(bench.out / "trials.csv", ended)
+        display.note(f"trial {latest[0].number} of {trials}: {', '.join(_short(trial, ended) for trial in latest)}")
+
+    for entry in found:
+        display.note(_plan(entry))
+    display.begin(sum(len(entry.points) * (trials if entry.spans else 1) for entry in found), 0)
+    study.search(found, trials, seed, bench.run, report)
+    return ended
+
+
+def refuse_too_few(found: Sequence[Entry], trials: int) -> None:
+    """Raise UserError if the only trial of an entry could not be chosen."""
+    outside = [entry.label for entry in found if not entry.holds(entry.written)]
+    if trials == 1 and outside:
+        message = f"tries {outside[0]} only as written, which lies outside the tuned ranges; give 2 trials or more"
+        raise UserError(f"--tune 1 {message}")
+
+
+def _plan(entry: Entry) -> str:
+    if not entry.spans:
+        return f"{entry.label}: nothing to tune, one trial as written"
+    spans = ", ".join(f"{name} {span}" for name, span in entry.spans.items())
+    where = (
+        ""
+        if entry.holds(entry.written)
+        else "; as written it lies outside the ranges; it is shown but cannot be chosen"
+    )
+    return f"{entry.label}: {spans}{where}"
+
+
+def _short(trial: Trial, ended: Sequence[Trial]) -> str:
+    if trial.value is None:
+        return f"{trial.entry.label} failed ({trial.failed} of {trial.points} points)"
+    found = outcome.best(ended, trial.entry)
+    better = "" if found is None or found is trial else f" (best {number(found.value)})"
+    return f"{trial.entry.label} {number(trial.value)}{better}"

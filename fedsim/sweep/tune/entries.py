@@ -1,0 +1,121 @@
+"""The entries of a search: a scenario's algorithms as written, their tuned options, and their points.
+
+An entry is an algorithm with the options that the scenario gives it.  Those that its class names in `tunes` are tuned,
+whatever their values; the others stay, so that two presets of one algorithm are two entries.  A trial of an entry is
+all its points (seeds, orders, networks ...) with the options tried, scored on validation data only.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.span import Span
+from fedsim.scenario import find, grid
+from fedsim.scenario.schema import Part, Point
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An algorithm of the scenario: as written, its name in tables, the spans to tune, the values written, its points.
+
+    `written` holds the values of the tuned options in the scenario, including defaults.
+    """
+
+    part: Part
+    label: str
+    spans: Mapping[str, Span]
+    written: Options
+    points: tuple[Point, ...]
+
+    def with_options(self, options: Options) -> Part:
+        """Return the entry with these options in place of those written."""
+        return Part(name=self.part.name, options={**self.part.options, **options})
+
+    def lowest(self) -> Part:
+        """Return the entry with every tuned option at the start of its span."""
+        return self.with_options(
+            {name: span.choices[0] if span.choices else span.low for name, span in self.spans.items()}
+        )
+
+    def holds(self, options: Options) -> bool:
+        """Return whether these values of the tuned options all lie within their spans."""
+        return all(span.holds(options[name]) for name, span in self.spans.items())
+
+    def trial(self, part: Part, options: Options) -> list[Point]:
+        """Return the entry's points with this part in its place, scored by the headline on validation data only."""
+        text = ", ".join(f"{name}={value}" for name, value in options.items())
+        axes = {"algorithm": self.label, "options": text or "as written"}
+        return [_trial_point(point, part, axes) for point in self.points]
+
+
+def entries(points: Sequence[Point]) -> list[Entry]:
+    """Return the entries of these points, in order of their first appearance.
+
+    Raises ScenarioError if there is nothing to tune, or nothing to score trials on.
+    """
+    _refuse_what_cannot_be_scored(points)
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(key(_part(point)), []).append(point)
+    parts = [_part(group[0]) for group in groups.values()]
+    labels = grid.labels([part.model_dump() for part in parts])
+    found = [_entry(p, str(label), group) for p, label, group in zip(parts, labels, groups.values(), strict=True)]
+    if not any(entry.spans for entry in found):
+        message = f"none of {', '.join(labels)} has anything to tune: their classes name no options in `tunes`"
+        raise ScenarioError([Problem("algorithm", message)])
+    _refuse_twins(found)
+    return found
+
+
+def key(part: Part) -> str:
+    """Return a text that two algorithms share if they are equal, whichever defaults are written out."""
+    return json.dumps([part.name, find.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
+
+
+def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
+    algorithm = find.build("algorithm", part)
+    if not algorithm.learns:
+        raise ScenarioError(
+            [Problem("algorithm", f"{part.name!r} learns nothing, so there is nothing to score; leave it out")]
+        )
+    written = {name: getattr(algorithm, name) for name in algorithm.tunes}
+    return Entry(part, label, algorithm.tunes, written, tuple(points))
+
+
+def _part(point: Point) -> Part:
+    part = point.scenario.algorithm
+    assert part is not None
+    return Part(name=part.name, options=find.bare("algorithm", part.name, part.options))
+
+
+def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
+    for point in points:
+        scenario = point.scenario
+        if scenario.algorithm is None or scenario.data is None:
+            lacks = "algorithm" if scenario.algorithm is None else "data"
+            raise ScenarioError([Problem(lacks, "is missing: nothing is learned, so there is nothing to tune")])
+        if scenario.data.split.val == 0:
+            message = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
+            raise ScenarioError([Problem("data.split.val", message)])
+
+
+def _refuse_twins(found: Sequence[Entry]) -> None:
+    seen: dict[str, Entry] = {}
+    for entry in found:
+        first = seen.setdefault(key(entry.lowest()), entry)
+        if first is not entry:
+            message = f"{first.label} and {entry.label} differ only in tuned options; keep one of them"
+            raise ScenarioError([Problem("algorithm", message)])
+
+
+def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:
+    measure = point.scenario.measure
+    only = {"splits": ["val"], "models": measure.models[:1], "metrics": measure.metrics[:1]}
+    changed = {"algorithm": part, "measure": measure.model_copy(update=only)}
+    given = point.scenario.model_copy(update=changed)
+    scenario = given.spelled_out()
+    return Point(scenario.digest(), scenario, {**point.axes, **axes}, written=given.digest())
