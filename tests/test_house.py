@@ -45,10 +45,11 @@ TORCH = (
     "fedsim.learner",
     "fedsim.point.learning",
     "fedsim.data",
+    "fedsim.trial",
     "algorithms",
 )  # all that may import it
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
-BOTH_HALVES = ("fedsim.point", "fedsim.learner")  # the first assembles them, the second squeezes what it has learned
+BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # the first assembles them, the second squeezes what it has learned
 ALGORITHMS_USE = (
     "fedsim.algorithm",
     "fedsim.learn",
@@ -199,12 +200,63 @@ def algorithms() -> list[str]:
 
 @pytest.mark.parametrize("module", algorithms())
 def test_an_algorithm_uses_little_of_the_library_and_one_other_at_most(module):
-    others = [name for name in ours(module) if within(name, "algorithms")]
+    others = [name for name in ours(module) if within(name, "algorithms") and not within(name, module)]
     assert len(others) <= 1
     for other in others:
         assert not [name for name in ours(other) if within(name, "algorithms")], "one level deep"
     rest = [name for name in ours(module) if not within(name, "algorithms")]
     assert not [name for name in rest if not any(within(name, allowed) for allowed in ALGORITHMS_USE)]
+
+
+def rooms() -> list[str]:
+    """The modules beside an algorithm's class, in its folder."""
+    return [module for module in modules() if within(module, "algorithms") and module.count(".") > 1]
+
+
+@pytest.mark.parametrize("module", rooms())
+def test_what_lies_in_an_algorithms_folder_is_its_own(module):
+    algorithm = module.rpartition(".")[0]
+    assert not [name for name in ours(module) if within(name, "algorithms") and not within(name, algorithm)]
+    rest = [name for name in ours(module) if not within(name, "algorithms")]
+    assert not [name for name in rest if not any(within(name, allowed) for allowed in (*ALGORITHMS_USE, "fedsim.data"))]
+    users = [name for name in modules() if module in ours(name)]
+    assert users
+    assert not [name for name in users if not within(name, algorithm)]
+
+
+def test_mathematics_of_one_algorithm_lives_with_it():
+    """A module of fedsim/learn that serves algorithms alone serves two, or FedAvg, which most descend from."""
+    parts = {name for name in modules() if name.startswith(("fedsim.learn.models.", "fedsim.learn.tasks."))}
+    reached = _reached(
+        parts | {name for name in modules() if within(name, "fedsim") and not within(name, "fedsim.learn")}
+    )
+    served = {name: _algorithms_over(name) for name in modules() if within(name, "fedsim.learn")}
+    alone = {name: users for name, users in served.items() if name not in reached and len(users) == 1}
+    assert alone == {"fedsim.learn.robust": {"algorithms.fedavg"}}
+
+
+def _reached(roots: set[str]) -> set[str]:
+    wanted, seen = [*roots], set[str]()
+    while wanted:
+        module = wanted.pop()
+        if module not in seen:
+            seen.add(module)
+            wanted += ours(module)
+    return seen
+
+
+def _algorithms_over(module: str) -> set[str]:
+    """The algorithms that a module serves, by itself or through others of fedsim/learn."""
+    found, wanted, seen = set[str](), [module], set[str]()
+    while wanted:
+        name = wanted.pop()
+        for user in (user for user in modules() if name in ours(user) and user not in seen):
+            seen.add(user)
+            if within(user, "algorithms"):
+                found.add(".".join(user.split(".")[:2]))
+            elif within(user, "fedsim.learn"):
+                wanted.append(user)
+    return found
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in find.KINDS for name in find.names(kind)])
