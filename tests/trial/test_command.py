@@ -5,9 +5,10 @@ import sys
 import pytest
 from lab import CONTROL, HEAD, here, write
 
+import algorithms
 from fedsim import __main__ as command_line
 from fedsim.scenario import Part
-from fedsim.trial import command, report
+from fedsim.trial import command, files, report
 from fedsim.trial.finding import Finding, broken, warning
 
 
@@ -142,6 +143,19 @@ def test_a_scenario_beside_it_is_refused(call):
     code, out, err = call("first.yaml", "--try", "fedavg")
     assert (code, out) == (2, "")
     assert "leave a scenario out" in err
+
+
+def test_a_file_is_a_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "own" / "many"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", "utf-8")
+    assert files.module("own/many") == files.module("own/many/__init__.py") == "tried.many"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert files.module("own/many") == "own.many"
+    assert files.module(algorithms.__path__[0] + "/fedavg.py") == "fedavg"
 
 
 def test_values_of_options_are_read_as_yaml():
