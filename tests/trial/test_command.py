@@ -166,12 +166,15 @@ def test_values_of_options_are_read_as_yaml():
 def test_a_report_in_words():
     sections = [
         ("it holds", []),
+        ("it holds somehow", [warning("look here")]),
         ("it may hold", [Finding("untried", "until that holds")]),
         ("it does not", [broken("this is so", "mine.py:3: x = 1", "do that"), warning("and this is " + "odd " * 20)]),
     ]
     lines = [line for section in sections for line in report.lines(section)]
-    assert lines[:7] == [
+    assert lines[:9] == [
         "holds     it holds",
+        "warning   it holds somehow",
+        "          look here",
         "untried   it may hold",
         "          until that holds",
         "BROKEN    it does not",
@@ -179,6 +182,6 @@ def test_a_report_in_words():
         "          at mine.py:3: x = 1",
         "          -> do that",
     ]
-    assert lines[7].startswith("warning   and this is odd")
+    assert lines[9].startswith("warning   and this is odd")
     assert max(map(len, lines)) <= 80
-    assert report.summary(sections) == "1 of 3 promises is broken; 1 not tried; 1 warning."
+    assert report.summary(sections) == "1 of 4 promises is broken; 1 not tried; 2 warnings."
