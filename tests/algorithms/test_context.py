@@ -40,7 +40,7 @@ def test_a_scenario_s_settings_reach_its_algorithm():
     parts = Parts(small_points.scenario(training=training, algorithm=prox))
     lesson = learning.prepare(parts, Path())
     own = lesson.algorithm
-    assert (own.learning_rate, own.local_steps, own.momentum, own.clients) == (0.02, 4, 0.5, 3)
+    assert (own.learning_rate, own.local_steps, own.momentum, own.clients) == (0.02, 4, 0.5, 5)
     assert own.task is lesson.task
     assert own.mu == 0.3
     assert parts.algorithm.context is None  # the algorithm itself is left as it was
