@@ -159,9 +159,8 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     except TypeError as error:
         if "non-frozen dataclass" not in str(error):
             raise
-        raise ScenarioError(
-            [Problem(where, f"{source.shown(path)}: write @dataclass(frozen=True): {error}")]
-        ) from error
+        message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
+        raise ScenarioError([Problem(where, message)]) from error
     classes: dict[str, Any] = {
         name: cls
         for name, cls in vars(imported).items()
@@ -173,6 +172,9 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))
         raise ScenarioError([Problem(where, f"{name} in {source.shown(path)} lacks {missing}")])
+    if hidden := [one.name for one in source.option_fields(classes[name]) if isinstance(one.default, property)]:
+        message = f"the option {hidden[0]!r} of {name} has the name of something that a run hands in; give it another"
+        raise ScenarioError([Problem(where, message)])
     return classes[name]  # type: ignore[no-any-return]
 
 

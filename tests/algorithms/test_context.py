@@ -103,3 +103,13 @@ def test_a_plain_class_and_a_field_without_a_default_fit_below():
     assert Needs(3).wanted == 3
     with pytest.raises(TypeError):
         Needs(3, None)  # a context goes by its name alone
+
+
+def test_an_option_named_like_what_a_run_hands_in_is_refused(tmp_path, monkeypatch):
+    text = "from dataclasses import dataclass\nfrom algorithms.fedavg import FedAvg\n"
+    text += "@dataclass(frozen=True, kw_only=True)\nclass Hides(FedAvg):\n    momentum: float\n"
+    (tmp_path / "hiding_lab").mkdir()
+    (tmp_path / "hiding_lab" / "hides.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ScenarioError, match=r"the option 'momentum' of Hides has the name of something"):
+        find.build("algorithm", Part(name="hiding_lab.hides"))
