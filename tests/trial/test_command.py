@@ -6,7 +6,7 @@ import pytest
 from lab import CONTROL, HEAD, here, write
 
 from fedsim import __main__ as command_line
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial import command, report
 from fedsim.trial.finding import Finding, broken, warning
 
