@@ -36,7 +36,7 @@ from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, as_dense, csr
 from fedsim.learn import replay, tree
-from fedsim.learn.layout import Matrix
+from fedsim.learn.blocks import Matrix
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.products import product

@@ -25,7 +25,8 @@ from fedsim.data.partitions.colearn import CoLearn
 from fedsim.point import learning
 from fedsim.point.run import run
 from fedsim.scenario import find, yaml_file
-from fedsim.scenario.schema import Part, Point
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "incremental.yaml"
 SIDES = {"incremental": ("incremental", "exact"), "full": ("full", "full_graph")}

@@ -41,7 +41,7 @@ from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.learn.training import Trainer
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 RATE, LARGE, CLOSE, FEW = 0.01, 2**25, 1e-4, 1e-4
 

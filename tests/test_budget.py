@@ -6,7 +6,7 @@ import pytest
 from fedsim import simulate
 from fedsim.clock import budget
 from fedsim.core.errors import UserError
-from fedsim.scenario.schema import Measure, Until
+from fedsim.scenario.measure import Measure, Until
 
 BASE = {
     "name": "budgets",

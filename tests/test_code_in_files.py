@@ -16,7 +16,7 @@ from fedsim.core.errors import UserError
 from fedsim.data import published
 from fedsim.point.checkpoint import Keeper, path_in
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for package in ("fedsim", "algorithms", "analysis") for path in sorted((ROOT / package).rglob("*.py"))]

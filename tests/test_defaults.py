@@ -13,7 +13,8 @@ from test_find import lab
 
 from fedsim.core import units
 from fedsim.scenario import defaults, find, source, yaml_file
-from fedsim.scenario.schema import Part, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
 
 __all__ = ["lab"]  # a fixture
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario import find, source
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 EFFECT = """
     from dataclasses import dataclass

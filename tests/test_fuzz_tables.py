@@ -11,7 +11,7 @@ from refusals import message_of
 
 from fedsim.point import check
 from fedsim.scenario import find, yaml_file
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 pytestmark = pytest.mark.long
 

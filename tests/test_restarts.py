@@ -17,7 +17,7 @@ from fedsim.core.record import SERVER
 from fedsim.net.effects.restart import Restart
 from fedsim.point import check
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 ROUND = trip(Number())  # seconds of one exchange, of which the work takes the second from 0.2 on
 

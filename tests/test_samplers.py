@@ -16,7 +16,7 @@ from fedsim.clock.samplers.uniform import Uniform
 from fedsim.clock.samplers.weighted import Weighted
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 @dataclass

@@ -15,7 +15,8 @@ from scenario_texts import SMALL
 from fedsim.core.errors import UserError
 from fedsim.point import check
 from fedsim.scenario import yaml_file, yaml_text
-from fedsim.scenario.schema import Part, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
 
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
 

@@ -12,7 +12,8 @@ import yaml
 from fedsim.core import shipped
 from fedsim.point import stamp
 from fedsim.scenario import find, options, source
-from fedsim.scenario.schema import Part, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
 from fedsim.sweep import listing, objects
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,7 +24,7 @@ from fedsim.core.span import Span
 from fedsim.learn.replay import BETA
 from fedsim.point.folders import ID
 from fedsim.scenario import find, yaml_file
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.sweep.display import Display
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.tune import command, study

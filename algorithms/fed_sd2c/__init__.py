@@ -48,7 +48,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, take_rows
-from fedsim.learn import alignment, dense, layout, tree
+from fedsim.learn import alignment, dense, joining, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
@@ -108,7 +108,7 @@ class FedSD2C(Algorithm):
         """Return the model after all epochs on all clients' graphs."""
         made = [self.decoded(reply.upload) for reply in replies]
         joined, soft = (
-            layout.union([graph for graph, _ in made], shared=True),
+            joining.union([graph for graph, _ in made], shared=True),
             torch.cat([labels for _, labels in made]),
         )
         weight = torch.cat([torch.full((len(y),), r.weight) for r, (_, y) in zip(replies, made, strict=True)])

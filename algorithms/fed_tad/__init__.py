@@ -39,7 +39,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
@@ -141,7 +141,7 @@ class FedTAD(FedAvg):
 
     def opinions(self, locals_: Parameters, graph: Graph, clients: int) -> Tensor:
         """Return the logits of all clients' models on the same graph (K, N, C)."""
-        output = self.task.forward(locals_, layout.union([graph] * clients))
+        output = self.task.forward(locals_, joining.union([graph] * clients))
         return output.view(clients, -1, output.shape[1])
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:

@@ -18,7 +18,7 @@ from algorithms.ghost import consistency, retention
 from algorithms.ghost.retention import Retained
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Optimiser
 from fedsim.learn.server_training import Loss, descend, in_training
@@ -61,7 +61,7 @@ class Teaching:
 
     def jointly(self, model: Parameters, graphs: Sequence[Graph], seed: int) -> Parameters:
         """Return the model after as many steps as in turn, each on all graphs, each graph with the same weight."""
-        joined, seeds = layout.union(graphs), [integer(seed, number) for number in range(len(graphs))]
+        joined, seeds = joining.union(graphs), [integer(seed, number) for number in range(len(graphs))]
 
         def loss(params: Parameters, step: int) -> Tensor:
             each = tree.transform(lambda leaf: leaf.expand(len(graphs), *leaf.shape[1:]), params)

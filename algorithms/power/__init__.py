@@ -28,7 +28,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import layout, ops, replay, server_training, tree
+from fedsim.learn import joining, ops, replay, server_training, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.replay import BETA
@@ -144,7 +144,7 @@ class Power(FedAvg):
         buffer = self.buffer_graph(state["x"].to(self.task.device), y)
         with torch.no_grad():
             stacked = tree.stack([teachers[c] for c in clients])
-            wisdom = self.task.forward(stacked, layout.union([buffer] * len(clients)))
+            wisdom = self.task.forward(stacked, joining.union([buffer] * len(clients)))
         wisdom = wisdom.view(len(clients), len(y), -1)
         weight = self.trust(state, clients)[:, y]
         seed = integer(self.task.seed, "power", "teach", state["updates"])

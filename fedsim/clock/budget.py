@@ -14,7 +14,7 @@ bytes (`Until.metered`), and the end does not depend on how many clients are ask
 from collections.abc import Callable, Mapping
 
 from fedsim.clock.world import World
-from fedsim.scenario.schema import Until
+from fedsim.scenario.measure import Until
 
 METERS: Mapping[str, Callable[[World], float]] = {
     "updates": lambda world: world.server.version,

@@ -1,8 +1,8 @@
-"""What the operations derive once from a graph: sparse matrices and orderings, joined for many clients.
+"""What the operations derive once from a graph: sparse matrices and orderings.
 
-Everything is computed for one client's graph and kept there; a union of K graphs only joins the parts (block
-diagonals), so that a cohort of known clients costs no sorting.  Indices are int32, for which sparse products
-are several times faster than for int64.  It models fixed graphs: a graph's tensors must not change afterwards.
+Everything is computed for one client's graph and kept there; a union of K graphs (`joining.union`) only joins the
+parts (block diagonals), so that a cohort of known clients costs no sorting.  Indices are int32, for which sparse
+products are several times faster than for int64.  It models fixed graphs: a graph's tensors must not change afterwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import ABSENT_IS_ZERO, Graph, csr, under, vertex_keys
-
-
-class Matrix(NamedTuple):
-    """A constant sparse matrix and its transpose, each as CSR; the same object if it is symmetric."""
-
-    rows: Tensor
-    columns: Tensor
+from fedsim.data.graph import Graph, csr
+from fedsim.learn import blocks
+from fedsim.learn.blocks import Matrix
 
 
 @dataclass(frozen=True)
@@ -67,12 +62,12 @@ class Layout:
         """Sparse features as (N, K F): row i of client k uses columns k F to (k + 1) F."""
         if self.parts:
             if self.shared:
-                rows = _blocks([part.x.rows for part in self.parts], stacked=True)
-                return Matrix(rows, transposed(rows))
-            return block_diagonal([part.x for part in self.parts])
+                rows = blocks.joined([part.x.rows for part in self.parts], stacked=True)
+                return Matrix(rows, blocks.transposed(rows))
+            return blocks.block_diagonal([part.x for part in self.parts])
         x = self.graph["x"]
         rows = csr(x.crow_indices().int(), x.col_indices().int(), x.values(), tuple(x.shape))
-        return Matrix(rows, transposed(rows))
+        return Matrix(rows, blocks.transposed(rows))
 
     @cached_property
     def vertices(self) -> int:
@@ -154,20 +149,25 @@ class Layout:
         if self.parts:
             parts = [part.attention for part in self.parts]
             counts = [len(part.source) for part in parts]
-            vertices, edges = _offsets([part.vertices for part in self.parts]), _offsets(counts)
+            vertices, edges = blocks.offsets([part.vertices for part in self.parts]), blocks.offsets(counts)
             return Attention(
-                _join_crow([part.crow for part in parts], counts),
-                _shifted([part.source for part in parts], counts, vertices),
-                _shifted([part.target for part in parts], counts, vertices),
-                _shifted([part.order for part in parts], counts, edges),
-                _join_crow([part.crow_of_source for part in parts], counts),
-                _shifted([part.target_by_source for part in parts], counts, vertices),
+                blocks.join_pointers([part.crow for part in parts], counts),
+                blocks.shifted([part.source for part in parts], counts, vertices),
+                blocks.shifted([part.target for part in parts], counts, vertices),
+                blocks.shifted([part.order for part in parts], counts, edges),
+                blocks.join_pointers([part.crow_of_source for part in parts], counts),
+                blocks.shifted([part.target_by_source for part in parts], counts, vertices),
             )
         source, target = self._edges(loops=True)
         n = len(self.graph["y"])
         order = torch.argsort(source * max(n, 1) + target)
         return Attention(
-            _crow(target, n), source.int(), target.int(), order.int(), _crow(source, n), target[order].int()
+            blocks.row_pointers(target, n),
+            source.int(),
+            target.int(),
+            order.int(),
+            blocks.row_pointers(source, n),
+            target[order].int(),
         )
 
     @cached_property
@@ -193,7 +193,7 @@ class Layout:
         return found
 
     def _joined(self, name: str) -> Matrix:
-        return block_diagonal([getattr(part, name) for part in self.parts])
+        return blocks.block_diagonal([getattr(part, name) for part in self.parts])
 
     def _edges(self, loops: bool, *, open_: bool = False) -> tuple[Tensor, Tensor]:
         """Sources and targets sorted by target, then source; existing self-loops are replaced by one for each vertex.
@@ -220,9 +220,9 @@ class Layout:
             value = root[source] * root[target]
         else:
             value = 1 / degree[target] if norm == "mean" else torch.ones_like(target, dtype=torch.float32)
-        rows = csr(_crow(target, n), source.int(), value, (n, n))
-        columns = transposed(rows)
-        return Matrix(rows, rows if _equal(rows, columns) else columns)
+        rows = csr(blocks.row_pointers(target, n), source.int(), value, (n, n))
+        columns = blocks.transposed(rows)
+        return Matrix(rows, rows if blocks.equal(rows, columns) else columns)
 
 
 def of(graph: Graph) -> Layout:
@@ -267,121 +267,3 @@ def count(graph: Graph, *splits: str) -> int:
             known = counts[split] = mask, int(mask.sum())
         total += known[1]
     return total
-
-
-def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
-    """Return K graphs side by side as one, its layout joined from theirs.
-
-    With `shared` all of them count as one client (K = 1), as when one set of parameters is scored on many graphs.
-    """
-    first = graphs[0]["y"]
-    parts = [of(graph) for graph in graphs]
-    vertices = [part.vertices for part in parts]
-    sizes = torch.tensor([sum(vertices)] if shared else vertices, device=first.device)
-    joined = Graph(
-        x=under([graph["x"] for graph in graphs]),
-        edges=_shifted([graph["edges"] for graph in graphs], [part.edges for part in parts], _offsets(vertices)),
-        y=torch.cat([graph["y"] for graph in graphs]),
-        train=torch.cat([graph["train"] for graph in graphs]),
-        val=torch.cat([graph["val"] for graph in graphs]),
-        test=torch.cat([graph["test"] for graph in graphs]),
-        client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
-        sizes=sizes,
-    )
-    joined = Graph(**{**joined, **_by_vertex(graphs)})  # type: ignore[typeddict-item]
-    if any("pairs" in graph for graph in graphs):
-        _join_pairs(joined, graphs, vertices)
-    joined["layout"] = Layout(joined, parts, shared=shared)
-    return joined
-
-
-def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int]) -> None:
-    """Add the pairs of those graphs that have any to their union."""
-    asking = [(graph, start) for graph, start in zip(graphs, _offsets(vertices), strict=True) if "pairs" in graph]
-    pairs = [graph["pairs"] for graph, _ in asking]
-    joined["pairs"] = _shifted(pairs, [part.shape[1] for part in pairs], [start for _, start in asking])
-    joined["links"] = torch.cat([graph["links"] for graph, _ in asking])
-    joined["asked"] = torch.cat([graph["asked"] for graph, _ in asking])
-
-
-def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
-    """Join the optional keys of one row a vertex.  Raises ValueError for a missing key without a default."""
-    joined = {}
-    for key in dict.fromkeys(key for graph in graphs for key in vertex_keys(graph)):
-        some: Tensor = next(graph[key] for graph in graphs if key in graph)  # type: ignore[literal-required]
-        joined[key] = torch.cat([_rows(graph, key, some) for graph in graphs])
-    return joined
-
-
-def _rows(graph: Graph, key: str, some: Tensor) -> Tensor:
-    """Return the key's rows; if the graph lacks it, zeros like `some`, or the graph's own degrees."""
-    if key in graph:
-        return graph[key]  # type: ignore[literal-required, no-any-return]
-    if key == "degree":  # it knows of no edges elsewhere
-        return of(graph).degree
-    if key in ABSENT_IS_ZERO or key.startswith("delta"):
-        return some.new_zeros(len(graph["y"]), *some.shape[1:])
-    raise ValueError(f"some graphs of a union have {key!r} and others do not; give it to all of them or to none")
-
-
-def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
-    """Join matrices along the diagonal."""
-    rows = _blocks([matrix.rows for matrix in matrices])
-    if all(matrix.rows is matrix.columns for matrix in matrices):
-        return Matrix(rows, rows)
-    return Matrix(rows, _blocks([matrix.columns for matrix in matrices]))
-
-
-def _blocks(blocks: Sequence[Tensor], *, stacked: bool = False) -> Tensor:
-    """Join CSR blocks along the diagonal, or `stacked` one below the other over the same columns."""
-    heights, widths = zip(*[block.shape for block in blocks], strict=True)
-    columns, values = [block.col_indices() for block in blocks], [block.values() for block in blocks]
-    filled = [len(value) for value in values]
-    column = torch.cat(columns) if stacked else _shifted(columns, filled, _offsets(widths))
-    crow = _join_crow([block.crow_indices() for block in blocks], filled)
-    return csr(crow, column, torch.cat(values), (sum(heights), max(widths) if stacked else sum(widths)))
-
-
-def _join_crow(crows: Sequence[Tensor], filled: Sequence[int]) -> Tensor:
-    """Join row pointers of parts with `filled` entries each."""
-    heights = [len(crow) - 1 for crow in crows]
-    tails = [crow.narrow(0, 1, height) for crow, height in zip(crows, heights, strict=True)]
-    return torch.cat([crows[0].new_zeros(1), _shifted(tails, heights, _offsets(filled))])
-
-
-def _shifted(parts: Sequence[Tensor], counts: Sequence[int], shifts: Sequence[int]) -> Tensor:
-    """Concatenate parts (…, count), each plus its shift, with one sum for all of them."""
-    joined = torch.cat(list(parts), dim=-1)
-    shift = torch.tensor(shifts, dtype=joined.dtype, device=joined.device)
-    total = torch.tensor(counts, device=joined.device)
-    return joined.add_(torch.repeat_interleave(shift, total, output_size=joined.shape[-1]))
-
-
-def _offsets(counts: Sequence[int]) -> list[int]:
-    total, offsets = 0, []
-    for count in counts:
-        offsets.append(total)
-        total += count
-    return offsets
-
-
-def _crow(index: Tensor, n: int) -> Tensor:
-    """Row pointers (n + 1,) of a sorted or unsorted row index."""
-    crow = torch.zeros(n + 1, dtype=torch.int32, device=index.device)
-    crow[1:] = torch.bincount(index, minlength=n).cumsum(0)
-    return crow
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    parts = ((each.crow_indices(), each.col_indices(), each.values()) for each in (one, other))
-    return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
-
-
-def transposed(matrix: Tensor) -> Tensor:
-    """Return a CSR matrix's transpose as CSR."""
-    n, width = matrix.shape
-    counts = matrix.crow_indices().diff().long()
-    row = torch.repeat_interleave(torch.arange(n, device=matrix.device), counts)
-    column = matrix.col_indices().long()
-    order = torch.argsort(column, stable=True)
-    return csr(_crow(column, width), row[order].int(), matrix.values()[order], (width, n))

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsim.data.absent import Absent, absent, pair_numbers, pairs_of
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout, ops
-from fedsim.learn.layout import Matrix
+from fedsim.learn.blocks import Matrix
 
 
 @dataclass(frozen=True)

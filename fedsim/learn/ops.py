@@ -1,6 +1,6 @@
 """The operations that models and losses are made of, each aware of the client axis.
 
-Parameters carry a leading axis K, the graphs of K clients stand side by side as one (`layout.union`), and a loss is
+Parameters carry a leading axis K, the graphs of K clients stand side by side as one (`joining.union`), and a loss is
 a vector (K,).  No padding of graphs, no mapping over clients, no copies: the mathematics is written once.  The one
 rule for authors: reduce over vertices only with this module, and over parameters only with `tree`.
 
@@ -16,7 +16,8 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout
-from fedsim.learn.layout import Attention, Matrix
+from fedsim.learn.blocks import Matrix
+from fedsim.learn.layout import Attention
 from fedsim.learn.products import by_client, product, times
 
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.

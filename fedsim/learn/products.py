@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.learn.layout import Bucket, Layout, Matrix
+from fedsim.learn.blocks import Matrix
+from fedsim.learn.layout import Bucket, Layout
 
 NARROW = 16  # columns below which a product is computed transposed: BLAS is several times slower the other way round
 LARGE = 64  # mean rows from which one product per client is faster than one padded product

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops, rows, tree
+from fedsim.learn import joining, layout, ops, rows, tree
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]
@@ -140,7 +140,7 @@ class Trainer:
             return graphs[0]
         key = tuple(map(id, graphs))
         if key not in self._unions:
-            self._unions[key] = (graphs, layout.union(graphs))
+            self._unions[key] = (graphs, joining.union(graphs))
             if len(self._unions) > UNIONS_KEPT:
                 self._unions.popitem(last=False)
         self._unions.move_to_end(key)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedsim.algorithm import Algorithm, declared
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import layout
+from fedsim.learn import joining
 from fedsim.learn.task import Task
 
 KEPT = 4  # joined graphs remembered between scorings
@@ -93,7 +93,7 @@ class Plans:
         rows = {split: self._rows(split, pairs, starts) for split in self._splits}
         table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
         columns = dict(zip(("client", "period", "seen"), table.T.copy(), strict=True))
-        joined = layout.union(parts, shared=shared)
+        joined = joining.union(parts, shared=shared)
         vertices = torch.tensor([len(graph["y"]) for graph in first.values()])
         of_graph = torch.tensor([numbers[key] for key in first]).repeat_interleave(vertices)
         joined["period"] = of_graph.to(joined["y"].device)
@@ -118,12 +118,12 @@ class Plans:
         met, union = self._own.get(client, ([], None))
         if self._views:
             viewed = [*graphs.values()]
-            return viewed if len(viewed) == 1 or shared else [layout.union(viewed, shared=True)]
+            return viewed if len(viewed) == 1 or shared else [joining.union(viewed, shared=True)]
         if len(graphs) == 1 or (shared and met != [*graphs]):
             self._own[client] = [*graphs], None
             return [*graphs.values()]
         if union is None or met != [*graphs]:
-            union = layout.union([*graphs.values()], shared=True)
+            union = joining.union([*graphs.values()], shared=True)
             self._own[client] = [*graphs], union
         return [union]
 

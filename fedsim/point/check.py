@@ -17,7 +17,8 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.point import fleet, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, source, wording
-from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch

@@ -41,7 +41,8 @@ from fedsim.learner.scoring import Scoring
 from fedsim.learner.trained import Trained
 from fedsim.point.parts import Parts
 from fedsim.scenario import find, paths
-from fedsim.scenario.schema import Part, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
     from fedsim.learner.release import Release

@@ -17,7 +17,8 @@ from fedsim.net.effect import Effect
 from fedsim.net.topology import Topology
 from fedsim.point import fleet
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
 
 NOTHING = Part(name="algorithms.traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
 

@@ -20,7 +20,8 @@ from fedsim.clock import budget
 from fedsim.clock.world import World
 from fedsim.core.record import Column, Recorder, Row, Transfer, Update
 from fedsim.point.assemble import build
-from fedsim.scenario.schema import Scenario, Until
+from fedsim.scenario.measure import Until
+from fedsim.scenario.schema import Scenario
 
 UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # looked at in a point, at most: updates, messages, events without any
 

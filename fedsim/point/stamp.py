@@ -34,7 +34,8 @@ from fedsim.core import shipped
 from fedsim.point import imports
 from fedsim.point.imports import Print
 from fedsim.scenario import find, source
-from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point, Scenario
 
 ROOT = "fedsim.point.run"
 LEARNS = ("fedsim.point.learning", "fedsim.learner.untrained")  # what `run` imports only where something is learned

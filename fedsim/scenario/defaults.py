@@ -49,7 +49,7 @@ def of(module: str, cls: str) -> dict[str, Any]:
 
 def holds_part(module: str, cls: str) -> list[str]:
     """Return the names of the options that hold a part."""
-    part = ("fedsim.scenario.schema", "Part")
+    part = ("fedsim.scenario.part", "Part")
     return [name for name, line in source.fields(module, cls).items() if part in _kinds(line.module, line.annotation)]
 
 

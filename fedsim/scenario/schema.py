@@ -1,8 +1,8 @@
-"""Pydantic models of scenario files, and the points of their grids.
+"""The pydantic model of a scenario file, and the points of its grid.
 
 Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back exactly.
-A part's options stay as written, and those of a point include every default; their types belong to the part's own
-file.  Nothing here imports torch.
+Parts' options stay as written, and those of a point include every default.  The sections are described in modules
+of their own, and axes are combined in `combinations.py`.  Nothing here imports torch.
 """
 
 import hashlib
@@ -10,81 +10,25 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator as After
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 from pydantic import BeforeValidator as Before
+from pydantic import Field, WithJsonSchema, model_validator
 
 from fedsim.core import units
 from fedsim.core.errors import Problem
-from fedsim.core.table import File
-from fedsim.core.units import (
-    Bytes,
-    Count,
-    Every,
-    Flops,
-    FlopsDraw,
-    Fraction,
-    Rate,
-    RateDraw,
-    Seconds,
-    SecondsDraw,
-    Updates,
-)
-from fedsim.scenario import combinations, find, grid, paths, wording
+from fedsim.core.units import Count
+from fedsim.scenario import combinations, find, grid, paths
+from fedsim.scenario.client_data import Data
+from fedsim.scenario.deployment import Clients, Network, Server
+from fedsim.scenario.local_training import CohortSection, Training
+from fedsim.scenario.measure import Measure
+from fedsim.scenario.part import Part
+from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.section import Section
 
-HOST = (
-    "device",
-    "threads",
-    "cohort.memory",
-)  # settings of the computation, which change results by rounding at most
+HOST = ("device", "threads", "cohort.memory")  # settings of the computation: results change by rounding at most
 LABELS = ("name", "description")
-
-
-class Section(BaseModel):
-    """A mapping with known keys only."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Part(BaseModel):
-    """A part: the name of its file, with the options of its class: `power`, or `{name: power, keep: 4}`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    options: dict[str, Any] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _flat(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, Part):
-            return value
-        if not isinstance(value, dict):
-            shown = "nothing" if value is None else repr(value)
-            raise ValueError(f"{shown}: must be the name of a file, or {{name: ..., option: ...}}")
-        if "name" not in value:
-            raise ValueError("lacks the key 'name': write the name of a file, or {name: ..., option: ...}")
-        if odd := next((key for key, inner in value.items() if isinstance(inner, float) and not isfinite(inner)), None):
-            raise ValueError(f"option {odd!r} is {value[odd]}: a number must be finite; leave it out or give another")
-        if set(value) == {"name", "options"} and isinstance(value["options"], dict):
-            return value
-        return {"name": value["name"], "options": {key: inner for key, inner in value.items() if key != "name"}}
-
-    @model_serializer
-    def _short(self) -> Any:
-        return {"name": self.name, **self.options} if self.options else self.name
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """Describe both ways of writing a part."""
-        named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        return {"anyOf": [{"type": "string"}, named], "description": cls.__doc__}
-
 
 Known = dict[str, Part]  # parts with their defaults written out, by their original form
 
@@ -103,285 +47,8 @@ def _device(value: Any) -> Any:
     return value
 
 
-def _positive(budget: float) -> float:
-    if budget == 0:
-        raise ValueError("a budget of 0 is used up before anything happens; give more, or leave it out")
-    return budget
-
-
-def _some(share: float) -> float:
-    if share == 0:
-        raise ValueError("0 would leave nothing; give a share above 0, up to 1")
-    return share
-
-
-def _distinct(values: Any) -> Any:
-    if isinstance(values, list) and len(set(map(repr, values))) < len(values):
-        raise wording.Entries(f"{values} names something twice")
-    return values
-
-
 Name = Annotated[str, Before(_folder_name), WithJsonSchema({"type": "string", "pattern": r"^\w[\w.+-]*$"})]
 Device = Annotated[str, Before(_device), WithJsonSchema({"type": "string", "pattern": r"^(auto|cpu|cuda(:\d+)?)$"})]
-
-
-class Split(Section):
-    """How each client's vertices are divided, as shares of them."""
-
-    train: Fraction = 0.2
-    val: Fraction = 0.4
-    test: Fraction = 0.4
-    by: Literal["class", "client", "given"] = Field(
-        default="class",
-        description="The shares are of each class at a client, or of all that it holds; given: the data set's own "
-        "split, and the shares are not used.",
-    )
-    numpy_seed: int | None = Field(default=None, ge=0, description="Split with NumPy's legacy generator and this seed.")
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.train == 0:
-            raise ValueError("train is 0, so nothing could be learned; give it a share")
-        if abs(self.train + self.val + self.test - 1) > 1e-9:
-            raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
-        if self.by != "class" and self.numpy_seed is not None:
-            raise ValueError(f"numpy_seed divides class by class; leave it out, or 'by: {self.by}'")
-        return self
-
-
-class Keep(Section):
-    """How much of each client's data is kept, for studies of sparse data; the rest is removed at random."""
-
-    features: Annotated[Fraction, After(_some)] = Field(
-        default=1.0, description="Share of feature entries kept; the others become zero."
-    )
-    edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
-    labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Share of training labels kept.")
-    fanout: Count | None = Field(default=None, description="Largest number of neighbours of a vertex at its client.")
-
-
-class Data(Section):
-    """The graph, its partition among clients, how much of it is kept, and when it arrives."""
-
-    dataset: Part
-    partition: Part = Part(name="louvain")
-    split: Split = Split()
-    keep: Keep = Keep()
-    stream: Part = Part(name="static")
-
-
-class Training(Section):
-    """A client's local training in one job."""
-
-    optimiser: Literal["adam", "sgd"]
-    lr: float = Field(gt=0, allow_inf_nan=False)
-    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    momentum: float = Field(default=0.0, ge=0, lt=1)
-    local_steps: Count = 1
-    keep_state: bool = Field(default=True, description="Keep the optimiser's state from one job to the next.")
-    clip: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Largest norm of a client's gradient; default: no limit."
-    )
-    schedule: Literal["constant", "cosine"] = Field(
-        default="constant", description="The learning rate over a job's local steps; cosine: down towards 1e-5."
-    )
-
-
-class CohortSection(Section):
-    """How clients that train at the same time are computed: `loop`, or `{mode: loop, memory: 2 GiB}`."""
-
-    mode: Literal["union", "loop"] = Field(
-        default="union", description="Train clients in one computation, or one by one."
-    )
-    memory: Bytes = Field(default=2**30, description="Approximate memory of one computation; larger ones are split.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _grown(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"mode": value}
-        if not isinstance(value, dict | CohortSection):
-            shown = "nothing" if value is None else repr(value)
-            raise ValueError(f"{shown}: must be union, loop, or a mapping as {{mode: union, memory: 2 GiB}}")
-        return value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """Describe both ways of writing it."""
-        whole = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "string", "enum": whole["properties"]["mode"]["enum"]}, whole]}
-
-
-class Clients(Section):
-    """The number of clients, their speed, and how those to ask are chosen."""
-
-    count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
-    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations per second.")
-    table: File | None = Field(
-        default=None,
-        description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
-        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; missing values are drawn.",
-    )
-    sampler: Part = Part(name="uniform")
-
-
-class ServerLink(Section):
-    """The server's shared links; none means unlimited."""
-
-    ingress: Rate | None = Field(default=None, description="Carries all uploads.")
-    egress: Rate | None = Field(default=None, description="Carries all downloads.")
-    ingress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
-    egress_buffer: Bytes | None = Field(default=None, description="Queue; default max(64 kB, 100 ms of the rate).")
-    ingress_burst: Bytes = Field(default=0, description="Bytes that may pass an idle link at once (token bucket).")
-    egress_burst: Bytes = Field(default=0, description="Bytes that may pass an idle link at once (token bucket).")
-
-
-class CodecSection(Section):
-    """The codec that compresses messages, for each direction; null: none."""
-
-    up: Part | None = None
-    down: Part | None = None
-
-
-class Network(Section):
-    """Links, topology, codecs and effects."""
-
-    model: Literal["fluid", "naive"] = "fluid"
-    topology: Part = Part(name="star")
-    profile: str | dict[str, Fraction] | None = Field(
-        default=None, description="A named kind of access link, or shares of several; explicit keys take precedence."
-    )
-    latency: SecondsDraw | None = Field(default=None, description="One way.")
-    uplink: RateDraw | None = None
-    downlink: RateDraw | None = None
-    server: ServerLink = ServerLink()
-    effects: list[Part] = []
-    codec: CodecSection = CodecSection()
-    congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
-    tls_rtts: int = Field(default=0, ge=0, description="Round trips of the encryption's handshake.")
-    reuse: bool = Field(default=False, description="Keep connections open between messages.")
-    tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
-
-
-class SecureAggregation(Section):
-    """Messages of pairwise masking (fedsim/net/masking.py): true, or a mapping with its options."""
-
-    on: bool = True
-    neighbours: int | None = Field(
-        default=None,
-        ge=2,
-        multiple_of=2,
-        description="Number of other clients with which a client shares its secrets; null: all.",
-    )
-    threshold: Fraction = Field(default=0.5, description="More than this share of them must answer.")
-    bits: int = Field(default=32, ge=8, le=64, description="Bits per value before it is added to others.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _grown(cls, value: Any) -> Any:
-        return {"on": value} if isinstance(value, bool) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """Describe both ways of writing it."""
-        return {"anyOf": [{"type": "boolean"}, handler.resolve_ref_schema(handler(schema))]}
-
-
-class Privacy(Section):
-    """Protection of uploads: differential privacy if `clip` is given, and secure aggregation."""
-
-    clip: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Largest norm of an upload's difference."
-    )
-    noise: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Standard deviation of the noise on their sum, as a multiple of clip.",
-    )
-    delta: float = Field(
-        default=1e-5, gt=0, lt=1, description="Epsilon is reported at this delta; it should be well below 1 / clients."
-    )
-    secure_aggregation: SecureAggregation = SecureAggregation(on=False)
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.noise and self.clip is None:
-            raise ValueError(f"noise is {self.noise:g} and there is no clip: it is a multiple of clip; give one")
-        return self
-
-
-class Server(Section):
-    """The server as a computer: its aggregations take simulated time."""
-
-    speed: Flops = 50e9
-    cores: Count = 1
-
-
-Scored = Literal["train", "val", "test", "all_periods", "held_out", "pooled", "across"]
-SPLITS = (
-    "What is scored, of the periods that clients have met; 'all_periods': the test vertices of all periods of the "
-    "stream, met or not, the same test at every moment; 'held_out': the vertices that no client owns; 'pooled': all "
-    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots."
-)
-TARGET_ON = (
-    "What a target counts on: 'all_periods': the score over all periods, once every period of the run has arrived; "
-    "'each_period': the score of each period alone, from its arrival on, means over periods."
-)
-
-
-class Until(Section):
-    """The end of the run: a time, or budgets (fedsim/clock/budget.py); the first one used up ends it."""
-
-    time: Annotated[Seconds | None, After(_positive)] = Field(default=None, description="Simulated.")
-    updates: Count | None = None
-    bytes: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="Up and down, on the wire.")
-    bytes_up: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="From clients, on the wire.")
-    bytes_down: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="To clients, on the wire.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _grown(cls, value: Any) -> Any:
-        if isinstance(value, str | int | float):
-            return {"time": value}
-        if value == {}:
-            raise ValueError(f"names no budget; there are {', '.join(cls.model_fields)}")
-        return value
-
-    @model_serializer(mode="wrap")
-    def _short(self, whole: Any) -> Any:
-        given = {name: value for name, value in whole(self).items() if value is not None}
-        return given["time"] if set(given) == {"time"} else given
-
-    def limits(self) -> dict[str, float]:
-        """Return the budgets that are set, other than time."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "time"}
-        return {name: most for name, most in given.items() if most is not None}
-
-    @property
-    def metered(self) -> bool:
-        """Whether there is a budget of bytes, so that they must be counted as they move."""
-        return any(name.startswith("bytes") for name in self.limits())
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """Describe both ways of writing it."""
-        return {"anyOf": [{"type": "string", "examples": ["10 min"]}, handler.resolve_ref_schema(handler(schema))]}
-
-
-class Measure(Section):
-    """What is scored, how often, and when the run ends."""
-
-    metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = ["accuracy"]
-    models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = ["global"]
-    splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = ["test"]
-    every: Every = Updates(1)
-    until: Until | None = Field(default=None, description="End of the run: a simulated time, or budgets.")
-    target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
-    target_on: Literal["all_periods", "each_period"] = Field(default="all_periods", description=TARGET_ON)
-    views: bool = Field(
-        default=False, description="Record everything that every client receives, array by array: views/."
-    )
 
 
 class Scenario(Section):

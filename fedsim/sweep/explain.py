@@ -24,7 +24,8 @@ from fedsim.point import fleet
 from fedsim.point.preview import UPDATES, Preview, preview
 from fedsim.scenario import find, source
 from fedsim.scenario.options import shown
-from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point, Scenario
 from fedsim.sweep import listing
 from fedsim.sweep.display import name
 

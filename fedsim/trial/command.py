@@ -11,7 +11,7 @@ from fedsim.algorithm import Algorithm
 from fedsim.core import logbook
 from fedsim.core.errors import UserError
 from fedsim.scenario import find, yaml_text
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial import (
     billing,
     cohorts,

@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.point.run import run
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial.finding import Finding, broken
 from fedsim.trial.stage import folder
 from fedsim.trial.trial import Trial

@@ -19,7 +19,8 @@ from fedsim.learn.optimiser import build
 from fedsim.learn.training import Trainer
 from fedsim.point import learning
 from fedsim.point.parts import Parts
-from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point, Scenario
 
 if TYPE_CHECKING:
     from fedsim.learn.task import Task

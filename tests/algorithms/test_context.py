@@ -17,7 +17,7 @@ from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.point import learning
 from fedsim.point.parts import Parts
 from fedsim.scenario import defaults, find, options, source
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.sweep import objects
 
 NAMES = ("task", "overview", "learning_rate", "local_steps", "momentum", "clients")

@@ -20,7 +20,7 @@ from fedsim.net.message import Message
 from fedsim.net.network import Network
 from fedsim.point.assemble import build
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
 # What a small run needs to stay small; an algorithm that is not here runs with its defaults.

@@ -16,7 +16,7 @@ from fedsim.algorithm import DECLARED, Algorithm, declared, title_of
 from fedsim.clock.protocol import own_steps
 from fedsim.point import private
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 OPTIONS = {"traffic": {"down": "1 B", "up": "1 B"}}  # those that an algorithm needs
 SHIPPED = [find.build("algorithm", Part(name=name, options=OPTIONS.get(name, {}))) for name in find.names("algorithm")]

@@ -15,7 +15,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth, with_masks
-from fedsim.learn import layout, replay, tree
+from fedsim.learn import joining, replay, tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
@@ -173,7 +173,7 @@ def test_beta_zero_is_each_clients_ratio_of_the_sizes():
     assert algorithm.balance(PERIODS[1], none) == 0
     assert made(FedDslr()).balance(PERIODS[1], three) == 0.1
     params = tree.stack([algorithm.start()["model"]] * 2)
-    data, buffers = layout.union([PERIODS[1]] * 2), layout.union([three, none])
+    data, buffers = joining.union([PERIODS[1]] * 2), joining.union([three, none])
     betas = torch.tensor([algorithm.balance(PERIODS[1], b) for b in (three, none)])
     loss = algorithm.loss(params, data, {"buffer": buffers, "beta": betas})
     new, old = algorithm.task.loss(params, data), algorithm.task.loss(params, buffers)

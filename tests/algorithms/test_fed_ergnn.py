@@ -9,7 +9,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import layout, replay, tree
+from fedsim.learn import joining, replay, tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam
@@ -185,7 +185,7 @@ def test_without_beta_the_new_period_weighs_as_much_as_the_buffer_holds():
     algorithm = bound(FedERGNN(beta=None))
     params = tree.stack([algorithm.task.init()] * 3)
     buffers = [replay.isolated(PERIODS[0], torch.arange(size)) for size in (0, 1, 7)]
-    data, buffer = layout.union(PERIODS), layout.union(buffers)
+    data, buffer = joining.union(PERIODS), joining.union(buffers)
     new, old = algorithm.task.loss(params, data), algorithm.task.loss(params, buffer)
     loss = algorithm.loss(params, data, {"buffer": buffer})
     for k, size in enumerate((0, 1, 7)):

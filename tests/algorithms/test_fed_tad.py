@@ -12,7 +12,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.task import bind as bind_task
@@ -128,7 +128,7 @@ def test_the_server_follows_those_who_are_reliable():
         ]
         mean = made(FedAvg).update({"model": start}, replies, "train")["model"]
         taught = own.update(own.start(), replies, "train")["model"]
-        probe = layout.union([pseudo(seed) for seed in range(3)], shared=True)
+        probe = joining.union([pseudo(seed) for seed in range(3)], shared=True)
         before, after = (
             [float((own.task.forward(tree.stack([one]), probe) - own.task.forward(tree.stack([model]), probe))
                    .abs().mean()) for model in models]

@@ -12,7 +12,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_masks
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import joining, ops, tree
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
@@ -138,7 +138,7 @@ def test_the_norm_of_the_gradient_is_itself_differentiated_for_each_client():
     models = [bound(FedTWP(), seed=seed).task.init() for seed in range(3)]
     params = tree.transform(lambda leaf: leaf.clone().requires_grad_(True), tree.stack(models))
     none = {"weight": tree.zeros_like(params), "centre": tree.zeros_like(params)}
-    loss = algorithm.loss(params, layout.union(PERIODS), none)
+    loss = algorithm.loss(params, joining.union(PERIODS), none)
     slopes = iter(torch.autograd.grad(loss.sum(), list(tree.leaves(params))))
     mine = tree.transform(lambda _: next(slopes), params)
     for k, (model, data) in enumerate(zip(models, PERIODS, strict=True)):

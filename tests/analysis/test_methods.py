@@ -7,7 +7,7 @@ from algorithms.fedavg import FedAvg
 from analysis.methods import labels, without_digests
 from fedsim.algorithm import title_of
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 TITLES = {
     "fedavg": "FedAvg", "fedprox": "FedProx", "fed_ergnn": "Fed-ERGNN", "power": "POWER", "fedgta": "FedGTA",

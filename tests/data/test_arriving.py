@@ -10,7 +10,7 @@ import torch
 from fedsim.core.errors import ScenarioError
 from fedsim.data.streams.snapshots import Snapshots
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 NOWHERE = Path("nowhere")
 

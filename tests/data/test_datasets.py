@@ -25,7 +25,7 @@ from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.wikipedia import Wikipedia
 from fedsim.data.graph import Graph
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 # As measured from the published files: vertices, edges in both directions, features, non-zero features,
 # vertices of each class, public split.

@@ -22,7 +22,7 @@ from fedsim.data.graph import Graph
 from fedsim.data.published import prepared
 from fedsim.data.windows import bounds_of, snapshots_of
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 DBLP3 = [806, 899, 1017, 1243, 1414, 1302, 1395, 1308, 1243, 1142]  # two self loops less than published
 DBLP5 = [1456, 1665, 1907, 2226, 2501, 2441, 2495, 2356, 2343, 2016]  # three less

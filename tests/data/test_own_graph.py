@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.core.errors import UserError
 from fedsim.data import own_tables, raw
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 FORMATS = ("npz", "pt", "data.pt", "graphml", "csv")
 

@@ -15,7 +15,7 @@ from fedsim import simulate
 from fedsim.core.errors import UserError
 from fedsim.data.graph import graph_of
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 def assign(path, graph, clients, names=None, **options):

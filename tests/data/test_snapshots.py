@@ -31,7 +31,7 @@ from fedsim.data.streams.static import Static
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.point import learning
 from fedsim.point.parts import Parts
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 N = 12
 HALF = SplitOptions(0.4, 0.2)

@@ -19,7 +19,8 @@ from fedsim.data.sparsity import fewer_edges, fewer_features, fewer_labels
 from fedsim.data.split import SplitOptions, split_all
 from fedsim.point.learning import periods_of
 from fedsim.scenario import find
-from fedsim.scenario.schema import Data, Keep, Part
+from fedsim.scenario.client_data import Data, Keep
+from fedsim.scenario.part import Part
 
 Thin = Callable[[Sequence[Graph], float, Callable[[str], np.random.Generator]], list[Graph]]
 KINDS: list[Thin] = [fewer_features, fewer_edges, fewer_labels]

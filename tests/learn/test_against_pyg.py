@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import joining, ops, tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.mlp import MLP
@@ -86,7 +86,7 @@ def theirs(layer_of, params, graph):
 
 def ours(model, params, graphs):
     stacked = tree.transform(lambda leaf: leaf.clone().requires_grad_(True), tree.stack(params))
-    out = model.forward(stacked, layout.union(graphs) if len(graphs) > 1 else graphs[0])
+    out = model.forward(stacked, joining.union(graphs) if len(graphs) > 1 else graphs[0])
     leaves = list(tree.leaves(stacked))
     grads = iter(torch.autograd.grad(out.square().sum(), leaves))
     return out.detach(), tree.transform(lambda _: next(grads), stacked)
@@ -135,15 +135,15 @@ def test_one_set_of_parameters_on_a_shared_union_is_the_same_as_copies(name, spa
     model = MODELS[name][0](hidden=HIDDEN)
     graphs = [drawn(size, size, sparse) for size in (30, 5, 17)]
     params = model.init(FEATURES, CLASSES, torch.Generator().manual_seed(0))
-    shared = model.forward(tree.stack([params]), layout.union(graphs, shared=True))
-    assert close(shared, model.forward(tree.stack([params] * 3), layout.union(graphs)))
+    shared = model.forward(tree.stack([params]), joining.union(graphs, shared=True))
+    assert close(shared, model.forward(tree.stack([params] * 3), joining.union(graphs)))
 
 
 @settings(max_examples=30, deadline=None)
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=12), seed=st.integers(0, 999))
 def test_linear_is_each_clients_own_product_whatever_the_padding(sizes, seed):
     graph = (
-        layout.union([drawn(size, seed + k) for k, size in enumerate(sizes)])
+        joining.union([drawn(size, seed + k) for k, size in enumerate(sizes)])
         if len(sizes) > 1
         else drawn(sizes[0], seed)
     )

@@ -7,7 +7,7 @@ from algorithms.fens import quantised
 from algorithms.fens.ensemble import Ensemble, aggregator_flops
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.models.gcn import GCN
 
 
@@ -40,7 +40,7 @@ def test_its_logits_are_the_aggregators_of_all_members_and_clients_keep_apart():
         first, second = params["aggregator"]["layer1"], params["aggregator"]["layer2"]
         hidden = (torch.cat(logits, 1) @ first["weight"] + first["bias"]).clamp(min=0)
         parts.append(hidden @ second["weight"] + second["bias"])
-    torch.testing.assert_close(model.forward(tree.stack(sets), layout.union(graphs)), torch.cat(parts))
+    torch.testing.assert_close(model.forward(tree.stack(sets), joining.union(graphs)), torch.cat(parts))
 
 
 def test_a_single_model_is_itself():

@@ -5,7 +5,7 @@ import torch
 from changing import dense, shaken, undirected
 from learnlab import largest_gap
 
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 
@@ -96,11 +96,11 @@ def test_only_weights_turn_and_again_in_every_period(name):
 def test_turning_a_cohort_turns_each_client_by_its_own_graph():
     model, graphs = EvolveGCNH(hidden=HIDDEN), [undirected(size, size) for size in (12, 4, 30)]
     params = [first(EvolveGCNH, k) for k in range(3)]
-    turned = model.turn(tree.stack(params), layout.union(graphs))
+    turned = model.turn(tree.stack(params), joining.union(graphs))
     for k, graph in enumerate(graphs):
         assert largest_gap(tree.at(turned, k), tree.at(model.turn(tree.stack([params[k]]), graph), 0)) < 1e-4
     with pytest.raises(ValueError, match="cannot evolve by several graphs"):
-        model.turn(tree.stack(params[:1]), layout.union(graphs, shared=True))
+        model.turn(tree.stack(params[:1]), joining.union(graphs, shared=True))
 
 
 def test_equal_scores_count_in_the_order_of_the_vertices():

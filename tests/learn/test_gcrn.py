@@ -6,7 +6,7 @@ import pytest
 import torch
 from changing import shaken, undirected
 
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, layout, tree
 from fedsim.learn.convolution import chebyshev
 from fedsim.learn.models.gcrn_gru import GCRNGRU
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
@@ -93,7 +93,7 @@ def test_a_second_layer_reads_outputs_and_not_cells():
 
 def test_layouts_of_a_union_are_block_diagonal():
     graphs = [undirected(size, size) for size in (5, 8)]
-    whole, parts = layout.of(layout.union(graphs)), [layout.of(graph) for graph in graphs]
+    whole, parts = layout.of(joining.union(graphs)), [layout.of(graph) for graph in graphs]
     for name in ("closed", "open_symmetric"):
         joined = torch.block_diag(*[getattr(part, name).rows.to_dense() for part in parts])
         torch.testing.assert_close(getattr(whole, name).rows.to_dense(), joined)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from learnlab import drawn
 
 from fedsim.data.graph import Graph, with_keys, with_masks
-from fedsim.learn import layout
+from fedsim.learn import joining, layout
 
 sizes = st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any)
 
@@ -25,7 +25,7 @@ def same(one, other):
 @settings(max_examples=25)
 @given(sizes, st.booleans())
 def test_a_union_joined_from_parts_is_the_one_derived_from_its_edges(counts, shared):
-    joined = layout.union([drawn(n, k) for k, n in enumerate(counts)], shared=shared)
+    joined = joining.union([drawn(n, k) for k, n in enumerate(counts)], shared=shared)
     mine, plain = joined["layout"], alone(joined)
     for name in ("symmetric", "average", "total", "pool"):
         assert all(map(same, getattr(mine, name), getattr(plain, name))), name
@@ -39,7 +39,7 @@ def test_a_union_joined_from_parts_is_the_one_derived_from_its_edges(counts, sha
 @given(sizes)
 def test_sparse_features_lie_along_the_diagonal_or_one_below_the_other(counts):
     graphs = [drawn(n, k, as_csr=True) for k, n in enumerate(counts)]
-    apart, under = (layout.union(graphs, shared=shared)["layout"].x for shared in (False, True))
+    apart, under = (joining.union(graphs, shared=shared)["layout"].x for shared in (False, True))
     dense = [graph["x"].to_dense() for graph in graphs]
     assert torch.equal(apart.rows.to_dense(), torch.block_diag(*dense))
     assert torch.equal(apart.columns.to_dense(), torch.block_diag(*dense).T)
@@ -52,10 +52,10 @@ def test_parts_are_not_changed_by_joining_them():
     layout.of(graph).symmetric.rows.to_dense()
     before, edges = layout.of(graph).symmetric.rows.to_dense(), graph["edges"].clone()
     for _ in range(2):
-        union = layout.union([graph, graph])
+        union = joining.union([graph, graph])
         assert torch.equal(union["layout"].symmetric.rows.to_dense(), torch.block_diag(before, before))
     assert torch.equal(graph["edges"], edges)
-    alone_again = layout.union([graph])
+    alone_again = joining.union([graph])
     assert alone_again["layout"].symmetric.rows.to_dense().equal(before)
 
 
@@ -95,7 +95,7 @@ def test_what_is_derived_once_is_made_anew_only_where_other_objects_are_read():
 
 def test_in_a_union_degrees_that_nobody_has_told_are_those_of_ones_own_edges():
     told, untold = drawn(4, 0), drawn(5, 1)
-    union = layout.union([with_keys(told, {"degree": torch.arange(4.0)}), untold])
+    union = joining.union([with_keys(told, {"degree": torch.arange(4.0)}), untold])
     assert torch.equal(union["degree"], torch.cat([torch.arange(4.0), layout.of(untold).degree]))
     with pytest.raises(ValueError, match="vertex"):
-        layout.union([with_keys(told, {"vertex": torch.arange(4)}), untold])
+        joining.union([with_keys(told, {"vertex": torch.arange(4)}), untold])

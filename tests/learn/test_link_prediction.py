@@ -20,7 +20,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.data import pairs
 from fedsim.data.graph import Graph, Period, to_device, with_masks
-from fedsim.learn import layout, links, metrics, ranking, tree
+from fedsim.learn import joining, links, metrics, ranking, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import bind
@@ -73,7 +73,7 @@ GRAPHS = [(12, 0), (3, 1), (30, 2), (1, 3), (9, 4), (0, 5)]
 def test_links_are_each_edge_once_and_negatives_are_none_of_them(seed, share):
     generator = torch.Generator().manual_seed(seed)
     graphs = [graph_of_size(n, seed + s, train=torch.rand(n, generator=generator) < share) for n, s in GRAPHS]
-    union = layout.union(graphs)
+    union = joining.union(graphs)
     found, start = links.of(union), 0
     apart = links.negatives(found, torch.arange(len(graphs)) + seed)
     assert found.counts.tolist() == [len(known(graph)) for graph in graphs]
@@ -135,7 +135,7 @@ def test_a_cohort_has_the_losses_and_gradients_of_its_clients():
         loss = task.loss(leaves, graph)
         return loss.detach(), torch.autograd.grad(loss.sum(), list(tree.leaves(leaves)))
 
-    loss, grads = trained(tree.stack(own), seeded(layout.union(graphs), *seeds))
+    loss, grads = trained(tree.stack(own), seeded(joining.union(graphs), *seeds))
     assert loss.shape == (len(graphs),)
     for k, graph in enumerate(graphs):
         alone, grad = trained(tree.stack([own[k]]), seeded(graph, seeds[k]))
@@ -191,12 +191,12 @@ def test_a_union_carries_the_pairs_of_its_graphs_shifted():
     plain = Graph(**{**graph_of_size(4, 1), "vertex": torch.arange(4)})
     graphs = [asking(9, 0), plain, asking(12, 2)]
     for shared in (False, True):
-        union = layout.union(graphs, shared=shared)
+        union = joining.union(graphs, shared=shared)
         expected = torch.cat([graphs[0]["pairs"], graphs[2]["pairs"] + 13], 1)
         assert torch.equal(union["pairs"], expected)
         for key in ("links", "asked"):
             assert torch.equal(union[key], torch.cat([graphs[0][key], graphs[2][key]]))
-    assert "pairs" not in layout.union([graphs[1], graphs[1]])
+    assert "pairs" not in joining.union([graphs[1], graphs[1]])
     kept = with_masks(graphs[0], *[graphs[0]["train"]] * 3)
     assert kept["pairs"] is to_device(graphs[0], "cpu")["pairs"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from learnlab import drawn, largest_gap
 
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import joining, ops, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
 
@@ -105,7 +105,7 @@ def test_the_clients_of_a_union_are_those_alone_in_values_and_gradients():
         order = iter(torch.autograd.grad(out.square().sum(), list(tree.leaves(leaves))))
         return out.detach(), tree.transform(lambda _: next(order), leaves)
 
-    out, grads = outcome(params, layout.union(graphs), [5, 6, 7])
+    out, grads = outcome(params, joining.union(graphs), [5, 6, 7])
     at = 0
     for k, graph in enumerate(graphs):
         alone, own = outcome([params[k]], graph, [5 + k])

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, ops
+from fedsim.learn import joining, ops
 
 SIZES = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 
@@ -23,7 +23,7 @@ def graphs_of(sizes, classes=3, seed=0):
 @given(sizes=SIZES, seed=st.integers(0, 99))
 def test_sums_means_and_prototypes_equal_loops_over_clients(sizes, seed):
     graphs = graphs_of(sizes, seed=seed)
-    graph = layout.union(graphs)
+    graph = joining.union(graphs)
     values = graph["x"][:, 0]
     total, mean = ops.sum_by_client(graph["x"], graph), ops.mean_by_client(values, graph, graph["train"])
     by_class, counts = ops.by_class(graph["x"], graph, 3, graph["train"])
@@ -38,7 +38,7 @@ def test_sums_means_and_prototypes_equal_loops_over_clients(sizes, seed):
 
 
 def test_gradients_of_the_means_by_class_are_finite_differences():
-    graph = layout.union(graphs_of([5, 0, 7]))
+    graph = joining.union(graphs_of([5, 0, 7]))
     h = graph["x"].double().requires_grad_(True)
     pick = torch.randn(3, 3, 4, dtype=torch.double, generator=torch.Generator().manual_seed(1))
     ops.by_class(h.float(), graph, 3, graph["train"])[0].double().mul(pick).sum().backward()
@@ -70,7 +70,7 @@ def test_dropout_drops_its_share_and_scales_the_rest():
 def test_what_is_dropped_of_a_client_does_not_depend_on_the_batch(sizes, width):
     graphs = graphs_of(sizes)
     seeds = [100 + k for k in range(len(sizes))]
-    together = ops.dropout(torch.ones(sum(sizes), width), 0.5, seeded(layout.union(graphs), seeds), 1)
+    together = ops.dropout(torch.ones(sum(sizes), width), 0.5, seeded(joining.union(graphs), seeds), 1)
     alone = [
         ops.dropout(torch.ones(n, width), 0.5, seeded(g, [s]), 1) for n, g, s in zip(sizes, graphs, seeds, strict=True)
     ]

@@ -4,14 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn
 
-from fedsim.learn import layout, ops
+from fedsim.learn import joining, layout, ops
 
 ragged = st.lists(st.integers(0, 30), min_size=1, max_size=12).filter(any)
 
 
 def unite(sizes, seed=0, **options):
     graphs = [drawn(n, seed + k, **options) for k, n in enumerate(sizes)]
-    return layout.union(graphs), graphs
+    return joining.union(graphs), graphs
 
 
 @settings(deadline=None, max_examples=40)

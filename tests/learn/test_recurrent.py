@@ -7,7 +7,7 @@ from learnlab import drawn, drawn_task, job_of, largest_gap
 
 from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph, induced, to_device, with_halo, with_state
-from fedsim.learn import layout, tree
+from fedsim.learn import joining, tree
 from fedsim.learn.convolution import aggregate
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
@@ -47,7 +47,7 @@ def of(model, vertices, seed, **options):
 def test_the_clients_of_a_union_are_those_alone_whatever_their_parameters(model, as_csr):
     graphs = [of(model, size, size, as_csr=as_csr) for size in (12, 1, 4, 30)]
     params = [params_of(model, k) for k in range(4)]
-    out, states, grads = outcome(model, params, layout.union(graphs))
+    out, states, grads = outcome(model, params, joining.union(graphs))
     at = 0
     for k, graph in enumerate(graphs):
         alone, own_states, own = outcome(model, [params[k]], graph)
@@ -63,8 +63,8 @@ def test_the_clients_of_a_union_are_those_alone_whatever_their_parameters(model,
 def test_an_empty_graph_in_a_union_changes_nothing_and_has_no_gradient_behind_the_weights(model):
     graphs = [of(model, 9, 1), of(model, 0, 2), of(model, 6, 3)]
     params = [params_of(model, k) for k in range(3)]
-    out, states, grads = outcome(model, params, layout.union(graphs))
-    rest, rest_states, _ = outcome(model, [params[0], params[2]], layout.union([graphs[0], graphs[2]]))
+    out, states, grads = outcome(model, params, joining.union(graphs))
+    rest, rest_states, _ = outcome(model, [params[0], params[2]], joining.union([graphs[0], graphs[2]]))
     torch.testing.assert_close(out, rest, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(states, rest_states, rtol=1e-4, atol=1e-5)
     assert all(float(leaf.abs().max()) == 0 for leaf in tree.leaves(tree.at(grads, 1)))
@@ -75,10 +75,10 @@ def test_graphs_that_share_parameters_are_told_apart(model):
     graphs = [of(model, size, size) for size in (14, 5, 9)]
     first, second = params_of(model, 0), params_of(model, 1)
     alone = [model.step(tree.stack([first]), graph) for graph in graphs]
-    together = layout.union(graphs, shared=True)
+    together = joining.union(graphs, shared=True)
     for got, place in zip(model.step(tree.stack([first]), together), (0, 1), strict=True):
         torch.testing.assert_close(got, torch.cat([one[place] for one in alone]), rtol=1e-3, atol=1e-4)
-    nested = layout.union([layout.union(graphs[:2], shared=True), graphs[2]])
+    nested = joining.union([joining.union(graphs[:2], shared=True), graphs[2]])
     own = [*[model.forward(tree.stack([first]), graph) for graph in graphs[:2]],
            model.forward(tree.stack([second]), graphs[2])]  # fmt: skip
     torch.testing.assert_close(model.forward(tree.stack([first, second]), nested), torch.cat(own), rtol=1e-3, atol=1e-4)
@@ -179,12 +179,12 @@ def test_corrected_layer_by_layer_parts_of_a_graph_are_the_whole_graph(kind, nor
     assert [delta.shape[1] for delta in deltas.values()] == model.delta_widths(FEATURES, CLASSES)
     full = Graph(**{**whole, **deltas, "degree": degree})
     parts = [induced(full, (owner == k).nonzero().squeeze(1)) for k in range(3)]
-    out = model.forward(tree.transform(lambda leaf: leaf.expand(3, *leaf.shape[1:]), params), layout.union(parts))
+    out = model.forward(tree.transform(lambda leaf: leaf.expand(3, *leaf.shape[1:]), params), joining.union(parts))
     order = torch.cat([(owner == k).nonzero().squeeze(1) for k in range(3)])
     torch.testing.assert_close(out, model.forward(params, whole)[order], rtol=1e-4, atol=1e-4)
     for part in parts:
         del part["delta1"]
-    wrong = model.forward(tree.transform(lambda leaf: leaf.expand(3, *leaf.shape[1:]), params), layout.union(parts))
+    wrong = model.forward(tree.transform(lambda leaf: leaf.expand(3, *leaf.shape[1:]), params), joining.union(parts))
     assert not torch.allclose(out, wrong, atol=1e-3)
 
 
@@ -209,7 +209,7 @@ def test_keys_of_vertices_are_joined_and_induced_with_them():
     first, second = undirected(6, 1, width=4), undirected(3, 2)
     first["changed"], second["changed"] = torch.ones(6, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
     first["delta2"] = torch.full((6, 2), 3.0)
-    joined = layout.union([second, first])
+    joined = joining.union([second, first])
     assert torch.equal(joined["state"], torch.cat([torch.zeros(3, 4), first["state"]]))
     assert torch.equal(joined["delta2"][:, 0], torch.tensor([0.0] * 3 + [3.0] * 6))
     assert joined["changed"].tolist() == [False] * 3 + [True] * 6
@@ -220,7 +220,7 @@ def test_keys_of_vertices_are_joined_and_induced_with_them():
     assert torch.equal(to_device(first, "cpu")["state"], first["state"])
     del second["changed"]
     with pytest.raises(ValueError, match="some graphs of a union have 'changed' and others do not"):
-        layout.union([first, second])
+        joining.union([first, second])
 
 
 def test_models_without_a_memory_say_so():

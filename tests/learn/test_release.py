@@ -19,7 +19,8 @@ from fedsim.learn.accountant import Accountant
 from fedsim.learner.release import Release
 from fedsim.point import check
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part, Privacy
+from fedsim.scenario.part import Part
+from fedsim.scenario.privacy import Privacy
 
 DELTA = 1e-5
 SIZES = {"traffic": {"down": 1, "up": 1}}  # options that an algorithm needs

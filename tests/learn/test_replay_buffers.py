@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from algorithms.fed_ergnn import FedERGNN
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import layout, replay, tree
+from fedsim.learn import joining, replay, tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
@@ -84,7 +84,7 @@ def test_buffers_join_and_an_empty_one_leaves_the_loss_alone():
     both = replay.joined(replay.joined(replay.empty(whole), first), second)
     assert torch.equal(both["x"], whole["x"][[0, 1, 5]])
     params = tree.stack([t.init()] * 2)
-    data, buffers = layout.union([whole, whole]), layout.union([replay.empty(whole), both])
+    data, buffers = joining.union([whole, whole]), joining.union([replay.empty(whole), both])
     new, old = t.loss(params, data), t.loss(params, buffers)
     mixed = replay.mixed(t, params, data, buffers, 0.1)
     assert torch.isclose(mixed[0], new[0])

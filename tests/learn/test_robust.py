@@ -21,7 +21,7 @@ from fedsim.learn import robust
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 # Few distinct values, so that there are ties; float64, so that only rounding differs.
 values = st.lists(st.lists(st.integers(-4, 4), min_size=6, max_size=6), min_size=1, max_size=9)

@@ -16,7 +16,7 @@ from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.rand_k import RandK
 from fedsim.net.codecs.top_k import TopK
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 codecs = pytest.mark.parametrize("codec", CODECS, ids=repr)
 

@@ -16,7 +16,7 @@ from fedsim.net.effects.byzantine import Byzantine
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 

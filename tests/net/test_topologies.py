@@ -11,7 +11,7 @@ from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree
 from fedsim.net.topology import Route, edge_node, edge_number
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 def rng(seed=0):

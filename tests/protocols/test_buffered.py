@@ -13,7 +13,7 @@ from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
 from fedsim.net.topologies.star import Star
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 def test_the_first_replies_count_and_the_rest_is_late():

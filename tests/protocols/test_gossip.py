@@ -17,7 +17,7 @@ from fedsim.net.message import Message
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 def models(here):

@@ -18,7 +18,7 @@ from fedsim.net.message import Message
 from fedsim.net.topologies.star import Star
 from fedsim.net.topologies.tree import Tree
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 EDGES = [SERVER - 1, SERVER - 2, SERVER - 3]  # their node numbers
 

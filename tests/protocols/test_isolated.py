@@ -18,7 +18,7 @@ from fedsim.net.effects.dropout import Dropout
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 # ---- when, and who
 

@@ -10,7 +10,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.net.effects.dropout import Dropout
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 def test_everybody_is_asked_once_and_folded_in_one_update():

@@ -14,7 +14,7 @@ from fedsim.net.effect import Effect
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.dropout import Dropout
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 @dataclass(frozen=True)

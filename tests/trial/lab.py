@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial import files
 from fedsim.trial.stage import accepted
 from fedsim.trial.trial import Trial

@@ -7,7 +7,7 @@ from lab import CONTROL, HEAD, here, write
 
 import algorithms
 from fedsim import __main__ as command_line
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial import command, files, report
 from fedsim.trial.finding import Finding, broken, warning
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 from fedsim.trial import command
 from fedsim.trial.stage import accepted
 from fedsim.trial.trial import Trial

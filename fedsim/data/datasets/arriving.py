@@ -16,7 +16,7 @@ from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import DynamicDataset, evolving
 from fedsim.scenario import find
-from fedsim.scenario.schema import Part
+from fedsim.scenario.part import Part
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from fedsim.data.graph import as_dense, csr
-from fedsim.learn import layout, ops
+from fedsim.learn import blocks, ops
+from fedsim.learn.blocks import Matrix
 from fedsim.learn.evolving import Evolving
-from fedsim.learn.layout import Matrix
 from fedsim.learn.model import fan_in
 from fedsim.learn.products import product
 
@@ -54,4 +54,4 @@ def chosen(score: torch.Tensor, count: int, graph) -> Matrix:
     column = order[((sizes.cumsum(0) - sizes) + place).flatten()[filled]]
     crow = torch.cat([filled.new_zeros(1).int(), filled.cumsum(0).int()])
     rows = csr(crow, column.int(), torch.ones(len(column), dtype=score.dtype, device=score.device), (len(filled), n))
-    return Matrix(rows, layout.transposed(rows))
+    return Matrix(rows, blocks.transposed(rows))

@@ -13,7 +13,8 @@ from typing import Any
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
 from fedsim.scenario import find, grid
-from fedsim.scenario.schema import Part, Point
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point
 
 Options = Mapping[str, Any]
 

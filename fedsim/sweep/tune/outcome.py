@@ -13,7 +13,8 @@ from fedsim.core.amounts import NONE, number
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.whole_files import replace, write_table
 from fedsim.scenario import yaml_text
-from fedsim.scenario.schema import Part, Point, Scenario
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
 from fedsim.sweep.tune.entries import Entry, key
 from fedsim.sweep.tune.study import Trial

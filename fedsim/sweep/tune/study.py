@@ -15,7 +15,8 @@ from typing import Any
 from fedsim.core import seeds
 from fedsim.core.errors import UserError
 from fedsim.core.span import Span
-from fedsim.scenario.schema import Part, Point
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Point
 from fedsim.sweep.tune.entries import Entry, Options
 
 Row = dict[str, Any]

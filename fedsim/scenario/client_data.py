@@ -1,0 +1,64 @@
+"""The section `data`: the graph, its partition among clients, its split, how much of it is kept, and its stream.
+
+What the parts make of a graph is not here (fedsim/data/).
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator as After
+from pydantic import Field, model_validator
+
+from fedsim.core.units import Count, Fraction
+from fedsim.scenario.part import Part
+from fedsim.scenario.section import Section
+
+
+def _some(share: float) -> float:
+    if share == 0:
+        raise ValueError("0 would leave nothing; give a share above 0, up to 1")
+    return share
+
+
+class Split(Section):
+    """How each client's vertices are divided, as shares of them."""
+
+    train: Fraction = 0.2
+    val: Fraction = 0.4
+    test: Fraction = 0.4
+    by: Literal["class", "client", "given"] = Field(
+        default="class",
+        description="The shares are of each class at a client, or of all that it holds; given: the data set's own "
+        "split, and the shares are not used.",
+    )
+    numpy_seed: int | None = Field(default=None, ge=0, description="Split with NumPy's legacy generator and this seed.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.train == 0:
+            raise ValueError("train is 0, so nothing could be learned; give it a share")
+        if abs(self.train + self.val + self.test - 1) > 1e-9:
+            raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
+        if self.by != "class" and self.numpy_seed is not None:
+            raise ValueError(f"numpy_seed divides class by class; leave it out, or 'by: {self.by}'")
+        return self
+
+
+class Keep(Section):
+    """How much of each client's data is kept, for studies of sparse data; the rest is removed at random."""
+
+    features: Annotated[Fraction, After(_some)] = Field(
+        default=1.0, description="Share of feature entries kept; the others become zero."
+    )
+    edges: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Undirected edges.")
+    labels: Annotated[Fraction, After(_some)] = Field(default=1.0, description="Share of training labels kept.")
+    fanout: Count | None = Field(default=None, description="Largest number of neighbours of a vertex at its client.")
+
+
+class Data(Section):
+    """The graph, its partition among clients, how much of it is kept, and when it arrives."""
+
+    dataset: Part
+    partition: Part = Part(name="louvain")
+    split: Split = Split()
+    keep: Keep = Keep()
+    stream: Part = Part(name="static")

@@ -1,0 +1,101 @@
+"""The section `measure`: what is scored, how often, and when the run ends.
+
+Which metrics there are, and which splits a stream has, is checked where something is learned
+(fedsim/learner/asked.py).
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator as After
+from pydantic import BeforeValidator as Before
+from pydantic import Field, model_serializer, model_validator
+
+from fedsim.core.units import Bytes, Count, Every, Fraction, Seconds, Updates
+from fedsim.scenario import wording
+from fedsim.scenario.section import Section
+
+
+def _positive(budget: float) -> float:
+    if budget == 0:
+        raise ValueError("a budget of 0 is used up before anything happens; give more, or leave it out")
+    return budget
+
+
+def _distinct(values: Any) -> Any:
+    if isinstance(values, list) and len(set(map(repr, values))) < len(values):
+        raise wording.Entries(f"{values} names something twice")
+    return values
+
+
+Scored = Literal["train", "val", "test", "all_periods", "held_out", "pooled", "across"]
+
+
+SPLITS = (
+    "What is scored, of the periods that clients have met; 'all_periods': the test vertices of all periods of the "
+    "stream, met or not, the same test at every moment; 'held_out': the vertices that no client owns; 'pooled': all "
+    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots."
+)
+
+
+TARGET_ON = (
+    "What a target counts on: 'all_periods': the score over all periods, once every period of the run has arrived; "
+    "'each_period': the score of each period alone, from its arrival on, means over periods."
+)
+
+
+class Until(Section):
+    """The end of the run: a time, or budgets (fedsim/clock/budget.py); the first one used up ends it."""
+
+    time: Annotated[Seconds | None, After(_positive)] = Field(default=None, description="Simulated.")
+    updates: Count | None = None
+    bytes: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="Up and down, on the wire.")
+    bytes_up: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="From clients, on the wire.")
+    bytes_down: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="To clients, on the wire.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grown(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            return {"time": value}
+        if value == {}:
+            raise ValueError(f"names no budget; there are {', '.join(cls.model_fields)}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _short(self, whole: Any) -> Any:
+        given = {name: value for name, value in whole(self).items() if value is not None}
+        return given["time"] if set(given) == {"time"} else given
+
+    def limits(self) -> dict[str, float]:
+        """Return the budgets that are set, other than time."""
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "time"}
+        return {name: most for name, most in given.items() if most is not None}
+
+    @property
+    def metered(self) -> bool:
+        """Whether there is a budget of bytes, so that they must be counted as they move."""
+        return any(name.startswith("bytes") for name in self.limits())
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        return {"anyOf": [{"type": "string", "examples": ["10 min"]}, handler.resolve_ref_schema(handler(schema))]}
+
+
+class Measure(Section):
+    """What is scored, how often, and when the run ends."""
+
+    metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = Field(default=["accuracy"])
+    models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = Field(
+        default=["global"]
+    )
+    splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = Field(
+        default=["test"]
+    )
+    every: Every = Updates(1)
+    until: Until | None = Field(default=None, description="End of the run: a simulated time, or budgets.")
+    target: Fraction | None = Field(default=None, description="A score; the cost of reaching it is reported.")
+    target_on: Literal["all_periods", "each_period"] = Field(default="all_periods", description=TARGET_ON)
+    views: bool = Field(
+        default=False, description="Record everything that every client receives, array by array: views/."
+    )
