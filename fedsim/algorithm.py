@@ -271,8 +271,7 @@ class Algorithm(ABC):
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
 
 
-# Which methods a declaration is about, and the safe answer without one (`aggregates` is FedAvg's own).
-DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {
+DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each is about, and the safe answer
     "averages": (frozenset({"update", "upload_like", "steps"}), False),
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
