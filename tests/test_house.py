@@ -44,12 +44,17 @@ TORCH = (
     "fedsim.learn",
     "fedsim.learner",
     "fedsim.point.learning",
+    "fedsim.point.prepared",
     "fedsim.data",
     "fedsim.trial",
     "algorithms",
 )  # all that may import it
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
-BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # the first assembles them, the second squeezes what it has learned
+BOTH_HALVES = (
+    "fedsim.point",
+    "fedsim.learner",
+    "fedsim.trial",
+)  # the first assembles them, the second squeezes what it has learned
 ALGORITHMS_USE = (
     "fedsim.algorithm",
     "fedsim.learn",
