@@ -26,7 +26,7 @@ OTHERS = ["int64", "int8", "bool", "complex64"]
 
 @st.composite
 def arrays(draw):
-    """A tensor or a numpy array, of any type that travels, long enough to be squeezed or not."""
+    """A tensor or a numpy array, of any type that travels, long enough to be compressed or not."""
     shape = tuple(draw(nps.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=9)))
     name = draw(st.sampled_from(FLOATS + OTHERS))
     values = np.random.default_rng(draw(st.integers(0, 99))).normal(size=shape) * draw(

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from fedsim.algorithm import Algorithm, Context
+from fedsim.point.parts import Parts
+from fedsim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
     from fedsim.data.temporal import Overview
@@ -30,3 +32,10 @@ def within(
         overview=overview,
     )  # fmt: skip
     return replace(algorithm, context=context)
+
+
+def with_algorithm(scenario: Scenario, algorithm: Algorithm) -> Parts:
+    """Return the parts of a scenario with this algorithm in place of its own."""
+    parts = Parts(scenario)
+    parts.__dict__["algorithm"] = algorithm  # where a cached property keeps what it has made
+    return parts

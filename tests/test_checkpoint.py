@@ -43,7 +43,7 @@ CASES = {
         "protocol": BUFFERED, "network__codec": {"up": {"name": "top_k", "share": 0.2}, "down": "half"}, **STORM,
     },
     "random codec": {"network__codec": {"up": {"name": "rand_k", "share": 0.2}, "down": None}},
-    "shares squeezed": {
+    "shares compressed": {
         "protocol": {"name": "gossip", "rounds": 2}, "network__topology": PEERS, "network__codec": {"up": "int8"},
         "measure__views": True,
     },
@@ -233,7 +233,7 @@ def test_half_a_checkpoint_is_left_aside(tmp_path, left):
 
 def test_a_replay_that_goes_another_way_is_told(tmp_path):
     folder = stopped(tmp_path / "stopped")
-    with pytest.raises(checkpoint.Astray):
+    with pytest.raises(checkpoint.ReplayError):
         whole(folder, protocol={**SYNC, "participation": 1.0})
 
 

@@ -75,13 +75,13 @@ def test_what_is_left_out_of_one_upload_goes_with_the_next(tmp_path):
 @pytest.mark.parametrize("codec", HALVES)
 def test_peers_squeeze_their_shares(codec, tmp_path):
     plain = small_points.run_in(tmp_path / "plain", **GOSSIP)
-    squeezed = small_points.run_in(tmp_path / "squeezed", **GOSSIP, network__codec={"up": codec})
+    compressed = small_points.run_in(tmp_path / "compressed", **GOSSIP, network__codec={"up": codec})
     moved = [
         sum(row["wire_bytes"] for row in small_points.table(tmp_path / name, "transfers"))
-        for name in ("plain", "squeezed")
+        for name in ("plain", "compressed")
     ]
     assert moved[1] < moved[0]
-    assert plain["updates"] == squeezed["updates"] == 15
+    assert plain["updates"] == compressed["updates"] == 15
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,7 @@ TORCH = (
     "algorithms",
 )  # all that may import it
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
-BOTH_HALVES = (
-    "fedsim.point",
-    "fedsim.learner",
-    "fedsim.trial",
-)  # the first assembles them, the second squeezes what it has learned
+BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # they assemble the halves, and compress values
 ALGORITHMS_USE = (
     "fedsim.algorithm",
     "fedsim.learn",

@@ -279,7 +279,7 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
         ({"x": graph()["x"], "y": graph()["y"]}, "^graph lacks the array 'edge_index'"),
         ({**graph(), "edge_weight": torch.ones(120)}, "^graph: 'edge_weight' is unknown"),
         ({**graph(), "note": object()}, "^graph: 'note' is a object; make it an array"),
-        (3, "graph: a int is not a known kind of graph; give PyG's Data"),
+        (3, "graph: a value of type int is not a graph; give PyG's Data"),
         ("graph.npz", "there is no such file"),
     ],
 )

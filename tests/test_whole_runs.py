@@ -121,8 +121,8 @@ def test_who_is_asked_does_not_depend_on_the_network_where_all_are_there(plain, 
     floats = {"name": "lab.float_traffic", "numbers": 5000, "operations": 1e8}
     same = {"algorithm": floats, "clients": {**plain["clients"], "sampler": "uniform"}}
     cohorts = []
-    for effects, squeezed in (([], {}), ([other], {"up": codec})):
-        network = {**plain["network"], "effects": effects, "codec": squeezed}
+    for effects, compressed in (([], {}), ([other], {"up": codec})):
+        network = {**plain["network"], "effects": effects, "codec": compressed}
         asked = [
             row for row in see({**plain, **same, "network": network}, folder).rows("transfers") if row.src == SERVER
         ]

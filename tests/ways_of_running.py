@@ -1,8 +1,8 @@
 """Four small points that hold much of what a point may hold, and how to run them whole, ended in the middle, elsewhere.
 
 Two algorithms of different kinds (a plain mean; POWER, whose server learns) under a protocol in rounds and one without,
-of two seeds; clients that come and go and leave in mid-work, losses, uploads squeezed with drawn rounding, periods that
-arrive.  What workers are to run is here, for they import it.
+of two seeds; clients that come and go and leave in mid-work, losses, uploads compressed with drawn rounding, periods
+that arrive.  What workers are to run is here, for they import it.
 """
 
 import csv

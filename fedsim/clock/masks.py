@@ -5,6 +5,7 @@ download, and the upload travels as a vector of masked numbers; whoever opens it
 are and what is not modelled is in `net/masking.py`.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedsim.core import wire
@@ -54,6 +55,38 @@ class Masks:
         nbytes = wire.size({"masked": Spec((length,), "uint8")})
         self.added += self.down(0, beside) + nbytes - learner.size(upload)
         return nbytes
+
+
+def downloads(
+    masks: Masks | None,
+    learner: Learner,
+    state: Ticket,
+    clients: Sequence[int],
+    step: str,
+    shares: Mapping[int, Tree] | None,
+) -> tuple[list[Ticket | None], list[int]]:
+    """Return what clients are sent in a step, and its bytes with what masking sends beside it, or of that alone."""
+    if masks is not None and masks.owns(step):
+        extra = shares or {}
+        return [None] * len(clients), [masks.own(extra.get(client)) for client in clients]
+    tickets = learner.downloads(state, clients, step)
+    sizes = [ticket.nbytes for ticket in tickets]
+    if masks is not None and shares is not None:
+        sizes = [masks.down(size, shares[client]) for client, size in zip(clients, sizes, strict=True)]
+    return [*tickets], sizes
+
+
+def beside(masks: Masks | None, step: str, tree: Tree) -> Tree:
+    """Return what masking sends beside a download, or all that is sent in an exchange of its own, as it travels."""
+    return masks.sent(tree) if masks is not None and masks.owns(step) else tree
+
+
+def upload_bytes(masks: Masks | None, learner: Learner, step: str, upload: Ticket | None, share: Tree) -> int:
+    """Return the bytes of what a client sends back, masked where the scenario says so."""
+    if masks is not None:
+        return masks.up(learner, step, upload, share)
+    assert upload is not None
+    return learner.size(upload)
 
 
 def span_of(step: str) -> str:

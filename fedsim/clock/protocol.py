@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import simpy
 
 from fedsim.algorithm import Algorithm, declared
-from fedsim.clock.server import Ask
+from fedsim.clock.ask import Ask
 from fedsim.clock.world import Members, World
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree

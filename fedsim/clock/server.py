@@ -21,13 +21,16 @@ from typing import Any
 import numpy as np
 import simpy
 
+from fedsim.clock import masks
+from fedsim.clock.ask import Ask
 from fedsim.clock.clients import Clients
 from fedsim.clock.cores import Cores
+from fedsim.clock.downtime import Downtime
 from fedsim.clock.saved_states import Checkpoints
 from fedsim.clock.unread import Unread
 from fedsim.clock.wave import Wave, WriteMany
 from fedsim.core import record
-from fedsim.core.record import SERVER, Row, Span, Update
+from fedsim.core.record import SERVER, Row, Update
 from fedsim.core.wire import Tree
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Reply, Share, Ticket
@@ -38,16 +41,6 @@ from fedsim.net.service import Service
 from fedsim.net.transfer import Lost
 
 RESTART = "restart"  # the step of the row that tells of one
-
-
-class Ask(simpy.Event):
-    """The server's request to one client; always ends, with a Reply, or with None if the client was lost."""
-
-    def __init__(self, env: simpy.Environment, client: int, step: str) -> None:
-        """Begin open: a reply counts until the ask is closed."""
-        super().__init__(env)
-        self.client, self.step = client, step
-        self.open = True
 
 
 @dataclass
@@ -84,7 +77,7 @@ class ServerHost:
         self._epsilon: float | None = None
         self.restarts = 0
         self._forgotten = 0  # the last ask that it has forgotten in a restart
-        self._down_since: float | None = None
+        self._downtime = Downtime(self.env, self.node, self.write)
         self._checkpoints = Checkpoints(self.state)
         if self._service is not None:
             self._service.watch(self._halted, self._resumed)
@@ -113,24 +106,12 @@ class ServerHost:
     def downloads(
         self, clients: Sequence[int], step: str, beside: Mapping[int, Tree] | None = None
     ) -> tuple[list[Ticket | None], list[int]]:
-        """Return what these clients are sent, and its bytes with what masking sends beside it, or of that alone."""
-        masks = self.clients.masks
-        if masks is not None and masks.owns(step):
-            extra = beside or {}
-            return [None] * len(clients), [masks.own(extra.get(client)) for client in clients]
-        tickets = self.learner.downloads(self.state, clients, step)
-        sizes = [ticket.nbytes for ticket in tickets]
-        if masks is not None and beside is not None:
-            sizes = [masks.down(size, beside[client]) for client, size in zip(clients, sizes, strict=True)]
-        return [*tickets], sizes
+        """Return what these clients are sent, and its bytes; see `masks.downloads`."""
+        return masks.downloads(self.clients.masks, self.learner, self.state, clients, step, beside)
 
     def upload_bytes(self, step: str, upload: Ticket | None, beside: Tree) -> int:
-        """Return the bytes of what a client sends back, masked where the scenario says so."""
-        masks = self.clients.masks
-        if masks is not None:
-            return masks.up(self.learner, step, upload, beside)
-        assert upload is not None
-        return self.learner.size(upload)
+        """Return the bytes of what a client sends back; see `masks.upload_bytes`."""
+        return masks.upload_bytes(self.clients.masks, self.learner, step, upload, beside)
 
     def ask_all(
         self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
@@ -270,15 +251,14 @@ class ServerHost:
 
     def end(self) -> None:
         """Close the books: write the rows that were kept back for replies that nobody has folded."""
-        self._note_down()
+        self._downtime.end()
         self.unread.end()
 
     def _halted(self, interval: int) -> None:
         """Go down: nothing is left but a checkpoint."""
         self.restarts += 1
         self._forgotten = self._asks
-        if self._down_since is None:
-            self._down_since = self.env.now
+        self._downtime.begin()
         version, self.state = self._checkpoints.last(interval)
         undone = float(self.version - version)
         self.write(Update(self.env.now, self.version, RESTART, 0, 0, 0, 0, undone))
@@ -287,13 +267,8 @@ class ServerHost:
             self.network.nodes.leave(client)
 
     def _resumed(self) -> None:
-        self._note_down()
+        self._downtime.end()
         self.clients.stir()
-
-    def _note_down(self) -> None:
-        if self._down_since is not None:
-            self.write(Span(self.node, self._down_since, self.env.now, "down"))
-            self._down_since = None
 
     def _exchange(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, None]:
         reply = None
@@ -310,9 +285,8 @@ class ServerHost:
     def _talk(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, Reply | None]:
         client, step, version = ask.client, ask.step, self.version
         (download,), (nbytes,) = self.downloads([client], step, None if beside is None else {client: beside})
-        masks = self.clients.masks
-        aside = masks.sent(beside) if masks is not None and masks.owns(step) else beside
-        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, (download, aside)))
+        label = download, masks.beside(self.clients.masks, step, beside)
+        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, label))
         worked = yield from self.clients.work(client, step, download)
         if not worked:
             return None

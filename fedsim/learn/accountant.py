@@ -39,7 +39,7 @@ class Accountant:
         """Count a release whose clients were sampled at this rate, in (0, 1]."""
         self._sampled = self._sampled + renyi(rate, self._noise)
 
-    def told(self, clients: Sequence[int]) -> None:
+    def unsampled(self, clients: Sequence[int]) -> None:
         """Count a release with these clients, without credit for sampling; one listed twice weighs twice."""
         for client, times in Counter(clients).items():
             self._shares[client] += times**2

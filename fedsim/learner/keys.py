@@ -1,9 +1,9 @@
 """Keys: how every value came about, as a hash of 16 bytes, without looking at any.
 
-The first state's key covers everything that learning depends on; from there on each key is a hash of the question and
-of the keys that it names.  What a client brings with it to a question stands in the key too: its data, its memory (the
-key of its last finished job), the number of its job, and where random streams of its own have got to (those by which a
-byzantine client forges, or a codec rounds), so that equal keys mean equal values whatever the order of things was.
+The first state's key is given, and each other key is a hash of the question and of the keys that it names.  What a
+client brings with it to a question stands in the key too: its data, its memory (the key of its last finished job), the
+number of its job, and where random streams of its own have got to (those by which a byzantine client forges, or a codec
+rounds).  So equal keys mean equal values in one run, whatever the order of things was.
 """
 
 from collections import Counter

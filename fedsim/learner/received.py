@@ -5,7 +5,7 @@ An observer outside of algorithms and protocols, switched on by `measure.views`.
 an array: client, number, time (s), kind of the message, path inside it (names and places, joined by slashes), shape,
 dtype and the bytes of its values in the message.
 
-Single numbers and texts are arrays without axes.  A part that was squeezed is there as its codec made it; bfloat16 is
+Single numbers and texts are arrays without axes.  A part that was compressed is there as its codec made it; bfloat16 is
 kept as the float32 that hold it; what stands for values that nobody computes has a row and no array.  It tells neither
 what a client has from the start, its data, nor what it could conclude.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Record = dict[bytes, Any]
 
 
-class Astray(Exception):  # noqa: N818 - it tells what has happened
+class ReplayError(Exception):
     """A replay has come to another question than the first run."""
 
 
@@ -236,7 +236,7 @@ class Recorded(Learner):
         try:
             return self.record[key]
         except KeyError:
-            raise Astray("the replay of an interrupted point asks what its first run did not") from None
+            raise ReplayError("the replay of an interrupted point asks what its first run did not") from None
 
     def _key_of_opened(self, question: str, reply: Reply) -> bytes:
         if self._keys is None:

@@ -48,7 +48,7 @@ class Release:
         if self._by_chance:
             self._accountant.sampled(self._rate)
         else:
-            self._accountant.told(clients)
+            self._accountant.unsampled(clients)
 
     def release(self, replies: Sequence[Reply]) -> list[Reply]:
         """Return the one reply that the algorithm may see.

@@ -12,7 +12,7 @@ import numpy as np
 from fedsim.core import wire
 from fedsim.core.wire import Tree
 from fedsim.learner.upload import Transform, Upload
-from fedsim.net.codec import Codec, squeeze
+from fedsim.net.codec import Codec, compress
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
 
@@ -40,7 +40,7 @@ def compressed(codec: Codec, rng: Rng) -> Transform:
             return tree
         owner = upload.owner
         before = owner.notes.get(upload.step, {})
-        encoded, received, after = squeeze(codec, tree, before, rng(f"codec up {owner.number}"))
+        encoded, received, after = compress(codec, tree, before, rng(f"codec up {owner.number}"))
         if (size := wire.size(encoded)) != upload.nbytes():
             raise ValueError(
                 f"upload_like promised {upload.nbytes()} bytes behind the codec {type(codec).__name__}, "
@@ -56,7 +56,7 @@ def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wir
     """Return a download as it travels and as it is received."""
     if codec is None:
         return Sent(tree, tree, sizes.of(tree))
-    encoded, received, _ = squeeze(codec, tree, {}, rng(f"codec down {client}"))
+    encoded, received, _ = compress(codec, tree, {}, rng(f"codec down {client}"))
     return Sent(received, encoded, wire.size(encoded))
 
 
@@ -69,5 +69,5 @@ def sent_between_peers(codec: Codec | None, forgers: Forgers, tree: Tree, sender
     if codec.finite and not is_finite(tree):
         encoded = codec.like(tree)
         return Sent(tree, encoded, wire.size(encoded))
-    encoded, received, _ = squeeze(codec, tree, {}, rng(f"codec share {sender}"))
+    encoded, received, _ = compress(codec, tree, {}, rng(f"codec share {sender}"))
     return Sent(received, encoded, wire.size(encoded))

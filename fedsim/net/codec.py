@@ -104,7 +104,7 @@ class Codec(ABC):
         return pieces if wire.size(pieces) + marks.COST < whole else None
 
 
-def squeeze(codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
+def compress(codec: Codec, tree: Tree, memory: Memory, rng: np.random.Generator) -> tuple[Tree, Tree, Memory]:
     """Return the encoded tree, the tree that the receiver has, and the sender's memory after it.
 
     The receiver's arrays have the kind, type and device of the sender's; arrays that travel as they are stay the same

@@ -1,8 +1,8 @@
 """What byzantine clients send: uploads and shares with forged values, of the size and at the time of the true ones.
 
-Of an upload that names the difference to what was received (`update`) only that part is forged, of others all.  Only
-arrays of floats are forged; whole numbers, single numbers and texts (counts, weights, names) stay as they are.
-What a client keeps to itself, its model among it, is not touched: it forges what it sends, before a codec squeezes it.
+In an upload that names the difference to what was received (`update`), only that part is forged; in others, everything
+is.  Only arrays of floats are forged; integers, scalars and texts (counts, weights, names) stay as they are.  Forging
+comes before compression by a codec.  What a client keeps to itself, such as its model, is not changed.
 """
 
 from collections.abc import Mapping, Sequence

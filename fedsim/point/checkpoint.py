@@ -27,7 +27,7 @@ import msgpack
 
 from fedsim.clock.world import World
 from fedsim.learner import keep
-from fedsim.learner.recorded import Astray, Record, Recorded
+from fedsim.learner.recorded import Record, Recorded, ReplayError
 from fedsim.point.stamp import Stamp, parsed
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Keeper:
         self._observers.append(observer)
 
     def passed(self) -> None:
-        """Note that one more event has happened.  Raises Astray where a replay is not the first run again."""
+        """Note that one more event has happened.  Raises ReplayError where a replay is not the first run again."""
         self.steps += 1
         if self._saved is not None:
             if self.steps == self._saved["steps"]:
@@ -118,9 +118,9 @@ class Keeper:
             self._next = ended + max(self.every, SHARE * (ended - began))
 
     def end(self) -> None:
-        """Remove the checkpoint: the point has ended.  Raises Astray where it is still replayed."""
+        """Remove the checkpoint: the point has ended.  Raises ReplayError where it is still replayed."""
         if self._saved is not None:
-            raise Astray("the replay of an interrupted point has ended before its checkpoint")
+            raise ReplayError("the replay of an interrupted point has ended before its checkpoint")
         path_in(self.folder).unlink(missing_ok=True)
         if path_in(self.folder).parent.exists():
             path_in(self.folder).parent.rmdir()
@@ -154,7 +154,7 @@ class Keeper:
         world = self.world
         here = world.env.now, world.server.version, self.learner.asked
         if here != (saved["now"], saved["version"], saved["asked"]):
-            raise Astray("the replay of an interrupted point has come to another moment than its first run")
+            raise ReplayError("the replay of an interrupted point has come to another moment than its first run")
         held, observed = self.lesson.unpack(saved["values"])
         keep.resume(self.learner, held)
         for observer, notes in zip(self._observers, observed, strict=True):

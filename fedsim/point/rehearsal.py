@@ -44,7 +44,7 @@ def problems(parts: Parts) -> list[Problem]:
         with _noted_as("network.topology", found):
             laid += [fleet.network(simpy.Environment(), scenario, columns, parts.topology, rng, lambda row: None)]
     effects = parts.effects if laid else []
-    found += _unheard(scenario, protocol, effects)
+    found += _without_effect(scenario, protocol, effects)
     for number, effect in enumerate(effects):
         with _noted_as(f"network.effects.{number}", found):
             check_hooks(effect)
@@ -61,7 +61,7 @@ def problems(parts: Parts) -> list[Problem]:
     return found
 
 
-def _unheard(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) -> list[Problem]:
+def _without_effect(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) -> list[Problem]:
     """Return a problem for each effect without meaning because nothing is sent under the protocol."""
     names = [part.name for part in scenario.network.effects]
     message = (

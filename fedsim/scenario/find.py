@@ -100,23 +100,23 @@ def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, A
     A part inside a part is one of the same kind, and spelled out as well.  Nothing is imported, so that a default that
     the source does not tell is left out (see `defaults`), and all of them where the part cannot be found or read.
     """
-    told = _told(kind, name)
-    known = [key for key in told.names if key in options or key in told.values]
-    found = {key: options[key] if key in options else told.values[key] for key in known}
+    declared = _declared(kind, name)
+    known = [key for key in declared.names if key in options or key in declared.values]
+    found = {key: options[key] if key in options else declared.values[key] for key in known}
     found |= {key: value for key, value in options.items() if key not in found}
-    return {key: _part_spelled_out(kind, value) if key in told.parts else value for key, value in found.items()}
+    return {key: _part_spelled_out(kind, value) if key in declared.parts else value for key, value in found.items()}
 
 
 @lru_cache(maxsize=1024)
 def holding_parts(kind: str, name: str) -> tuple[str, ...]:
     """Return the options of a part that hold parts themselves, of the same kind; looked up once in a process."""
-    return _told(kind, name).parts
+    return _declared(kind, name).parts
 
 
 def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part's options without those that say what the class would do by itself."""
-    told = _told(kind, name).values.items()
-    left_out = {key for key, value in told if key in options and _alike(options[key], value)}
+    stated = _declared(kind, name).values.items()
+    left_out = {key for key, value in stated if key in options and _alike(options[key], value)}
     return {key: value for key, value in options.items() if key not in left_out}
 
 
@@ -159,9 +159,8 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     except TypeError as error:
         if "non-frozen dataclass" not in str(error):
             raise
-        raise ScenarioError(
-            [Problem(where, f"{source.shown(path)}: write @dataclass(frozen=True): {error}")]
-        ) from error
+        message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
+        raise ScenarioError([Problem(where, message)]) from error
     classes: dict[str, Any] = {
         name: cls
         for name, cls in vars(imported).items()
@@ -173,6 +172,9 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))
         raise ScenarioError([Problem(where, f"{name} in {source.shown(path)} lacks {missing}")])
+    if hidden := [one.name for one in source.option_fields(classes[name]) if isinstance(one.default, property)]:
+        message = f"the option {hidden[0]!r} of {name} has the name of something that a run hands in; give it another"
+        raise ScenarioError([Problem(where, message)])
     return classes[name]  # type: ignore[no-any-return]
 
 
@@ -184,7 +186,7 @@ def module_of(kind: str, name: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Declared:
     """The options of a part as its source declares them: names, defaults, and which of them hold parts."""
 
     names: tuple[str, ...] = ()
@@ -192,16 +194,16 @@ class _Told:
     parts: tuple[str, ...] = ()
 
 
-def _told(kind: str, name: str) -> _Told:
+def _declared(kind: str, name: str) -> _Declared:
     module = module_of(kind, name)
     try:
         cls = _pick([*source.outlines(module, KINDS[kind].contract)], name) if module else None
         if module is None or cls is None:
-            return _Told()
+            return _Declared()
         names = tuple(source.fields(module, cls))
-        return _Told(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
+        return _Declared(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
     except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
-        return _Told()
+        return _Declared()
 
 
 def _files(folder: Path) -> list[str]:
@@ -258,7 +260,7 @@ def _pick(classes: list[str], name: str) -> str | None:
 def _not_one(kind: str, name: str, path: str, classes: list[str]) -> str:
     contract = KINDS[kind].contract[1]
     if not classes:
-        instead = f" ({told})" if (told := note(kind, name)) else ""
+        instead = f" ({hint})" if (hint := note(kind, name)) else ""
         return (
             f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}{instead}"
         )

@@ -79,7 +79,7 @@ def graph_part(graph: Any, files: Files) -> Any:
     arrays = graph.to_dict() if hasattr(graph, "to_dict") and hasattr(graph, "edge_index") else graph
     if not isinstance(arrays, Mapping):
         message = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
-        raise UserError(f"graph: a {type(graph).__name__} is not a known kind of graph; {message}, or name a file")
+        raise UserError(f"graph: a value of type {type(graph).__name__} is not a graph; {message}, or name a file")
     from fedsim.data.own_arrays import as_array
 
     known = {str(name): as_array("graph", str(name), value) for name, value in arrays.items() if value is not None}
@@ -153,7 +153,7 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
     for one in fields:
         given = getattr(value, one.name)
         if not _is_default(one, given):
-            found[one.name] = _told(type(value), one.name, plain(given, files, where))
+            found[one.name] = _as_written(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
                 message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
                 raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
@@ -168,7 +168,7 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
         return False
 
 
-def _told(cls: type, name: str, value: Any) -> Any:
+def _as_written(cls: type, name: str, value: Any) -> Any:
     """Return an option as a scenario writes it: quantities with their units."""
     if isinstance(value, str | bool | None):
         return value

@@ -27,6 +27,7 @@ def check(trial: Trial) -> list[Finding]:
                 f"upload_like declares {wire.size(work.declared)} bytes for step {step!r}, client {work.job.client} "
                 f"sends {wire.size(work.upload)}: {told}",
                 trial.method("upload_like"),
-                f"make it agree with what work returns ({trial.method('work')})",
+                f"make it agree with what work returns ({trial.method('work')})"
+                + ("" if "upload_like" in vars(trial.cls) else f"; it is inherited: give {trial.cls.__name__} its own"),
             )
     return list(found.values())

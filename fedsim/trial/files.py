@@ -19,24 +19,29 @@ def is_file(name: str) -> bool:
 
 
 def module(name: str) -> str:
-    """Return the name under which scenarios find the file.  Raises UserError where there is no such file."""
+    """Return the name under which scenarios find the file, or the folder with an `__init__.py`.
+
+    Raises UserError where there is no such file.
+    """
     path = Path(name).resolve()
+    path = path / "__init__.py" if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"--try {name}: there is no such file")
-    if path.suffix != ".py" or not path.stem.isidentifier() or path.stem.startswith("_"):
+    own = path.parent if path.name == "__init__.py" else path.with_suffix("")
+    if path.suffix != ".py" or not own.name.isidentifier() or own.name.startswith("_"):
         raise UserError(f"--try {name}: give a file of Python whose name is an identifier, such as mine.py")
-    if path.parent in [folder.resolve() for folder in source.folders_of(find.KINDS["algorithm"].package)]:
-        return path.stem
+    if own.parent in [folder.resolve() for folder in source.folders_of(find.KINDS["algorithm"].package)]:
+        return own.name
     for folder in [Path(entry or ".").resolve() for entry in sys.path]:
-        steps = path.relative_to(folder).with_suffix("").parts if path.is_relative_to(folder) else ()
+        steps = own.relative_to(folder).parts if own.is_relative_to(folder) else ()
         dotted = ".".join(steps)
         if len(steps) > 1 and all(step.isidentifier() for step in steps) and _leads_to(dotted, path):
             return dotted
     _forget()
-    sys.meta_path.append(_Beside(path.parent))
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # so that it finds what lies beside it, as a script does
-    return f"{PACKAGE}.{path.stem}"
+    sys.meta_path.append(_Beside(own.parent))
+    if str(own.parent) not in sys.path:
+        sys.path.append(str(own.parent))  # so that it finds what lies beside it, as a script does
+    return f"{PACKAGE}.{own.name}"
 
 
 def _forget() -> None:

@@ -6,7 +6,7 @@ from textwrap import wrap
 from fedsim.trial.finding import Finding
 
 WIDTH, MARGIN = 80, 10
-WORDS = {"broken": "BROKEN", "untried": "untried"}
+WORDS = {"broken": "BROKEN", "untried": "untried", "warning": "warning"}  # the first that fits heads a promise
 
 Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
 
@@ -14,9 +14,11 @@ Section = tuple[str, Sequence[Finding]]  # a promise, and what was found of it
 def lines(section: Section, width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of a promise and of what was found of it."""
     promise, findings = section
-    yield from _entry(next((WORDS[one.kind] for one in findings if one.kind in WORDS), "holds"), promise, width)
+    kinds = {finding.kind for finding in findings}
+    head = next((word for kind, word in WORDS.items() if kind in kinds), "holds")
+    yield from _entry(head, promise, width)
     for finding in findings:
-        yield from _entry("warning" if finding.kind == "warning" else "", finding.what, width)
+        yield from _entry("warning" if finding.kind == "warning" and head != "warning" else "", finding.what, width)
         if finding.where:
             yield from _entry("", f"at {finding.where}", width)
         if finding.remedy:

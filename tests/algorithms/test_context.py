@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import small_points
-from contexts import within
+from contexts import with_algorithm, within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
@@ -15,6 +15,7 @@ from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.point import learning
+from fedsim.point.parts import Parts
 from fedsim.scenario import defaults, find, options, source
 from fedsim.scenario.part import Part
 from fedsim.sweep import objects
@@ -35,16 +36,16 @@ def test_without_a_context_the_error_says_how_to_get_one(name):
 
 def test_a_scenario_s_settings_reach_its_algorithm():
     training = {"optimiser": "sgd", "lr": 0.02, "momentum": 0.5, "local_steps": 4}
-    scenario = small_points.scenario(training=training)
-    given = find.build("algorithm", Part(name="fedprox", options={"mu": 0.3}))
-    lesson = learning.prepare(given, scenario, 3, Path())
+    prox = {"name": "fedprox", "mu": 0.3}
+    parts = Parts(small_points.scenario(training=training, algorithm=prox))
+    lesson = learning.prepare(parts, Path())
     own = lesson.algorithm
-    assert (own.learning_rate, own.local_steps, own.momentum, own.clients) == (0.02, 4, 0.5, 3)
+    assert (own.learning_rate, own.local_steps, own.momentum, own.clients) == (0.02, 4, 0.5, 5)
     assert own.task is lesson.task
     assert own.mu == 0.3
-    assert given.context is None  # the algorithm itself is left as it was
-    adam = small_points.scenario(training={**training, "optimiser": "adam"})
-    assert learning.prepare(given, adam, 3, Path()).algorithm.momentum == 0.0
+    assert parts.algorithm.context is None  # the algorithm itself is left as it was
+    adam = small_points.scenario(training={**training, "optimiser": "adam"}, algorithm=prox)
+    assert learning.prepare(Parts(adam), Path()).algorithm.momentum == 0.0
 
 
 def test_a_changed_copy_keeps_its_context_and_contexts_make_no_other_algorithm():
@@ -76,7 +77,7 @@ def test_an_algorithm_with_an_init_of_its_own_is_refused_by_name():
             super().__init__()
 
     with pytest.raises(ScenarioError, match=r"Stubborn cannot be handed its context .*frozen dataclass"):
-        learning.prepare(Stubborn(), small_points.scenario(), 3, Path())
+        learning.prepare(with_algorithm(small_points.scenario(), Stubborn()), Path())
 
 
 def test_a_dataclass_that_is_not_frozen_is_refused_with_the_remedy(tmp_path, monkeypatch):
@@ -102,3 +103,13 @@ def test_a_plain_class_and_a_field_without_a_default_fit_below():
     assert Needs(3).wanted == 3
     with pytest.raises(TypeError):
         Needs(3, None)  # a context goes by its name alone
+
+
+def test_an_option_named_like_what_a_run_hands_in_is_refused(tmp_path, monkeypatch):
+    text = "from dataclasses import dataclass\nfrom algorithms.fedavg import FedAvg\n"
+    text += "@dataclass(frozen=True, kw_only=True)\nclass Hides(FedAvg):\n    momentum: float\n"
+    (tmp_path / "hiding_lab").mkdir()
+    (tmp_path / "hiding_lab" / "hides.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ScenarioError, match=r"the option 'momentum' of Hides has the name of something"):
+        find.build("algorithm", Part(name="hiding_lab.hides"))

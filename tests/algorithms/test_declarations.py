@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 import small_points
+from contexts import with_algorithm
 
 from algorithms.dg_colearn import DGCoLearn
 from algorithms.fedavg import FedAvg
@@ -87,8 +88,8 @@ def test_privacy_of_an_undeclared_update_is_refused_before_the_run():
         pass
 
     scenario = small_points.scenario(privacy={"clip": 1.0})
-    assert private.uncovered(scenario, FedAvg()) == []
-    assert [problem.key for problem in private.uncovered(scenario, Mine())] == ["privacy.clip"]
+    assert private.uncovered(with_algorithm(scenario, FedAvg())) == []
+    assert [problem.key for problem in private.uncovered(with_algorithm(scenario, Mine()))] == ["privacy.clip"]
 
 
 def test_a_class_that_declares_it_anew_is_believed_and_those_below_it_too():

@@ -30,7 +30,7 @@ from fedsim.data.streams.snapshots import Snapshots
 from fedsim.data.streams.static import Static
 from fedsim.learn.tasks.node_classification import NodeClassification
 from fedsim.point import learning, prepared
-from fedsim.scenario import find
+from fedsim.point.parts import Parts
 from fedsim.scenario.part import Part
 
 N = 12
@@ -324,9 +324,8 @@ def test_an_algorithm_is_shown_what_the_server_overlooks() -> None:
     )
     told = {}
     for name, stream_ in (("snapshots", scenario.data.stream), ("static", Part(name="static"))):  # type: ignore[union-attr]
-        algorithm = find.build("algorithm", Part(name="fedavg"))
         data = scenario.data.model_copy(update={"stream": stream_})  # type: ignore[union-attr]
-        lesson = learning.prepare(algorithm, scenario.model_copy(update={"data": data}), 3, Path())
+        lesson = learning.prepare(Parts(scenario.model_copy(update={"data": data})), Path())
         told[name] = lesson.algorithm.overview
     assert told["static"] is None
     assert len(told["snapshots"].snapshots) == 6

@@ -1,4 +1,4 @@
-"""An algorithm of numpy arrays that trains nothing: codecs have something to squeeze, and no torch is needed."""
+"""An algorithm of numpy arrays that trains nothing: codecs have something to compress, and no torch is needed."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -92,7 +92,7 @@ def analytic(noise, releases=1):
 def test_epsilon_of_known_participants_is_a_tight_bound_of_the_closed_form(noise, releases):
     here = Accountant(noise, DELTA)
     for _ in range(releases):
-        here.told([3])
+        here.unsampled([3])
     best = analytic(noise, releases)
     assert best <= here.epsilon() <= 1.12 * best
 
@@ -100,11 +100,11 @@ def test_epsilon_of_known_participants_is_a_tight_bound_of_the_closed_form(noise
 def test_the_client_that_took_part_most_often_decides_and_one_in_twice_counts_double():
     one, two, twice = (Accountant(4.0, DELTA) for _ in range(3))
     for clients in ([0, 1], [0, 2], [0, 3]):
-        one.told(clients)
+        one.unsampled(clients)
     for _ in range(3):
-        two.told([7])
+        two.unsampled([7])
     assert one.epsilon() == two.epsilon()
-    twice.told([5, 5])
+    twice.unsampled([5, 5])
     assert twice.epsilon() >= analytic(2.0)
 
 
@@ -180,7 +180,7 @@ def test_nothing_is_gained_by_sampling_where_participation_is_not_by_chance(tmp_
         counts = np.bincount([one["src"] for one in replied if one["fate"] == "delivered"])
         here = Accountant(2.0, DELTA)
         for _ in range(counts.max()):
-            here.told([0])
+            here.unsampled([0])
         assert row["epsilon"] >= here.epsilon()
         assert row["epsilon"] == pytest.approx(here.epsilon()) or name == "buffered"
 

@@ -14,7 +14,7 @@ from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.learner.contract import Scores
 from fedsim.learner.keys import Keys, digest
-from fedsim.learner.recorded import Astray, Recorded
+from fedsim.learner.recorded import Recorded, ReplayError
 from fedsim.learner.ticket import UNKNOWN, Reply, Share
 from fedsim.learner.trained import Trained
 from fedsim.net.codecs.half import Half
@@ -134,16 +134,16 @@ def test_a_question_that_the_first_run_did_not_ask_leads_astray(data):
     first = learner_of()
     story(first)
     missing = data.draw(st.sampled_from([*first.record]))
-    with pytest.raises(Astray, match="asks what its first run did not"):
+    with pytest.raises(ReplayError, match="asks what its first run did not"):
         story(learner_of({key: answer for key, answer in first.record.items() if key != missing}))
 
 
 def test_other_questions_lead_astray():
     first = learner_of()
     story(first, rounds=1)
-    with pytest.raises(Astray):
+    with pytest.raises(ReplayError):
         story(learner_of(first.record), rounds=2)
-    with pytest.raises(Astray):
+    with pytest.raises(ReplayError):
         story(learner_of(first.record), rounds=1, order=[1, 0, 2])
 
 

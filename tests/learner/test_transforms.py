@@ -19,7 +19,7 @@ from fedsim.learner.ticket import UNKNOWN
 from fedsim.learner.trained import Trained
 from fedsim.learner.transforms import compressed, forged, sent_between_peers, sent_down
 from fedsim.learner.upload import Upload
-from fedsim.net.codec import squeeze
+from fedsim.net.codec import compress
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.int8 import Int8
 from fedsim.net.codecs.top_k import TopK
@@ -55,7 +55,7 @@ def owner_of(number=3):
     return client
 
 
-def compress(work, codec, owner=None, rng=None):
+def upload_of(work, codec, owner=None, rng=None):
     owner = owner or owner_of()
     return Upload(work, owner, "train", [compressed(codec, rng or Streams(0))]), owner.notes
 
@@ -64,13 +64,13 @@ def compress(work, codec, owner=None, rng=None):
 @pytest.mark.parametrize("like", [LIKE, None])
 def test_its_size_is_known_before_and_its_value_is_what_the_server_has(codec, like):
     work = Work(made(), like)
-    upload, notes = compress(work, codec)
+    upload, notes = upload_of(work, codec)
     assert (upload.declared() == UNKNOWN) == (like is None)
     assert work.asked == 0
     nbytes = upload.nbytes()
     assert work.asked == (like is None)
     assert (notes.taken, notes.kept) == (0, 0)
-    encoded, received, memory = squeeze(codec, made(), {}, Streams(0)("codec up 3"))
+    encoded, received, memory = compress(codec, made(), {}, Streams(0)("codec up 3"))
     assert same(plain(upload.value()), plain(received))
     assert upload.value() is upload.value()
     assert nbytes == upload.nbytes() == wire.size(encoded) == len(wire.encode(encoded))
@@ -81,8 +81,8 @@ def test_its_size_is_known_before_and_its_value_is_what_the_server_has(codec, li
 
 @pytest.mark.parametrize("codec", CODECS, ids=repr)
 def test_a_message_of_its_size_has_the_bytes_of_what_the_server_decodes(codec):
-    upload, _ = compress(Work(made(), LIKE), codec)
-    encoded, _, _ = squeeze(codec, made(), {}, Streams(0)("codec up 3"))
+    upload, _ = upload_of(Work(made(), LIKE), codec)
+    encoded, _, _ = compress(codec, made(), {}, Streams(0)("codec up 3"))
     message = Message.carrying(3, -1, "train", upload.nbytes())
     assert message.nbytes == len(Message(3, -1, "train", encoded).encode())
     assert message.nbytes - wire.size({"src": 3, "dst": -1, "kind": "train", "version": 0}) == upload.nbytes()
@@ -91,10 +91,10 @@ def test_a_message_of_its_size_has_the_bytes_of_what_the_server_decodes(codec):
 
 def test_asking_for_the_memory_compresses_in_the_order_of_jobs():
     owner, codec, rng = owner_of(), TopK(0.1), Streams(0)
-    first, notes = compress(Work(made(1), LIKE), codec, owner, rng)
+    first, notes = upload_of(Work(made(1), LIKE), codec, owner, rng)
     first.memory()  # as a client's next job does, though nobody has read the first upload
     assert np.count_nonzero(notes["train"]["/update/w"]) == 160 - 16
-    second, _ = compress(Work(made(2), LIKE), codec, owner, rng)
+    second, _ = upload_of(Work(made(2), LIKE), codec, owner, rng)
     left = second.value()["update"]["w"].numpy() + first.value()["update"]["w"].numpy() + notes["train"]["/update/w"]
     assert np.allclose(left, (made(1)["update"]["w"] + made(2)["update"]["w"]).numpy(), atol=1e-6)
     assert notes.kept == 2
@@ -117,7 +117,7 @@ def test_a_job_that_is_broken_off_leaves_no_trace(forgers):
 
 
 def test_an_upload_of_another_size_than_was_declared_is_refused():
-    upload, notes = compress(Work(made(), {"update": {"w": Spec((20, 9), "float32")}, "samples": 0}), Half())
+    upload, notes = upload_of(Work(made(), {"update": {"w": Spec((20, 9), "float32")}, "samples": 0}), Half())
     with pytest.raises(ValueError, match=r"promised \d+ bytes behind the codec Half, the upload has \d+"):
         upload.value()
     assert notes.kept == 0
@@ -128,11 +128,11 @@ def test_a_codec_that_needs_numbers_lets_others_pass_for_the_server_to_refuse():
     bad["update"]["w"][0, 0] = math.inf
     sizes = []
     for each in (good, bad):
-        upload, notes = compress(Work(each, LIKE), Int8())
+        upload, notes = upload_of(Work(each, LIKE), Int8())
         sizes.append(upload.nbytes())
         assert is_finite(upload.value()) == (each is good)
         kept.append(notes.kept)
-    assert sizes == [wire.size(squeeze(Int8(), good, {}, Streams(0)("codec up 3"))[0])] * 2
+    assert sizes == [wire.size(compress(Int8(), good, {}, Streams(0)("codec up 3"))[0])] * 2
     assert kept == [1, 0]  # what was not compressed leaves nothing out
 
 

@@ -11,7 +11,7 @@ from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.core.wire import Spec
 from fedsim.net import marks
-from fedsim.net.codec import squeeze
+from fedsim.net.codec import compress
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.rand_k import RandK
 from fedsim.net.codecs.top_k import TopK
@@ -42,7 +42,7 @@ def shape_of(node):
 @given(trees, st.integers(0, 9))
 def test_sizes_structure_and_bytes(codec, tree, seed):
     before = marks.transform(lambda array: array.clone() if hasattr(array, "clone") else array.copy(), tree)
-    encoded, received, memory = squeeze(codec, tree, {}, rng(seed))
+    encoded, received, memory = compress(codec, tree, {}, rng(seed))
     data = wire.encode(encoded)
     specs = marks.transform(lambda array: Spec(tuple(array.shape), str(array.dtype).removeprefix("torch.")), tree)
     assert len(data) == wire.size(codec.like(tree)) == wire.size(codec.like(specs))
@@ -50,7 +50,7 @@ def test_sizes_structure_and_bytes(codec, tree, seed):
     assert same(plain(codec.decode(wire.decode(data))), plain(received))  # the bytes suffice
     assert same(before, tree)
     assert shape_of(received) == shape_of(tree)
-    again, _, after = squeeze(codec, tree, {}, rng(seed))
+    again, _, after = compress(codec, tree, {}, rng(seed))
     assert wire.encode(again) == data
     assert same(after, memory)
     assert wire.size(memory) == len(wire.encode(memory))  # a checkpoint can write it
@@ -61,14 +61,14 @@ def test_sizes_structure_and_bytes(codec, tree, seed):
 @pytest.mark.parametrize("name", FLOATS)
 def test_arrays_come_back_as_they_were_given(codec, name):
     tree = {"w": gcn(getattr(torch, name)), "n": 3, "none": None, "index": torch.arange(40), "mask": np.ones(50, bool)}
-    received = squeeze(codec, tree, {}, rng())[1]
+    received = compress(codec, tree, {}, rng())[1]
     assert received["w"]["conv1"]["weight"].dtype == getattr(torch, name)
     assert received["index"] is tree["index"]
     assert received["mask"] is tree["mask"]
     assert received["none"] is None
     if name != "bfloat16":
         array = tree["w"]["conv1"]["weight"].numpy()
-        back = squeeze(codec, [array], {}, rng())[1][0]
+        back = compress(codec, [array], {}, rng())[1][0]
         assert isinstance(back, np.ndarray)
         assert back.dtype == array.dtype
 
@@ -77,7 +77,7 @@ def test_arrays_come_back_as_they_were_given(codec, name):
 def test_what_is_received_is_never_the_senders_own_memory(codec):
     tree = gcn()
     kept = {key: value["weight"].clone() for key, value in tree.items()}
-    encoded, received, memory = squeeze(codec, tree, {}, rng())
+    encoded, received, memory = compress(codec, tree, {}, rng())
     data, left = wire.encode(encoded), marks.transform(np.copy, memory)
     received["conv1"]["weight"].add_(1)
     assert torch.equal(tree["conv1"]["weight"], kept["conv1"])
@@ -88,9 +88,9 @@ def test_what_is_received_is_never_the_senders_own_memory(codec):
 @codecs
 def test_tensors_with_gradient_and_transposed(codec):
     weight = torch.nn.Parameter(gcn()["conv2"]["weight"].mT)
-    received = squeeze(codec, weight, {}, rng())[1]
+    received = compress(codec, weight, {}, rng())[1]
     assert not received.requires_grad
-    assert torch.equal(received, squeeze(codec, weight.detach().contiguous(), {}, rng())[1])
+    assert torch.equal(received, compress(codec, weight.detach().contiguous(), {}, rng())[1])
 
 
 def test_the_ratios_on_a_small_network():
@@ -150,14 +150,14 @@ def test_values_that_are_not_finite_are_kept_or_refused(codec, value):
             codec.encode(tree, {}, rng())
     else:
         assert np.array_equal(
-            squeeze(codec, tree, {}, rng())[1]["update"]["a/b"], tree["update"]["a/b"], equal_nan=True
+            compress(codec, tree, {}, rng())[1]["update"]["a/b"], tree["update"]["a/b"], equal_nan=True
         )
 
 
 @codecs
 def test_short_and_empty_arrays_go_as_they_are(codec):
     tree = [np.float32(1.1), torch.tensor(0.1), torch.empty(0), torch.empty(3, 0, 900), np.array([0.1], np.float32)]
-    encoded, received, memory = squeeze(codec, tree, {}, rng())
+    encoded, received, memory = compress(codec, tree, {}, rng())
     assert encoded[1:] == ["", []]
     assert all(a is b for a, b in zip(received, tree, strict=True))
     assert memory == {}
@@ -191,9 +191,9 @@ def test_names_and_options_in_a_scenario():
 def test_what_an_upload_tells_beside_its_difference_is_not_picked_from(codec):
     beside = {"updated": torch.randn(40), "prototypes": [{"gradients": torch.randn(8, 8)}], "samples": 3}
     upload = {"update": gcn(), **beside}
-    encoded, received, memory = squeeze(codec, upload, {}, rng())
+    encoded, received, memory = compress(codec, upload, {}, rng())
     assert same({key: received[key] for key in beside}, beside)
     assert int((received["update"]["conv1"]["weight"] != 0).sum()) <= 410
     assert wire.size(encoded) == wire.size(codec.like(upload))
     assert {path.split("/")[1] for path in memory} == {"update"}
-    assert int((squeeze(codec, beside, {}, rng())[1]["updated"] != 0).sum()) <= 4  # which names none, and is one itself
+    assert int((compress(codec, beside, {}, rng())[1]["updated"] != 0).sum()) <= 4  # names none, and is one itself

@@ -15,6 +15,7 @@ from fedsim.core.errors import UserError
 from fedsim.net import effects
 from fedsim.net.effect import HOOKS, Effect, check_hooks
 from fedsim.net.effects.jitter import Jitter
+from fedsim.point.parts import Parts
 from fedsim.point.rehearsal import problems
 from fedsim.scenario.schema import Scenario
 
@@ -104,6 +105,6 @@ def test_a_scenario_with_such_an_effect_is_refused_before_it_runs(tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     plain = yaml.safe_load(TRAFFIC) | {"grid": {}}
     plain["network"]["effects"] = [{"name": "hooklab.mist"}]
-    (problem,) = problems(Scenario.model_validate(plain))
+    (problem,) = problems(Parts(Scenario.model_validate(plain)))
     assert problem.key == "network.effects.0"
     assert "Mist (hooklab.mist) overrides 'shape' but does not declare it" in problem.message

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 from fedsim.net import floats
-from fedsim.net.codec import squeeze
+from fedsim.net.codec import compress
 from fedsim.net.codecs.bfloat16 import Bfloat16
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.int8 import Int8
@@ -27,7 +27,7 @@ def rng(seed=0):
 
 
 def received(codec, array, seed=0, memory=None):
-    return squeeze(codec, array, memory or {}, rng(seed))[1]
+    return compress(codec, array, memory or {}, rng(seed))[1]
 
 
 # ---- half and bfloat16: torch rounds to the nearest even, too
@@ -96,7 +96,7 @@ def test_int8_is_right_on_average():
     array = rng(1).normal(size=(40, 10)).astype(np.float32)
     array[:2, :2] = [[0.004, 1.0], [-3.7, 0]]
     draws, generator = 400, rng(2)
-    backs = np.stack([squeeze(Int8(), array, {}, generator)[1] for _ in range(draws)]).astype(float)
+    backs = np.stack([compress(Int8(), array, {}, generator)[1] for _ in range(draws)]).astype(float)
     step = np.abs(array).max() / 127
     assert (np.abs(backs.mean(0) - array) < 5 * step / 2 / math.sqrt(draws)).all()  # a step's deviation is half at most
     part = array.astype(float) / step % 1
@@ -126,7 +126,7 @@ def test_top_k_takes_the_largest_and_of_equal_ones_the_first(array, share):
     for i in order:
         expected.flat[i] = array.flat[i]
     for feedback in (True, False):
-        encoded, back, _ = squeeze(TopK(share, feedback=feedback), array, {}, rng())
+        encoded, back, _ = compress(TopK(share, feedback=feedback), array, {}, rng())
         assert np.array_equal(back, expected)
         assert encoded[2][0][0] == "5x10"
         assert encoded[2][0][1].tolist() == sorted(order)
@@ -143,7 +143,7 @@ def test_at_least_one_entry_travels():
 def test_a_large_share_goes_whole():
     array = rng().normal(size=100).astype(np.float32)
     for codec in (TopK(0.5), TopK(1.0), RandK(1.0)):
-        encoded, back, memory = squeeze(codec, array, {}, rng())
+        encoded, back, memory = compress(codec, array, {}, rng())
         assert back is array
         assert (encoded, memory) == ([array, "", []], {})
 
@@ -155,7 +155,7 @@ def test_a_large_share_goes_whole():
 def test_rand_k_scales_to_be_right_on_average(share):
     array = (rng(3).normal(size=200) + 2).astype(np.float32)
     codec, generator, draws = RandK(share, feedback=False), rng(4), 1500
-    backs = np.stack([squeeze(codec, array, {}, generator)[1] for _ in range(draws)]).astype(float)
+    backs = np.stack([compress(codec, array, {}, generator)[1] for _ in range(draws)]).astype(float)
     count = round(share * 200)
     assert (np.count_nonzero(backs, axis=1) == count).all()
     sent = backs != 0
@@ -173,7 +173,7 @@ def test_rand_k_with_feedback_does_not_scale():
 
 def test_rand_k_draws_other_places_for_each_array():
     array = np.ones(200, np.float32)
-    first, second = squeeze(RandK(0.1), [array, array], {}, rng())[1]
+    first, second = compress(RandK(0.1), [array, array], {}, rng())[1]
     assert not np.array_equal(first, second)
 
 
@@ -196,7 +196,7 @@ def test_what_was_received_and_what_is_left_are_what_was_given(codec, steps, kin
         first, second = whole(seed)
         before = {key: left.copy() for key, left in memory.items()}
         upload = {"update": [torch.tensor(first.astype(kind)), torch.tensor(second.astype(kind))], "samples": 4}
-        _, back, after = squeeze(codec, upload, memory, generator)
+        _, back, after = compress(codec, upload, memory, generator)
         assert all(np.array_equal(memory[key], left) for key, left in before.items())
         memory = after
         given_sum = given_sum + np.stack([first, second])
@@ -213,7 +213,7 @@ def test_feedback_keeps_what_rounding_takes(codec, name):
     memory, generator, given_sum, received_sum = {}, rng(), 0.0, 0.0
     for step in range(30):
         array = torch.tensor(rng(step).normal(size=80)).to(getattr(torch, name))
-        _, back, memory = squeeze(codec, array, memory, generator)
+        _, back, memory = compress(codec, array, memory, generator)
         assert back.dtype == array.dtype
         given_sum, received_sum = given_sum + array.double().numpy(), received_sum + back.double().numpy()
     tolerance = 1e-13 if name == "float64" else 1e-5
@@ -226,7 +226,7 @@ def test_nothing_is_left_behind_for_ever(codec):
     memory, generator, total = {}, rng(), np.zeros(100)
     for step in range(200):
         update = target if step == 0 else np.zeros_like(target)
-        _, back, memory = squeeze(codec, update, memory, generator)
+        _, back, memory = compress(codec, update, memory, generator)
         total += back
     assert np.array_equal(total, target)
     assert not memory[""].any()
@@ -236,7 +236,7 @@ def test_without_feedback_the_small_entries_never_arrive():
     array = np.linspace(1, 2, 100, dtype=np.float32)
     memory, generator, total = {}, rng(), np.zeros(100)
     for _ in range(20):
-        _, back, memory = squeeze(TopK(0.1, feedback=False), array, memory, generator)
+        _, back, memory = compress(TopK(0.1, feedback=False), array, memory, generator)
         total += back
     assert memory == {}
     assert np.count_nonzero(total) == 10
@@ -247,7 +247,7 @@ def test_a_memory_that_does_not_fit_is_dropped_and_one_that_is_not_asked_for_kep
     left = np.full(60, 1e3, np.float32)
     memory = {"/a": left, "/b": left, "/c": left}
     tree = {"a": np.ones((6, 10), np.float32), "c": np.ones(1, np.float32)}
-    _, back, after = squeeze(codec, tree, memory, rng())
+    _, back, after = compress(codec, tree, memory, rng())
     assert back["a"].max() == 1
     assert sorted(after) == ["/a", "/b"]
     assert after["/b"] is left
@@ -258,13 +258,13 @@ def test_a_memory_that_does_not_fit_is_dropped_and_one_that_is_not_asked_for_kep
 def test_paths_name_one_place(codec):
     array = np.ones(60, np.float32)
     tree = {"a": {"b": array}, "a/b": array, "a~1b": array, "": [array, (array,)]}
-    memory = squeeze(codec, tree, {}, rng())[2]
+    memory = compress(codec, tree, {}, rng())[2]
     assert sorted(memory) == ["//0", "//1/0", "/a/b", "/a~01b", "/a~1b"]
 
 
 @FEEDBACK
 def test_a_sum_that_overflows_is_refused(codec):
     array = np.full(60, 3e38, np.float32)
-    memory = squeeze(codec, array, {}, rng())[2]
+    memory = compress(codec, array, {}, rng())[2]
     with pytest.raises(ValueError, match="the tree holds values that are not finite"):
         codec.encode(array, memory, rng())

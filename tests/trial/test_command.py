@@ -5,9 +5,10 @@ import sys
 import pytest
 from lab import CONTROL, HEAD, here, write
 
+import algorithms
 from fedsim import __main__ as command_line
 from fedsim.scenario.part import Part
-from fedsim.trial import command, report
+from fedsim.trial import command, files, report
 from fedsim.trial.finding import Finding, broken, warning
 
 
@@ -144,6 +145,19 @@ def test_a_scenario_beside_it_is_refused(call):
     assert "leave a scenario out" in err
 
 
+def test_a_file_is_a_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "own" / "many"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", "utf-8")
+    assert files.module("own/many") == files.module("own/many/__init__.py") == "tried.many"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert files.module("own/many") == "own.many"
+    assert files.module(algorithms.__path__[0] + "/fedavg.py") == "fedavg"
+
+
 def test_values_of_options_are_read_as_yaml():
     part = command.named(["fedprox", "mu=0.5", "names=[a, b]", "aggregation=median"])
     assert part == Part(name="fedprox", options={"mu": 0.5, "names": ["a", "b"], "aggregation": "median"})
@@ -152,12 +166,15 @@ def test_values_of_options_are_read_as_yaml():
 def test_a_report_in_words():
     sections = [
         ("it holds", []),
+        ("it holds somehow", [warning("look here")]),
         ("it may hold", [Finding("untried", "until that holds")]),
         ("it does not", [broken("this is so", "mine.py:3: x = 1", "do that"), warning("and this is " + "odd " * 20)]),
     ]
     lines = [line for section in sections for line in report.lines(section)]
-    assert lines[:7] == [
+    assert lines[:9] == [
         "holds     it holds",
+        "warning   it holds somehow",
+        "          look here",
         "untried   it may hold",
         "          until that holds",
         "BROKEN    it does not",
@@ -165,6 +182,6 @@ def test_a_report_in_words():
         "          at mine.py:3: x = 1",
         "          -> do that",
     ]
-    assert lines[7].startswith("warning   and this is odd")
+    assert lines[9].startswith("warning   and this is odd")
     assert max(map(len, lines)) <= 80
-    assert report.summary(sections) == "1 of 3 promises is broken; 1 not tried; 1 warning."
+    assert report.summary(sections) == "1 of 4 promises is broken; 1 not tried; 2 warnings."

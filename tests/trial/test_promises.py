@@ -46,6 +46,7 @@ def test_an_upload_that_is_larger_than_declared(tmp_path):
     assert "['notes'] is sent (float32 (3,), " in found.what
     assert "algorithms/fedavg.py:" in found.where
     assert here(tmp_path) in found.remedy
+    assert found.remedy.endswith("it is inherited: give Mine its own")
 
 
 def test_an_upload_of_no_declared_size(tmp_path):

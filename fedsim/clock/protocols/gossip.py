@@ -14,7 +14,7 @@ that nobody mixes any more has been delivered all the same.
 A peer that has computed values that are not finite refuses its own work: its state stays, it sends nothing, and
 its row counts it as refused.  A share with such numbers is discarded by whoever receives it.
 
-The codec `up` squeezes what a peer sends, once for all its neighbours.
+The codec `up` compresses what a peer sends, once for all its neighbours.
 
 Not modelled: rounds in step with the neighbours, and shares that are sent on.
 """

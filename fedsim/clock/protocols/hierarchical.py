@@ -23,9 +23,10 @@ import numpy as np
 import simpy
 
 from fedsim.algorithm import Algorithm
+from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Rounds, Steps, gather, own_steps
 from fedsim.clock.quorum import Quorum
-from fedsim.clock.server import Ask, ServerHost
+from fedsim.clock.server import ServerHost
 from fedsim.clock.world import Members, World
 from fedsim.core.record import SERVER
 from fedsim.core.units import Count, Seconds

@@ -22,9 +22,9 @@ from typing import Any, Literal, cast
 import numpy as np
 import simpy
 
+from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Steps, exchanges
 from fedsim.clock.quorum import Quorum
-from fedsim.clock.server import Ask
 from fedsim.clock.world import World
 from fedsim.core.units import Fraction, Seconds
 from fedsim.learner.ticket import Reply
