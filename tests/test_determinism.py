@@ -11,7 +11,7 @@ import ways_of_running as ways
 from ways_of_running import interrupt, last_dies_once, stopped_once
 
 from analysis.stored import tables
-from fedsim.point import learning
+from fedsim.point import prepared
 from fedsim.sweep.engines.local import Local
 
 pytestmark = pytest.mark.long
@@ -49,7 +49,7 @@ def again(tmp_path):
     """Run points in this process, which has forgotten their data."""
 
     def run(out, *how, **more):
-        learning.periods_of.cache_clear()
+        prepared.periods_of.cache_clear()
         return ways.sweep(out, HERE, *how, **more)
 
     return run

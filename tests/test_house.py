@@ -44,6 +44,7 @@ TORCH = (
     "fedsim.learn",
     "fedsim.learner",
     "fedsim.point.learning",
+    "fedsim.point.prepared",
     "fedsim.data",
     "fedsim.trial",
     "algorithms",

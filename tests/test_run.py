@@ -8,7 +8,7 @@ from small_points import EFFECTS, SYNC
 from fedsim.core.errors import ScenarioError
 from fedsim.core.record import Recorder
 from fedsim.net.effects.churn import Churn
-from fedsim.point import learning
+from fedsim.point import learning, prepared
 from fedsim.point import run as running
 from fedsim.scenario import yaml_file
 from fedsim.sweep.runner import RESULTS
@@ -213,10 +213,10 @@ def test_what_cannot_be_had_is_the_users_mistake(changes, told, tmp_path):
 
 
 def test_points_that_share_their_data_prepare_them_once(tmp_path):
-    learning.periods_of.cache_clear()
+    prepared.periods_of.cache_clear()
     for algorithm in ("fedavg", "fedprox", "local"):
         running.build(small_points.scenario(algorithm=algorithm), tmp_path, Recorder())
-    assert (learning.periods_of.cache_info().misses, learning.periods_of.cache_info().hits) == (1, 2)
+    assert (prepared.periods_of.cache_info().misses, prepared.periods_of.cache_info().hits) == (1, 2)
 
 
 def test_until_at_the_very_second_of_an_observation_ends_the_run(tmp_path):

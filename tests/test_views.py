@@ -14,7 +14,7 @@ from fedsim.learner import preserve
 from fedsim.learner.received import Views
 from fedsim.net import masking
 from fedsim.net.message import Message
-from fedsim.point.learning import periods_of
+from fedsim.point.prepared import periods_of
 
 pytestmark = pytest.mark.long
 

@@ -1,36 +1,28 @@
-"""The learning half of a point: its data cut into periods, its task, the cohort that trains, and the observer.
+"""The learning half of a point: its task, the algorithm with its context, the cohort that trains, and what scores.
 
-The only module beside `run.py` that is imported for one point; a point that learns nothing never loads it, nor torch.
+Its data are made in `prepared.py`.  A point that learns nothing loads neither, nor torch.
 """
 
 import ctypes
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
 from fedsim.algorithm import Algorithm, Context
 from fedsim.clock import partition_work
 from fedsim.clock.world import World
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
-from fedsim.data.fanout import fewer_each, fewer_neighbours
-from fedsim.data.graph import Graph, Period, to_device, with_keys
-from fedsim.data.partition import cut
-from fedsim.data.sparsity import fewer_edges, fewer_features
-from fedsim.data.split import SplitOptions, classes_of
+from fedsim.data.graph import Graph, Period
 from fedsim.data.stream import Stream
-from fedsim.data.temporal import Overview, owners_of
-from fedsim.data.windows import flattened
+from fedsim.data.temporal import Overview
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import Task
@@ -39,16 +31,15 @@ from fedsim.learn.training import Trainer
 from fedsim.learner import asked, preserve, setaside
 from fedsim.learner.scoring import Scoring
 from fedsim.learner.trained import Trained
+from fedsim.point import prepared
 from fedsim.point.parts import Parts
 from fedsim.scenario import find, paths
-from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
     from fedsim.learner.release import Release
 
 MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
-PREPARED = 2  # data sets kept between points of one process: most points of a sweep share theirs
 CLIENTS_LOGGED = 100  # whose order of periods the log tells
 
 log = logging.getLogger(__name__)
@@ -116,7 +107,7 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     device = choose_device(scenario.device)
     apart = tuple(split for split in setaside.SPLITS if split in scenario.measure.splits)
     contents = json.dumps(paths.by_contents(scenario.data.model_dump(mode="json")))
-    made = periods_of(_data_key(scenario), clients, scenario.seed, root, device, apart, contents)
+    made = prepared.periods_of(prepared.key_of(scenario), clients, scenario.seed, root, device, apart, contents)
     if not made.classes and scenario.task.name == "node_classification":
         told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", told)])
@@ -184,126 +175,6 @@ def device_name(name: str) -> str:
     return f"{device} ({torch.cuda.get_device_name(device)})" if device.startswith("cuda") else device
 
 
-class Prepared(NamedTuple):
-    """What there is to learn from; features and classes, what a server overlooks, what is tested apart."""
-
-    periods: list[list[Period]]
-    features: int
-    classes: int
-    overview: Overview | None
-    apart: dict[str, list[Graph]]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread, of torch and of all libraries: several would choose among equally near neighbours."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@lru_cache(maxsize=PREPARED)
-@_one_thread()
-def periods_of(
-    data_key: str, clients: int, seed: int, root: Path, device: str, apart: Sequence[str] = (), contents: str = ""
-) -> Prepared:
-    """Return what there is to learn from, of one description of the data; everything on the device but the overview.
-
-    `apart`: the splits that ask a graph of their own, of which those that the stream has are made.  `contents` tells
-    what the files hold that the description names: where they have changed, the data are made anew.
-    """
-    data = json.loads(data_key)
-    rng = Streams(seed)
-    dataset = find.build("dataset", Part.model_validate(data["dataset"]))
-    graph = dataset.load(root, seed)
-    partition = find.build("partition", Part.model_validate(data["partition"])).with_names(partial(dataset.names, root))
-    stream = find.build("stream", Part.model_validate(data["stream"]))
-    keep, own_split = data["keep"], data["split"]
-    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"], own_split["by"])
-    snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
-    if snapshots is not None:
-        owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))
-        periods = stream.prepare_snapshots(snapshots, owned, split, rng)
-        if keep["fanout"]:
-            periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
-        overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
-        width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
-        makers = {setaside.HELD_OUT: lambda: stream.held_out(snapshots, overview.owners)}
-        return Prepared(_placed(periods, device), width, classes, overview, _made(makers, apart, device))
-    if "since" in graph:
-        graph = flattened(graph)
-    known: Overview | None = None
-    owned = partition.assign(graph, clients, rng("data.partition"))
-    if stream.numbered:
-        graph, owned = _numbered(graph, keep), [np.sort(own) for own in owned]
-        known = Overview([graph], [owners_of(owned, len(graph["y"]))])
-    graphs = cut(graph, owned)
-    graphs = fewer_edges(fewer_features(graphs, keep["features"], rng), keep["edges"], rng)
-    if keep["fanout"]:
-        graphs = [fewer_neighbours(one, keep["fanout"], _key(rng, client)) for client, one in enumerate(graphs)]
-    periods = stream.prepare(graphs, split, rng)
-    makers = {
-        setaside.HELD_OUT: lambda: stream.held_out([graph], [owners_of(owned, len(graph["y"]))]),
-        setaside.POOLED: lambda: stream.pooled(graph, owned, periods),
-    }
-    width = int(graph["x"].shape[1])
-    return Prepared(_placed(periods, device), width, stream.heads(graphs), known, _made(makers, apart, device))
-
-
-def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
-    """Return a whole graph with its vertices' numbers, all of them new, as in the first snapshot of one that changes.
-
-    Raises ScenarioError where clients would hold less of it than the whole graph shows.
-    """
-    less = {"features": keep["features"] < 1, "edges": keep["edges"] < 1, "fanout": keep["fanout"] is not None}
-    if wrong := [name for name, given in less.items() if given]:
-        told = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
-        raise ScenarioError([Problem(f"data.keep.{wrong[0]}", told)])
-    n = len(graph["y"])
-    there = torch.ones(n, dtype=torch.bool)
-    return with_keys(graph, {"vertex": torch.arange(n), "changed": there, "arrived": there})
-
-
-def _key(rng: Streams, client: int) -> int:
-    return int(rng(f"data.keep.fanout.{client}").integers(2**63))
-
-
-def _made(
-    makers: Mapping[str, Callable[[], Sequence[Graph] | None]], wanted: Sequence[str], device: str
-) -> dict[str, list[Graph]]:
-    """Return the wanted splits' graphs, those that there are, on the device."""
-    found = {split: makers[split]() for split in wanted if split in makers}
-    return {split: [to_device(one, device) for one in graphs] for split, graphs in found.items() if graphs is not None}
-
-
-def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
-    """Return a whole graph that changes with less of it, the same entries and edges at all times."""
-    if "bins" in graph and keep["features"] < 1:
-        told = "features that tell degrees cannot be thinned; thin the edges, or leave it out"
-        raise ScenarioError([Problem("data.keep.features", told)])
-    (graph,) = fewer_edges(fewer_features([graph], keep["features"], rng), keep["edges"], rng)
-    return graph
-
-
-def _placed(periods: Sequence[Sequence[Period]], device: str) -> list[list[Period]]:
-    moved: dict[int, torch.Tensor] = {}
-    return [
-        [
-            Period(
-                one.number,
-                to_device(one.graph, device, moved),
-                tuple(to_device(graph, device, moved) for graph in one.ahead),
-            )
-            for one in own
-        ]
-        for own in periods
-    ]
-
-
 def _keep_freed_memory() -> None:
     # Arrays of a step are freed and wanted again in the next one.  By default glibc gives large ones back to the
     # system each time, which then fills them with zeros anew: on large graphs half of the time.
@@ -320,11 +191,6 @@ def _settle(threads: int) -> None:
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
     torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would load torch's compiler first
-
-
-def _data_key(scenario: Scenario) -> str:
-    assert scenario.data is not None
-    return json.dumps(scenario.data.model_dump(mode="json"), sort_keys=True)
 
 
 def _log_orders(periods: list[list[Period]]) -> None:

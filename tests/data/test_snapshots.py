@@ -29,7 +29,7 @@ from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
 from fedsim.data.streams.static import Static
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.point import learning
+from fedsim.point import learning, prepared
 from fedsim.point.parts import Parts
 from fedsim.scenario.part import Part
 
@@ -194,12 +194,12 @@ def test_windows_are_told_in_exactly_one_way(options: dict[str, Any]) -> None:
         stream(**options)
 
 
-def described(clients: int, **data: Any) -> learning.Prepared:
+def described(clients: int, **data: Any) -> prepared.Prepared:
     plain = small_points.scenario(
         data__dataset=SMALL, data__stream={"name": "snapshots", "steps": 6, "every": "2 updates"}, **data
     )
     assert plain.data is not None
-    return learning.periods_of(plain.data.model_dump_json(), clients, 3, Path(), "cpu")
+    return prepared.periods_of(plain.data.model_dump_json(), clients, 3, Path(), "cpu")
 
 
 def test_the_server_overlooks_the_whole_graph() -> None:
@@ -242,7 +242,7 @@ def test_a_stream_without_time_sees_every_edge_there_ever_was(tmp_path: Path) ->
     assert row["status"] == "done"
     plain = small_points.scenario(data__dataset=SMALL, data__stream="static")
     assert plain.data is not None
-    made = learning.periods_of(plain.data.model_dump_json(), 1, 3, Path(), "cpu")
+    made = prepared.periods_of(plain.data.model_dump_json(), 1, 3, Path(), "cpu")
     whole = Drifting(**{key: value for key, value in SMALL.items() if key != "name"}).load(Path(), 3)
     assert made.overview is None
     assert made.periods[0][0].graph["edges"].shape[1] == len({(a, b) for a, b in whole["edges"].T.tolist()})

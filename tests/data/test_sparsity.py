@@ -17,7 +17,7 @@ from fedsim.core.units import Updates
 from fedsim.data.graph import Graph, Period, graph_of, sparse_if_worth
 from fedsim.data.sparsity import fewer_edges, fewer_features, fewer_labels
 from fedsim.data.split import SplitOptions, split_all
-from fedsim.point.learning import periods_of
+from fedsim.point.prepared import periods_of
 from fedsim.scenario import find
 from fedsim.scenario.client_data import Data, Keep
 from fedsim.scenario.part import Part

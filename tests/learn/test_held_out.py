@@ -13,7 +13,7 @@ from fedsim.core.record import Recorder
 from fedsim.data.temporal import Overview
 from fedsim.learn import tree
 from fedsim.learner import setaside
-from fedsim.point import learning
+from fedsim.point import prepared
 from fedsim.point.assemble import build
 
 MEASURE = {"metrics": ["macro_f1", "accuracy"], "models": ["local", "global"], "splits": ["test", "held_out"]}
@@ -30,8 +30,8 @@ DYNAMIC = {
 
 def made(**changes):
     scenario = small_points.scenario(**changes)
-    data = learning._data_key(scenario)
-    return learning.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu", ("held_out",))
+    data = prepared.key_of(scenario)
+    return prepared.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu", ("held_out",))
 
 
 def held_rows(folder):

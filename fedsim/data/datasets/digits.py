@@ -2,7 +2,7 @@
 
 1,797 vertices of 64 features scaled to 0..1 and 10 classes; each is joined with its nearest neighbours by Euclidean
 distance, and an edge in one direction counts in both.  The choice among equally near ones depends on the number of
-threads; `fedsim.point.learning` uses one.
+threads; `fedsim.point.prepared` uses one.
 """
 
 from dataclasses import dataclass
