@@ -27,7 +27,7 @@ FLOORS = [
     (4, "fedsim.learner", "the seam: what those bytes are"),
     (4, "algorithms", "what is computed and sent"),
     (3, "fedsim.learn", "torch: models, tasks, training"),
-    (2, "fedsim.algorithm", "the contract of an algorithm, without torch"),
+    (2, "fedsim.learn.algorithm", "the contract of an algorithm, without torch"),
     (2, "fedsim.data", "graphs, and what is taken of them"),
     (2, "fedsim.net", "messages and links"),
     (1, "fedsim.scenario", "what a scenario says"),
@@ -38,7 +38,7 @@ FLOORS = [
 SEAM = (  # all that the clock knows of learning, without torch; a protocol may refuse an algorithm
     "fedsim.learner.contract",
     "fedsim.learner.ticket",
-    "fedsim.algorithm",
+    "fedsim.learn.algorithm",
 )
 TORCH = (
     "fedsim.learn",
@@ -52,7 +52,7 @@ TORCH = (
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
 BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # they assemble the halves, and compress values
 ALGORITHMS_USE = (
-    "fedsim.algorithm",
+    "fedsim.learn.algorithm",
     "fedsim.learn",
     "fedsim.data.graph",
     "fedsim.core.errors",
@@ -166,7 +166,7 @@ def test_without_learning_torch_is_not_even_loaded():
     light.remove("fedsim.__main__")  # imports point/run.py when it is asked to run something
     light += [m for m in SEAM if m in modules()]
     assert {"fedsim.clock.server", "fedsim.clock.protocols.deadline", "fedsim.core.record"} <= set(light)
-    assert {"fedsim.scenario.schema", "fedsim.algorithm"} <= set(light)
+    assert {"fedsim.scenario.schema", "fedsim.learn.algorithm"} <= set(light)
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     code += "    assert not {'torch', 'torch_geometric'} & set(sys.modules), name\n"
     done = subprocess.run([sys.executable, "-c", code, *light], cwd=ROOT, capture_output=True, text=True, check=False)

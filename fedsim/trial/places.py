@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fedsim
-from fedsim.algorithm import Algorithm
+from fedsim.learn.algorithm import Algorithm
 from fedsim.scenario import source
 
 OWN = Path(fedsim.__file__).resolve().parent
