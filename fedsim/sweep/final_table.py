@@ -62,6 +62,15 @@ class Group:
     rows: list[Row]
 
 
+@dataclass(frozen=True)
+class Page:
+    """The rows of a sweep, and the width (characters) and encoding of the terminal that they are shown in."""
+
+    rows: Sequence[Row]
+    width: int
+    encoding: str
+
+
 def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str = "utf-8") -> Iterator[Text]:
     """Yield the results, line by line, for a terminal of this width and encoding."""
     groups = grouped(rows, axes)
@@ -86,9 +95,9 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     blocks = [(name, [*own]) for name, own in groupby(_sorted(groups, outer), lambda group: _condition(group, outer))]
     left = [column for column in columns if column not in same and not _repeats(column, groups)]
     if len(groups) + len(blocks) > MOST_LINES and across:
-        yield from _leaders(blocks, across, left, rows, width, encoding)
+        yield from _leaders(blocks, across, left, Page(rows, width, encoding))
     else:
-        yield from _blocks(blocks, across, left, rows, width, encoding)
+        yield from _blocks(blocks, across, left, Page(rows, width, encoding))
 
 
 def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
@@ -155,45 +164,43 @@ def _blocks(
     blocks: Sequence[tuple[str, list[Group]]],
     across: str,
     columns: Sequence[Column],
-    rows: Sequence[Row],
-    width: int,
-    encoding: str,
+    page: Page,
 ) -> Iterator[Text]:
     """Yield one block per condition: its name, and a line for each value of the compared axis."""
     indent = "  " if any(name for name, _ in blocks) else ""
     groups = [group for _, own in blocks for group in own]
     labels = [group.values.get(across) or _alone(group) for group in groups]
-    cells = [[writable(_cell(group, column), encoding) for column in columns] for group in groups]
-    titles = _titles(columns, rows)
+    cells = [[writable(_cell(group, column), page.encoding) for column in columns] for group in groups]
+    titles = _titles(columns, page.rows)
     sizes = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     head = short(across) if across else "point"
-    count = columns_that_fit(sizes, max(map(len, [head, *labels])), width - len(indent)) if columns else 0
+    count = columns_that_fit(sizes, max(map(len, [head, *labels])), page.width - len(indent)) if columns else 0
     lines = [[label, *own[:count]] for label, own in zip(labels, cells, strict=True)]
     # One table, so that the columns of all blocks are aligned.
-    heads, *bodies = layout([head, *titles[:count]], lines, width, indent)
+    heads, *bodies = layout([head, *titles[:count]], lines, page.width, indent)
     yield from (Text(line, style="bold") for line in heads)
     left = iter(bodies)
     for name, own in blocks:
-        yield from (Text(line, style="bold") for line in (wrapped(name, width, hanging="  ") if name else ()))
+        yield from (Text(line, style="bold") for line in (wrapped(name, page.width, hanging="  ") if name else ()))
         yield from (Text(line) for _, body in zip(own, left, strict=False) for line in body)
     if len(titles) > count:
-        yield from (Text(line) for line in wrapped(f"Not shown here: {', '.join(titles[count:])}.", width))
+        yield from (Text(line) for line in wrapped(f"Not shown here: {', '.join(titles[count:])}.", page.width))
 
 
 def _leaders(
     blocks: Sequence[tuple[str, list[Group]]],
     across: str,
     columns: Sequence[Column],
-    rows: Sequence[Row],
-    width: int,
-    encoding: str,
+    page: Page,
 ) -> Iterator[Text]:
     """Yield one line per condition: who has the highest score, and who reaches the target first."""
     ends = [column for column in columns if column.key in ENDS]
-    found = [[name, *(writable(_leader(own, across, column), encoding) for column in ends)] for name, own in blocks]
-    heads = ["condition", *(ENDS[column.key].format(target=_target(rows)) for column in ends)]
+    found = [
+        [name, *(writable(_leader(own, across, column), page.encoding) for column in ends)] for name, own in blocks
+    ]
+    heads = ["condition", *(ENDS[column.key].format(target=_target(page.rows)) for column in ends)]
     yield Text(f"{_count(len(blocks), 'condition')}; the leaders of each:")
-    head, *bodies = layout(heads, found[:MOST_LEADERS], width)
+    head, *bodies = layout(heads, found[:MOST_LEADERS], page.width)
     yield from (Text(line, style="bold") for line in head)
     yield from (Text(line) for body in bodies for line in body)
     if len(blocks) > MOST_LEADERS:

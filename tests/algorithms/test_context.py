@@ -1,5 +1,6 @@
 """An algorithm in the context that a run hands in."""
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -80,14 +81,25 @@ def test_an_algorithm_with_an_init_of_its_own_is_refused_by_name():
         learning.prepare(with_algorithm(small_points.scenario(), Stubborn()), Path())
 
 
-def test_a_dataclass_that_is_not_frozen_is_refused_with_the_remedy(tmp_path, monkeypatch):
-    text = "from dataclasses import dataclass\nfrom fedsim.learn.algorithm import Algorithm\n"
-    text += "@dataclass\nclass Loose(Algorithm):\n    mu: float = 0.1\n"
-    (tmp_path / "loose_lab").mkdir()
-    (tmp_path / "loose_lab" / "loose.py").write_text(text, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("base", "head", "field", "message"),
+    [
+        ("from fedsim.learn.algorithm import Algorithm as Base", "@dataclass", "mu: float = 0.1",
+         r"write @dataclass\(frozen=True\)"),
+        ("from algorithms.fedavg import FedAvg as Base", "@dataclass(frozen=True, kw_only=True)", "momentum: float",
+         r"the option 'momentum' of Mine has the name of something"),
+    ],
+    ids=["not frozen", "an option named like what a run hands in"],
+)  # fmt: skip
+def test_a_class_that_no_context_fits_is_refused_with_the_remedy(base, head, field, message, tmp_path, monkeypatch):
+    (tmp_path / "own_lab").mkdir()
+    text = f"from dataclasses import dataclass\n{base}\n\n\n{head}\nclass Mine(Base):\n    {field}\n"
+    (tmp_path / "own_lab" / "mine.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ScenarioError, match=r"write @dataclass\(frozen=True\)"):
-        find.build("algorithm", Part(name="loose_lab.loose"))
+    monkeypatch.delitem(sys.modules, "own_lab", raising=False)
+    monkeypatch.delitem(sys.modules, "own_lab.mine", raising=False)
+    with pytest.raises(ScenarioError, match=message):
+        find.build("algorithm", Part(name="own_lab.mine"))
 
 
 def test_a_plain_class_and_a_field_without_a_default_fit_below():
@@ -103,13 +115,3 @@ def test_a_plain_class_and_a_field_without_a_default_fit_below():
     assert Needs(3).wanted == 3
     with pytest.raises(TypeError):
         Needs(3, None)  # a context goes by its name alone
-
-
-def test_an_option_named_like_what_a_run_hands_in_is_refused(tmp_path, monkeypatch):
-    text = "from dataclasses import dataclass\nfrom algorithms.fedavg import FedAvg\n"
-    text += "@dataclass(frozen=True, kw_only=True)\nclass Hides(FedAvg):\n    momentum: float\n"
-    (tmp_path / "hiding_lab").mkdir()
-    (tmp_path / "hiding_lab" / "hides.py").write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ScenarioError, match=r"the option 'momentum' of Hides has the name of something"):
-        find.build("algorithm", Part(name="hiding_lab.hides"))
