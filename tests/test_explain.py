@@ -66,7 +66,7 @@ def test_a_size_that_only_training_tells_is_no_guess(monkeypatch, tmp_path):
     from algorithms.fedavg import FedAvg
 
     monkeypatch.setattr(FedAvg, "upload_like", lambda self, job: None)
-    with pytest.raises(UserError, match="what FedAvg sends in its step 'train' is known once it has trained"):
+    with pytest.raises(UserError, match="what FedAvg sends in its step 'train' is known only after training"):
         preview(small_points.scenario(), tmp_path)
 
 

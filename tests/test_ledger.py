@@ -35,7 +35,7 @@ def test_books_that_balance_pass_and_are_told_by_their_parts():
     books = ledger(down0=110.0, up0=75.0)
     for row in (DOWN, UP, replace(DOWN), replace(UP, sent=4.0, arrived=4.5, wire_bytes=20, fate="cut", kind="share")):
         books.see(row)
-    with pytest.raises(Breach, match="client 0, down: 110 bytes moved, the rows tell delivered 200, repeated 20"):
+    with pytest.raises(Breach, match="client 0, down: 110 bytes moved, the rows say delivered 200, repeated 20"):
         books.close()
     books = ledger(down0=110.0, up0=55.0 + 20)
     for row in (DOWN, UP, replace(UP, sent=4.0, arrived=4.0, wire_bytes=20, fate="cut", kind="share")):
@@ -47,7 +47,7 @@ def test_books_that_balance_pass_and_are_told_by_their_parts():
 def test_a_byte_that_moved_and_stands_in_no_row_is_found():
     books = ledger(down0=110.0, up0=55.0)
     books.see(DOWN)
-    with pytest.raises(Breach, match="client 0, up: 55 bytes moved, the rows tell delivered 0"):
+    with pytest.raises(Breach, match="client 0, up: 55 bytes moved, the rows say delivered 0"):
         books.close()
     books.see(UP)
     books.close()
@@ -145,9 +145,9 @@ def test_a_wave_is_entered_as_its_rows_would_be():
 @pytest.mark.parametrize(
     ("changes", "asked", "told"),
     [
-        ({"ups__arrived": [4.0, 11.0]}, [1.0, 2.0], "cannot have gone so"),
-        ({"downs__sent": [1.5, 0.0]}, [1.0, 2.0], "cannot have gone so"),
-        ({"downs__wire_bytes": [99, 120]}, [1.0, 2.0], "cannot have gone so"),
+        ({"ups__arrived": [4.0, 11.0]}, [1.0, 2.0], "a wave has an impossible message"),
+        ({"downs__sent": [1.5, 0.0]}, [1.0, 2.0], "a wave has an impossible message"),
+        ({"downs__wire_bytes": [99, 120]}, [1.0, 2.0], "a wave has an impossible message"),
         ({}, [1.0, 3.5], "client 1 sent a reply before its request"),
         ({"spans__client": [0, 0]}, [1.0, 2.0], "did two jobs at once"),
     ],

@@ -44,7 +44,7 @@ def check_rates(world):
 
 
 def check_books(seen):
-    """Every message stands in one row, and of each client and direction the rows tell the bytes that its link saw."""
+    """Every message stands in one row, and for each client and direction the rows hold the bytes of its link."""
     rows, told, count = seen.rows("transfers"), Counter(), Counter()
     assert Counter((row.sent, row.src, row.dst, row.kind, row.version, row.nbytes) for row in rows) == seen.sent
     for row in rows:

@@ -1,11 +1,10 @@
-"""The clients: who is there and at work, whose state is its own, and how work takes time.
+"""The clients: which are available or busy, which have a state of their own, and how long their work takes.
 
-A client is a place in a few rows (who is busy, who holds data, how many examples, when last asked), so that a cohort
-can be drawn from very many.  Work takes operations over speed, times the slowdown of the moment, and ends when the
-client goes to sleep or leaves; nothing is read from the host's clock.  What a client holds and remembers is with the
-learner.
+A client is an index into a few arrays (busy, holding data, examples, last ask), so that a cohort can be drawn from
+millions.  Work takes operations / speed, times the current slowdown, and is interrupted when the client goes to sleep
+or leaves; the host's clock is never read.  A client's data and memory are kept by the learner.
 
-What it does not model: several jobs on one client at a time, and memory limits.
+Not modelled: several jobs on one client at a time, and memory limits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -28,22 +27,22 @@ Begun = tuple[Ticket | None, float]  # an upload to come, and the operations tha
 
 
 class Joint(Protocol):
-    """The asks of a whole cohort (`wave.py`), as far as its clients must report to it."""
+    """The asks of a whole cohort (`wave.py`), as its clients see them."""
 
     def cut(self, client: int) -> None:
         """Note that a client went to sleep, or leaves."""
         ...
 
     def ended(self, client: int) -> bool:
-        """Return whether a client is through with its ask."""
+        """Return whether a client has finished its ask."""
         ...
 
     def catch_up(self, client: int) -> None:
-        """Have the client remember what it has done by now."""
+        """Update the client's memory with the work that it has finished by now."""
         ...
 
     def renew(self, client: int) -> None:
-        """Note that a client has just been given data."""
+        """Note that a client has just received data."""
         ...
 
     def end(self) -> None:
@@ -52,11 +51,11 @@ class Joint(Protocol):
 
 
 class Clients:
-    """All clients, as rows (K,) that a sampler or a server may look at.
+    """All clients, as arrays (K,) that samplers and servers may read.
 
-    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods that have reached
-    it; `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `states` are the own
-    states of clients that have one, where there is no server (gossip, isolated).
+    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods received so far;
+    `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `states` holds the states of
+    clients that have one of their own, under protocols without a server (gossip, isolated).
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Clients:
         extend: Callable[[type[Row], Mapping[str, Column]], None],
         masks: Masks | None = None,
     ) -> None:
-        """Stand for one client a speed (operations a second); watch who comes and goes."""
+        """Create one client for each speed (operations per second), and watch their presence."""
         self.env, self.network, self.learner, self.masks = env, network, learner, masks
         self._speeds = speeds
         count = len(speeds)
@@ -82,7 +81,7 @@ class Clients:
         self.rng, self._write, self._extend = rng, write, extend
         self._turn = 0
         self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
-        self.joint: dict[int, Joint] = {}  # the wave of each client that is asked in one
+        self.joint: dict[int, Joint] = {}  # the wave of each client that belongs to one
         network.nodes.presence.start(env)
         network.nodes.presence.came = self.stir
         network.nodes.watch(self._changed, idle=False)
@@ -96,13 +95,13 @@ class Clients:
         return len(self._speeds)
 
     def catch_up(self, clients: Sequence[int] | None = None) -> None:
-        """Have these clients, or all, remember what they have done by now, those of waves too."""
+        """Update the memory of these clients (default: all) with the work finished by now, in waves too."""
         for client in [*self.joint] if clients is None else clients:
             if client in self.joint:
                 self.joint[client].catch_up(client)
 
     def arrive(self, client: int, period: "Period") -> None:
-        """Let a period reach a client."""
+        """Hand a period's data to a client."""
         self.catch_up([client])
         self.learner.arrive(client, period)
         self.met[client] += 1
@@ -124,9 +123,9 @@ class Clients:
         return self._stirred
 
     def begin(self, client: int) -> None:
-        """Note that a client is at work from now on; effects may make it leave in the middle of it.
+        """Mark a client as busy; effects may make it leave before it has finished.
 
-        Raises ValueError if it is at work already.
+        Raises ValueError if it is busy already.
         """
         if self.busy[client]:
             raise ValueError(f"client {client} is still at work for an earlier ask")
@@ -149,13 +148,13 @@ class Clients:
             self.env.timeout(stays).callbacks.append(leave)
 
     def join(self, clients: Sequence[int], wave: Joint) -> None:
-        """Note that these clients are at work for a wave from now on.  Raises ValueError as `begin` does."""
+        """Mark these clients as busy in a wave.  Raises ValueError as `begin` does."""
         for client in clients:
             self.begin(client)
             self.joint[client] = wave
 
     def part(self, clients: Sequence[int]) -> None:
-        """Note that these clients of a wave are free again."""
+        """Mark these clients of a wave as free."""
         for client in clients:
             del self.joint[client]
             self.network.nodes.presence.dismiss(client)
@@ -164,7 +163,7 @@ class Clients:
             self.stir()
 
     def finish(self, client: int) -> None:
-        """Note that a client is free again."""
+        """Mark a client as free."""
         self.busy[client] = False
         self.network.nodes.presence.dismiss(client)
         self.stir()
@@ -172,9 +171,9 @@ class Clients:
     def start(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
     ) -> list[Begun]:
-        """Begin the work of each client on its download; return what comes of it, and its operations.
+        """Begin each client's work on its download; return its upload and the operations it takes.
 
-        An exchange of masking's own takes none and brings nothing.
+        An exchange of secure aggregation has no upload and takes no operations.
         """
         if self.masks is not None and self.masks.owns(step):
             return [(None, 0.0)] * len(clients)
@@ -183,20 +182,20 @@ class Clients:
         return [*zip(uploads, operations.tolist(), strict=True)]
 
     def done(self, client: int, upload: Ticket | None) -> None:
-        """Note that a client has come to the end of a job; masking's own leave its memory as it was."""
+        """Note that a client has finished a job; exchanges of secure aggregation leave its memory unchanged."""
         if upload is not None:
             self.learner.done(client, upload)
 
     def seconds(self, clients: npt.NDArray[np.int64], operations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the seconds (K,) that so many operations each take these clients at their present pace."""
+        """Return the seconds (K,) that each client needs for its operations at its current speed."""
         return operations / (self._speeds[clients] / self.network.nodes.slowdown[clients])
 
     def work(
         self, client: int, step: str, download: Ticket | None, *, travels: bool = True
     ) -> Generator[simpy.Event, Any, list[Ticket | None]]:
-        """Let a client work on a download, which takes its time; return its upload, alone in a list.
+        """Have a client work on a download, which takes simulated time; return its upload in a list of one.
 
-        The list is empty where it is offline, or goes to sleep or leaves before it is through.
+        The list is empty if the client is offline, or goes to sleep or leaves before it has finished.
         """
         if not self.network.nodes.is_online(client):
             return []
@@ -209,9 +208,9 @@ class Clients:
         return [upload]
 
     def compute(self, client: int, operations: float, what: str) -> Generator[simpy.Event, Any, bool]:
-        """Keep a client busy with so many operations, a span of that name; return whether it got through.
+        """Have a client compute that many operations, recorded as a span `what`; return whether it finished.
 
-        Not where it is offline, or goes to sleep or leaves before.
+        It does not finish if it is offline, or goes to sleep or leaves before the end.
         """
         start, process = self.env.now, self.env.active_process
         if not self.network.nodes.is_online(client):
@@ -231,7 +230,7 @@ class Clients:
         self._extend(Span, {"client": clients, "start": starts, "end": ends, "what": "offline"})
 
     def _take(self, client: int, operations: float) -> Generator[simpy.Event, Any, bool]:
-        """Spend the time that so many operations take; return whether nothing broke them off."""
+        """Spend the time that these operations take; return whether they were not interrupted."""
         while True:
             pace = float(self._speeds[client]) / float(self.network.nodes.slowdown[client])
             begun = self.env.now
@@ -245,14 +244,14 @@ class Clients:
                 return True
 
     def _changed(self, client: int, what: str) -> None:
-        """Break off a client's work, or set it anew, when it goes to sleep, wakes, leaves or changes its pace."""
+        """Interrupt a client's work when it goes to sleep or leaves; reschedule it when its pace changes."""
         if client in self.joint and what in ("sleep", "leave"):
             self.joint[client].cut(client)
         if client in self._computing and what != "wake":
             self._computing[client][0].interrupt(what)
 
     def stir(self) -> None:
-        """Wake whoever waits for a client to be free, to be online or to hold data."""
+        """Wake the processes that wait for a client to be free, to be online or to hold data."""
         if self._stirred.callbacks:
             stirred, self._stirred = self._stirred, self.env.event()
             stirred.succeed()

@@ -1,12 +1,12 @@
-"""The ledger: holds every run to its books while it runs; whatever does not balance stops the run and says what.
+"""The ledger: checks the books of a run while it runs; the first row that does not balance stops the run.
 
-Of each client and direction it holds that the bytes that went over its access link, which the network meters where
-they move, are those of the transfers' rows: delivered, repeated (headers and repeats of what arrived), cut, late and
-discarded.  Beside that: time never runs backwards, nothing arrives before it was sent, no reply is sent before its
-request has arrived, no client does two jobs at once, and every ask is folded, lost, late or refused.  That no link
-carries more than its capacity the links see to themselves (`net/sharing/`).  It takes a constant time a row.
+For each client and direction, the bytes metered on its access link must equal those of the transfers' rows:
+delivered, repeated (headers and retransmissions of what arrived), cut, late and discarded.  In addition, time never
+runs backwards, nothing arrives before it was sent, no reply is sent before its request has arrived, no client does two
+jobs at once, and every ask is folded, lost, late or refused.  Each row takes constant time.  That no link carries more
+than its capacity is checked by the links themselves (`net/sharing/`).
 
-It cannot see whether an algorithm's arithmetic is right, nor bytes that no message carries (handshakes, background).
+Not checked: an algorithm's arithmetic, and bytes that belong to no message (handshakes, background traffic).
 """
 
 from bisect import bisect_right
@@ -21,14 +21,14 @@ import simpy
 from fedsim.core.record import Row, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
 
-ONE_WAY = ("share", "replay")  # kinds of messages that answer nothing
+ONE_WAY = ("share", "replay")  # kinds of messages that are not replies
 ARRIVED = ("delivered", "late", "discarded")
-ROUNDED = 1.0  # bytes by which a row may differ from what moved, for it holds whole bytes
+ROUNDED = 1.0  # bytes by which a row may differ from the meter: rows hold whole bytes
 PARTS = ("delivered", "repeated", "cut", "late", "discarded")
 
 
 class Meter(Protocol):
-    """What the ledger needs of the network: the wire bytes that have moved."""
+    """What the ledger reads from the network: the wire bytes that have moved."""
 
     def meters(self, upload: bool) -> npt.NDArray[np.float64]:
         """Return the wire bytes (K,) that have gone over each client's access link in this direction."""
@@ -36,14 +36,14 @@ class Meter(Protocol):
 
 
 class Ledger:
-    """Sees each row as it is written, and closes the books at the end of a run."""
+    """Checks each row as it is written, and the totals at the end of a run."""
 
     def __init__(self, env: simpy.Environment, network: Meter, clients: int, prepares: Set[str] = frozenset()) -> None:
-        """Keep the books of so many clients; the steps that only prepare count no update."""
+        """Keep the books of that many clients; steps in `prepares` count no update."""
         self._env, self._network, self._prepares = env, network, prepares
         self.totals = {upload: {part: np.zeros(clients) for part in PARTS} for upload in (True, False)}
         self._rows = {upload: np.zeros(clients, dtype=np.int64) for upload in (True, False)}
-        # (server, client): when the downloads arrived that no reply has answered, in order
+        # (server, client): the arrival times of downloads not answered yet, in order
         self._requests: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
         self._busy_until = np.zeros(clients)
         self._work: list[tuple[Any, Any, Any]] = []  # of waves: clients, starts, ends
@@ -51,7 +51,7 @@ class Ledger:
         self._now = 0.0
 
     def see(self, row: Row) -> None:
-        """Enter a row.  Raises Breach where it cannot be true."""
+        """Enter a row.  Raises Breach if it is impossible."""
         now = self._env.now
         if now < self._now:
             raise Breach(f"the clock went back from {self._now} s to {now} s")
@@ -71,9 +71,9 @@ class Ledger:
     def see_wave(
         self, downs: Mapping[str, Any], ups: Mapping[str, Any], spans: Mapping[str, Any], asked: npt.NDArray[np.float64]
     ) -> None:
-        """Enter the transfers and work of a wave as columns; `asked` are the times at which the uploads' requests came.
+        """Enter the transfers and work of a wave as columns; `asked` are the arrival times of the uploads' requests.
 
-        Each client is in it once.  Raises Breach where something cannot be true.
+        Each client is in it once.  Raises Breach if a row is impossible.
         """
         now = self._env.now
         for rows, client, upload in ((downs, downs["dst"], False), (ups, ups["src"], True)):
@@ -81,8 +81,8 @@ class Ledger:
             whole = np.isin(rows["fate"], ARRIVED)
             wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes))
             if wrong.any():
-                told = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
-                raise Breach(f"at {now} s a message of a wave cannot have gone so: {told}")
+                first = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
+                raise Breach(f"at {now} s a wave has an impossible message: {first}")
             parts = self.totals[upload]
             self._rows[upload][client] += 1
             parts["cut"][client[~whole]] += wire[~whole]
@@ -92,23 +92,23 @@ class Ledger:
                 parts[fate][client[own]] += nbytes[own]
         if (early := ups["sent"] < asked).any():
             raise Breach(f"client {ups['src'][early][0]} sent a reply before its request had arrived")
-        # Waves may be told of out of turn, when a late reply has come at last; so their work is held apart at the end.
+        # Waves are entered out of order when a late reply ends one, so their work is checked at the end.
         self._work.append((spans["client"], spans["start"], spans["end"]))
 
     def close(self) -> None:
-        """Compare the rows with what has moved over each client's link.  Raises Breach where they differ."""
+        """Compare the rows with the bytes moved over each client's link.  Raises Breach if they differ."""
         self._check_work()
         for upload, parts in self.totals.items():
             moved = self._network.meters(upload)
-            told = np.sum([*parts.values()], axis=0)
-            wrong = np.flatnonzero(np.abs(moved - told) > ROUNDED * self._rows[upload] + 1e-9 * moved)
+            recorded = np.sum([*parts.values()], axis=0)
+            wrong = np.flatnonzero(np.abs(moved - recorded) > ROUNDED * self._rows[upload] + 1e-9 * moved)
             if len(wrong):
                 client, way = wrong[0], "up" if upload else "down"
-                parts_told = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
-                raise Breach(f"client {client}, {way}: {moved[client]:.0f} bytes moved, the rows tell {parts_told}")
+                sums = ", ".join(f"{name} {part[client]:.0f}" for name, part in parts.items())
+                raise Breach(f"client {client}, {way}: {moved[client]:.0f} bytes moved, the rows say {sums}")
 
     def _check_work(self) -> None:
-        """Hold that no client of a wave did two jobs at once."""
+        """Check that no client of a wave did two jobs at once."""
         if not self._work:
             return
         client, start, end = (np.concatenate(columns) for columns in zip(*self._work, strict=True))
@@ -145,13 +145,13 @@ class Ledger:
         parts[row.fate][client] += row.nbytes
 
     def _answers(self, row: Transfer) -> None:
-        """Hold that each reply takes up one request that had arrived before the reply was sent."""
+        """Check that each reply answers a request that had arrived before the reply was sent."""
         if row.dst >= 0:
             if row.fate == "delivered":
                 self._requests[row.src, row.dst].append(row.arrived)
             return
         open_requests = self._requests[row.dst, row.src]
-        last = bisect_right(open_requests, row.sent)  # rows may be written long after, when more requests are there
+        last = bisect_right(open_requests, row.sent)  # rows may be written much later, after further requests
         if not last:
             raise Breach(f"a reply was sent before its request had arrived: {row}")
         del open_requests[last - 1]

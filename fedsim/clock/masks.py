@@ -1,8 +1,8 @@
-"""Messages under secure aggregation, as the clock sends them: their bytes, and what they add to the algorithm's own.
+"""Messages under secure aggregation: their sizes, and the bytes they add to those of the algorithm.
 
-The exchanges for keys and shares are the clock's alone.  In a round's own exchange the sealed shares go beside the
-download, and the upload travels as a vector of masked numbers; whoever opens it has it without its mask.  What sizes
-are and what is not modelled is in `net/masking.py`.
+The exchanges of keys and shares belong to the clock alone.  In the round's own exchange the sealed shares travel with
+the download, and the upload travels as a vector of masked numbers; the server gets it unmasked.  `net/masking.py` has
+the sizes, and what is not modelled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from fedsim.net.masking import Masking
 
 @dataclass
 class Masks:
-    """`added` counts the bytes by which masking has made payloads longer, of all that clients were sent and replied.
+    """`added` counts the bytes that masking has added to payloads, in both directions.
 
-    `codec` is the one of downloads, through which masking's own pass as well.
+    `codec` is the downloads' codec, which also encodes what masking sends.
     """
 
     options: Masking
@@ -29,24 +29,24 @@ class Masks:
     added: int = field(default=0, init=False)
 
     def owns(self, step: str) -> bool:
-        """Return whether an exchange is masking's own."""
+        """Return whether an exchange belongs to secure aggregation, not to the algorithm."""
         return step in masking.STEPS
 
     def sent(self, beside: Tree) -> Tree:
-        """Return what a client is sent in an exchange of masking's own, as it travels."""
+        """Return the encoded download of an exchange of secure aggregation."""
         tree = {masking.BESIDE: beside}
         return tree if self.codec is None else self.codec.like(tree)
 
     def own(self, beside: Tree) -> int:
-        """Return the bytes of what a client is sent in an exchange of masking's own."""
+        """Return the bytes of the download of an exchange of secure aggregation."""
         return wire.size(self.sent(beside))
 
     def down(self, nbytes: int, beside: Tree) -> int:
-        """Return the bytes of a download of so many with what masking sends beside it."""
+        """Return the bytes of a download of `nbytes` together with what masking sends beside it."""
         return nbytes + wire.size({masking.BESIDE: beside}) - wire.size({})
 
     def up(self, learner: Learner, step: str, upload: Ticket | None, beside: Tree) -> int:
-        """Return the bytes of what a client sends back, and count what masking adds in both directions."""
+        """Return the bytes of a client's reply, and count what masking adds in both directions."""
         if upload is None:
             nbytes = wire.size(masking.answer(step, beside))
             self.added += wire.size({masking.BESIDE: beside}) + nbytes
@@ -90,5 +90,5 @@ def upload_bytes(masks: Masks | None, learner: Learner, step: str, upload: Ticke
 
 
 def span_of(step: str) -> str:
-    """Return what the span of a client's work in this step is called."""
+    """Return the name of the span of a client's work in this step."""
     return "mask" if step in masking.STEPS else "train"

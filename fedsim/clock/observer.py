@@ -1,7 +1,7 @@
 """The observer: decides when models are scored, and writes the scores with the time and the version of that moment.
 
-It wakes on updates (or by the clock), and when periods reach clients, before anything is trained on them.  It costs no
-simulated time and sends nothing; what a score is, is the learner's (`learner/scoring.py`).
+It wakes on updates (or at intervals), and when periods reach clients, before anything is trained on them.  It takes no
+simulated time and sends nothing.  How models are scored is left to the learner (`learner/scoring.py`).
 """
 
 import math
@@ -27,13 +27,13 @@ class Observer:
     def __init__(
         self, world: World, extend: "Callable[[type[Row], Mapping[str, Column]], None]", every: Updates | float
     ) -> None:
-        """Watch this world; `extend` takes columns of a table."""
+        """Watch this world; `extend` appends columns to a table."""
         self._world, self._extend, self._every = world, extend, every
         self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods met by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
     def start(self) -> None:
-        """Set off the processes, before those of streams: scores are taken before data arrive."""
+        """Start the processes, before those of streams: scores are taken before data arrive."""
         self._world.env.process(self._watch())
         self._world.env.process(self._run())
 
@@ -67,7 +67,7 @@ class Observer:
             else:
                 yield self._world.env.timeout(self._every)
                 if math.isinf(self._world.env.peek()):
-                    return  # nothing will ever happen again: an observer does not keep the clock going
+                    return  # no other event is scheduled: an observer does not keep the clock running
             last = server.version
             self.score()
 

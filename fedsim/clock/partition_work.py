@@ -1,10 +1,11 @@
-"""Partitions on the run's clock: the cost of partitioning a snapshot of a changing graph, and the result.
+"""Partitions in simulated time: the result of partitioning each snapshot of a changing graph, and its cost.
 
 A snapshot's partition is recorded when the first client's period of it arrives.  If the partition counts the entries of
 adjacency rows that it has read, one of the server's cores is busy for one operation per entry from that moment on:
 updates queue behind it, but no client waits, as if the server had begun early enough.
-It does not model how the server comes to know of edges and vertices, that reading an entry costs more than an
-addition, the messages that tell a client what it owns, and the moving of features to a new owner.
+
+Not modelled: how the server learns of edges and vertices, that reading an entry costs more than an addition, messages
+that notify clients of what they own, and the transfer of features to a new owner.
 """
 
 from collections.abc import Generator, Sequence

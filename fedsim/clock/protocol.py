@@ -23,50 +23,50 @@ Steps = Generator[simpy.Event, Any, None]
 
 
 class Protocol(ABC):
-    """A process that asks clients and has the server fold what they reply."""
+    """A process that asks clients and has the server fold their replies."""
 
-    asks: ClassVar[bool] = True  # False where it only moves bytes and needs no algorithm
-    shares_only: ClassVar[bool] = False  # True where all that travels are peers' whole shares
-    sums: ClassVar[bool] = False  # True where replies of one cohort are added, which secure aggregation needs
-    by_chance: ClassVar[bool] = False  # True where an update folds nobody but those drawn for its round
-    silent: ClassVar[bool] = False  # True where nothing travels, whatever the algorithm
+    asks: ClassVar[bool] = True  # False if it only moves bytes and needs no algorithm
+    shares_only: ClassVar[bool] = False  # True if peers' whole shares are all that travels
+    sums: ClassVar[bool] = False  # True if the replies of one cohort are added, as secure aggregation requires
+    by_chance: ClassVar[bool] = False  # True if an update folds only clients drawn for its round
+    silent: ClassVar[bool] = False  # True if nothing travels, whatever the algorithm
 
     @abstractmethod
     def run(self, world: World) -> Steps:
-        """Run to the protocol's end; a process on the world's clock."""
+        """Run to the end, as a process of the world's environment."""
 
     @abstractmethod
     def share(self, world: World) -> float:
-        """Return how much of the protocol is done, from 0 to 1, for the progress bar."""
+        """Return the progress from 0 to 1, for the progress bar."""
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return why the algorithm or the topology does not fit, with the mend, or None: told before the run."""
+        """Return why the algorithm or the topology does not fit, with a remedy, or None; called before the run."""
         if not topology.has_server:
             return "needs a server, and a network of peers has none: take the protocol 'gossip', or the topology 'star'"
         return None
 
     def folded(self, clients: int) -> int | None:
-        """Return how many replies, each of weight 1 at most, an update is meant to fold; None where nothing says so."""
+        """Return how many replies, each of weight 1 at most, an update folds; None if that is not known in advance."""
         return None
 
     def suits(self, clients: int) -> None:  # noqa: B027
-        """Hold that the protocol's own tables fit so many clients: told before the run.
+        """Check that the protocol's options and tables suit that many clients; called before the run.
 
-        Raises UserError, naming the file and its line, where one does not.
+        Raises UserError, naming the file and its line, if one does not.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class CohortProtocol(Protocol):
-    """A protocol that asks so many clients at a time: a fraction of all of them, or a count."""
+    """A protocol that asks a fraction of all clients, or a fixed number, at a time."""
 
-    or_all: ClassVar[bool] = False  # True where all clients are wanted unless one of the two is given
+    or_all: ClassVar[bool] = False  # True if all clients are wanted unless one of the two is given
 
     participation: Fraction | None = None  # share of all clients asked each round
     clients: Count | None = None  # or their number
 
     def __post_init__(self) -> None:
-        """Hold that exactly one of the two says how many take part."""
+        """Check that exactly one of the two is given."""
         if self.or_all and self.participation is None and self.clients is None:
             return
         if (self.participation is None) == (self.clients is None):
@@ -79,7 +79,7 @@ class CohortProtocol(Protocol):
         return self.cohort_of(len(world.clients))
 
     def cohort_of(self, among: int) -> int:
-        """Return how many of so many clients are wanted: the fraction rounded up (as in POWER, KDD 2025, Fig. 7)."""
+        """Return how many of that many clients are wanted: the fraction rounded up (as in POWER, KDD 2025, Fig. 7)."""
         if self.clients is not None:
             return min(self.clients, among)
         assert self.participation is not None
@@ -88,37 +88,37 @@ class CohortProtocol(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds(CohortProtocol):
-    """A protocol of so many rounds."""
+    """A protocol of a fixed number of rounds."""
 
     rounds: Count  # number of rounds
 
     def share(self, world: World) -> float:
-        """Return the rounds begun as a share of all."""
+        """Return the share of rounds that have begun."""
         return min(1.0, world.server.rounds / self.rounds)
 
 
 def own_steps(algorithm: Algorithm) -> bool:
-    """Return whether the algorithm has exchanges of its own, which need rounds with one cohort throughout."""
+    """Return whether the algorithm defines its own exchanges, which need rounds with one cohort throughout."""
     return declared(algorithm, "own_steps")
 
 
 def exchanges(world: World) -> Iterator[str]:
-    """Yield the steps of a round, each once the one before is folded, whose replies may call for more of them.
+    """Yield the steps of a round, each once the one before is folded, which may request further steps.
 
-    Where the server restarts the round is over: what its steps have brought is lost.
+    If the server restarts, the round ends and its replies are lost.
     """
     waiting, restarts = world.learner.steps(world.server.state), world.server.restarts
     while waiting and world.server.restarts == restarts:
         step, before = waiting.pop(0), world.server.state
         yield step
-        if world.server.state is not before:  # where nobody has replied, nothing new is known
+        if world.server.state is not before:  # unchanged if nobody has replied
             waiting = [*world.learner.more(world.server.state, step), *waiting]
 
 
 def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
-    """Sample up to `count` of the clients online and free (`among` these), waiting until there is at least one.
+    """Sample up to `count` available clients (out of `among`), waiting until there is at least one.
 
-    A server that is down is waited for as well.
+    Also waits while the server is down.
     """
     while not (world.server.serving and (cohort := world.sample(count, among))):
         yield world.clients.stirred
@@ -128,9 +128,9 @@ def select(world: World, count: int, among: Members | None = None) -> Generator[
 def gather(
     world: World, asks: Sequence[Ask], want: int, before: float = math.inf
 ) -> Generator[simpy.Event, Any, list[Reply]]:
-    """Wait for the first `want` replies, at most `before` seconds; return them in order of arrival.
+    """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
 
-    The asks that have not replied by then are closed: what they still send is late.
+    Asks without a reply by then are closed: their replies will be late.
     """
     if not asks:
         return []
@@ -159,15 +159,15 @@ def gather(
 
 
 def own_state(world: World, client: int) -> Ticket:
-    """Return the state of a client that goes on from its own, where there is no server."""
+    """Return the client's own state, under protocols without a server."""
     return world.clients.states[client]
 
 
 def advance(world: World, client: int, step: str, version: int) -> Generator[simpy.Event, Any, bool]:
-    """Have a client work on its own state and fold the outcome into it; return whether that came to pass.
+    """Have a client work on its own state and fold the result into it; return whether it succeeded.
 
-    It takes the client's time (the spans `train` and `mix`).  Who goes to sleep or leaves before is noted as lost, and
-    who has computed values that are not finite as refused; their state stays as it was.
+    It takes simulated time (the spans `train` and `mix`).  A client that goes to sleep or leaves counts as lost, one
+    whose values are not finite as refused; its state stays unchanged.
     """
     learner, clients, state = world.learner, world.clients, own_state(world, client)
     (download,) = learner.downloads(state, [client], step)
@@ -193,14 +193,14 @@ def exchange(
     before: float = math.inf,
     beside: Mapping[int, Tree] | None = None,
 ) -> Generator[simpy.Event, Any, list[Reply]]:
-    """Ask a cohort and wait as `gather` does, for all of them unless told otherwise; return the replies.
+    """Ask a cohort and wait as `gather` does, for all replies by default; return the replies.
 
-    `beside` is what masking sends each with its download.  Nobody else may be asked until it returns.  In return the
-    cohort is asked as one wave where the network allows it, which is many times faster; times, bytes and fates are the
-    same.
+    `beside` is what masking sends each client with its download.  No other client may be asked until this returns, so
+    the cohort can be asked as one wave where the network allows it: many times faster, with the same times, bytes and
+    fates.
     """
     want = len(cohort) if want is None else want
-    if world.server.wanted is None:  # not the first exchange of a round: nobody else could be asked
+    if world.server.wanted is None:  # a later exchange of a round, which only its cohort can answer
         world.server.wanted = len(cohort)
     wave = world.server.ask_all(cohort, step, want >= len(cohort) and math.isinf(before), beside)
     if wave is None:

@@ -1,7 +1,7 @@
 """The contract of a sampler, which chooses the clients to ask among those available.
 
-An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads what has happened
-so far from the clients' rows.  Not modelled: samplers that look at models or losses.
+An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads the past from the
+clients' rows.  Not modelled: samplers that look at models or losses.
 """
 
 from abc import ABC, abstractmethod
@@ -47,10 +47,10 @@ class Sampler(ABC):
 def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> Numbers:
     """Return `count` of `among`, ascending, drawn one after another with a chance in proportion to their weights.
 
-    Weights are not negative, one for each.  Those of infinite weight come first, those of weight 0 only when no others
-    are left, each with equal chances; all are returned if there are no more than wanted.  Each waits for a time
-    drawn from an exponential law with its weight as the rate, and the first win, which is the same as drawing without
-    replacement (Efraimidis and Spirakis, Information Processing Letters 97(5), 2006, in logarithms).
+    `weights` are not negative, one for each client.  Infinite weights come first, zeros last, with equal chances among
+    themselves; all are returned if there are no more than `count`.  Each gets a waiting time from an exponential
+    distribution with its weight as the rate, and the shortest win, which equals drawing without replacement
+    (Efraimidis and Spirakis, Information Processing Letters 97(5), 2006, in logarithms).
     """
     if len(among) <= count:
         return among

@@ -1,7 +1,7 @@
-"""Checkpoints: the states that a server would find again after a restart, kept as values beside those of now.
+"""Checkpoints: the states from which a server continues after a restart.
 
-It models neither the time that saving and loading take nor where the states are kept; a state is never changed in
-place, so that keeping one costs nothing.
+States are never changed in place, so keeping one costs nothing.  Not modelled: the time to save and load a state, and
+where it is stored.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from fedsim.learner.ticket import Ticket
 
 
 class Checkpoints:
-    """The last state of each interval: of the highest version that it divides, before that the first state."""
+    """The last state saved at each interval: that of the highest version it divides, or else the first state."""
 
     def __init__(self, state: Ticket) -> None:
         """Keep the first state."""
@@ -18,7 +18,7 @@ class Checkpoints:
         self._last: dict[int, tuple[int, Ticket]] = {}
 
     def keep(self, intervals: Iterable[int], version: int, state: Ticket) -> None:
-        """Keep this state for those of the intervals that are due."""
+        """Save this state for the intervals that are due."""
         self._last.update({each: (version, state) for each in intervals if version % each == 0})
 
     def last(self, interval: int) -> tuple[int, Ticket]:

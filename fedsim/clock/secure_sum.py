@@ -1,11 +1,11 @@
-"""A round's exchange within those of secure aggregation: who is there after each, and whether a sum can be had.
+"""A round under secure aggregation: its exchanges, the clients left after each, and whether the sum can be unmasked.
 
-Clients tell their keys, share their secrets with their neighbours, upload masked vectors, and answer for those that
-uploaded and those that were lost since (`net/masking.py` has the messages).  Whoever is lost in one exchange is not
-asked in the next.  Where too few are left for some client's mask to be taken away the round ends at once: nothing is
-folded, and uploads that have come are discarded.  Each exchange has its row among the updates.
+Clients send their keys, share their secrets with their neighbours, upload masked vectors, and help to unmask the sum
+(`net/masking.py` has the messages).  A client lost in one exchange is not asked in the next.  If too few are left to
+remove some client's mask, the round ends at once: nothing is folded, and uploads that have arrived are discarded.
+Each exchange has its row in the table of updates.  Under deadline rounds each exchange may take as long as a step.
 
-In deadline rounds each of the exchanges has the time that a step has.  Not modelled: a second try with those left.
+Not modelled: a second attempt with the clients that are left.
 """
 
 import logging
@@ -28,7 +28,7 @@ Replies = Generator[simpy.Event, Any, list[Reply]]
 def exchange(
     world: World, cohort: Sequence[int], step: str, want: int | None = None, before: float = math.inf
 ) -> Replies:
-    """Ask a cohort as `protocol.exchange` does, masked where the scenario says so; return the replies that count."""
+    """Ask a cohort as `protocol.exchange` does, masked if the scenario asks for it; return the replies that count."""
     if world.clients.masks is None:
         return (yield from protocol.exchange(world, cohort, step, want, before))
     options = world.clients.masks.options
@@ -45,18 +45,18 @@ def exchange(
     there, missed = sorted(reply.client for reply in replies), world.server.tally()
     wanted, world.server.wanted = world.server.wanted, None
     if options.holds(graph, sharing, there):
-        told = {one: masking.alive(_among(graph[one], there), _among(graph[one], sharing)) for one in there}
-        there = yield from _answering(world, there, "unmask", told, before)
-    world.server.note(*missed)  # those of the round itself are told with it
+        alive = {one: masking.alive(_among(graph[one], there), _among(graph[one], sharing)) for one in there}
+        there = yield from _answering(world, there, "unmask", alive, before)
+    world.server.note(*missed)  # counted in the row of the round itself
     world.server.wanted = wanted
     return replies if options.holds(graph, sharing, there) else _given_up(world, step, replies)
 
 
 def _answering(
-    world: World, clients: Sequence[int], step: str, told: Mapping[int, Tree], before: float
+    world: World, clients: Sequence[int], step: str, beside: Mapping[int, Tree], before: float
 ) -> Generator[simpy.Event, Any, list[int]]:
-    """Return which of the clients have answered in an exchange of masking's own, ascending."""
-    replies = (yield from protocol.exchange(world, clients, step, None, before, told)) if clients else []
+    """Return which of the clients have answered in an exchange of secure aggregation, ascending."""
+    replies = (yield from protocol.exchange(world, clients, step, None, before, beside)) if clients else []
     yield from world.server.accept(replies, step)
     return sorted(reply.client for reply in replies)
 

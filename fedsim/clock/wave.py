@@ -1,11 +1,11 @@
-"""Wave: the asks of a whole cohort, whose exchanges are planned at once where nothing can hold them up.
+"""Wave: the asks of a whole cohort as arrays, planned at once where no link can be congested.
 
-What `server.py` does with one ask, event after event, stands here in rows: download, work and upload of every client
-follow from closed formulas (`net/plan.py`), and the clock stops only where somebody could see a difference: when enough
-have replied, when time is up, when a late one is through, and when a client goes to sleep, leaves, or is given data
-before its download has arrived.  Times equal those of single asks but for rounding; bytes and fates are the same.
+`server.py` runs one ask event by event; a wave computes download, work and upload of every client by closed formulas
+(`net/plan.py`).  It schedules events only where a process could notice the difference: when enough clients have
+replied, when time is up, when a late upload arrives, and when a client goes to sleep, leaves, or receives data before
+its download has arrived.  Times equal those of single asks up to rounding; bytes and fates are the same.
 
-What it does not model: codecs, algorithms that do not talk, and links that can be full; these are asked one by one.
+Not modelled: codecs, algorithms that send nothing, and links that can be congested; such clients are asked one by one.
 """
 
 import math
@@ -33,7 +33,7 @@ EVER = math.inf
 
 
 class Home(Protocol):
-    """What a wave needs of its server."""
+    """The server, as a wave uses it."""
 
     env: simpy.Environment
     network: Network
@@ -47,35 +47,35 @@ class Home(Protocol):
     def downloads(
         self, clients: Sequence[int], step: str, beside: Mapping[int, Any] | None
     ) -> tuple[list[Ticket | None], list[int]]:
-        """Return what these clients are sent, and its bytes."""
+        """Return the downloads of these clients, and their bytes."""
         ...
 
     def upload_bytes(self, step: str, upload: Ticket | None, beside: Any) -> int:
-        """Return the bytes of what a client sends back."""
+        """Return the bytes of a client's reply."""
         ...
 
     def note(self, lost: int = 0, late: int = 0) -> None:
-        """Count so many clients more as lost, or late."""
+        """Count further clients as lost or late."""
         ...
 
     def release(self, clients: Sequence[int]) -> None:
-        """Note that these clients are free again."""
+        """Mark these clients as free."""
         ...
 
 
 class Wave:
-    """The asks of clients in one step; `first` waits for replies, and whoever touches a client notifies the wave.
+    """The asks of clients in one step; `first` waits for replies, and `Clients` notifies the wave of changes.
 
-    A member is *under way* until its upload has arrived or it is cut.  The rows of all are written together, once the
-    last has ended and every reply has been folded or dropped.
+    A member is *under way* until its upload has arrived or is cut.  All rows are written together, once the last member
+    has ended and every reply has been folded or dropped.
     """
 
     def __init__(
         self, home: Home, clients: Sequence[int], step: str, number: int, beside: Mapping[int, Any] | None = None
     ) -> None:
-        """Plan the exchanges of these clients, the first of which is ask number `number`.
+        """Plan the exchanges of these clients, whose asks are numbered from `number`.
 
-        `beside` is what masking sends each with its download.
+        `beside` is what masking sends each client with its download.
         """
         self._home, self._step, self._number, self.version = home, step, number, home.version
         self._clients = np.array(clients, dtype=np.int64)
@@ -98,15 +98,15 @@ class Wave:
         self._down_moved, self._up_moved = np.rint(self._down.size), np.rint(self._up.size)
         self._down_end, self._span_end, self._up_end = (
             times.copy() for times in (self._down.arrives, self._worked, self._up.arrives)
-        )  # when each part has really ended
-        self._open, self._undecided = True, 0  # whether replies still count; how many nobody has folded or dropped
+        )  # when each phase really ended
+        self._open, self._undecided = True, 0  # whether replies still count; replies not folded or dropped yet
         self._want, self._written = count, False
         self._news = home.env.event()
 
     def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, list[Reply]]:
-        """Wait for the first `want` replies, at most `before` seconds; return them in order of arrival.
+        """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
 
-        Who has not replied by then is late: its upload will arrive all the same.
+        Clients that have not replied by then are late: their uploads still arrive.
         """
         self._want, until = want, self._home.env.now + before
         due = yield from self._wait(until)
@@ -122,17 +122,17 @@ class Wave:
         return replies
 
     def ended(self, client: int) -> bool:
-        """Return whether this client's upload has arrived by now, though nobody may have looked yet."""
+        """Return whether this client's upload has arrived by now, even if not processed yet."""
         return bool(self._up.arrives[self._place[client]] <= self._home.env.now)
 
     def catch_up(self, client: int) -> None:
-        """Have the client remember its job if it is through with it by now."""
+        """Update the client's memory if it has finished its job by now."""
         k = self._place[client]
         if not self._taken[k] and self._worked[k] <= self._home.env.now:
             self._take(k)
 
     def renew(self, client: int) -> None:
-        """Note that the client has just been given data: where its download has not arrived, it works on these."""
+        """Note that the client has just received data, on which it works if its download has not arrived yet."""
         k, home = self._place[client], self._home
         if home.env.now >= self._down.arrives[k]:
             return
@@ -148,7 +148,7 @@ class Wave:
         self._wake(last)
 
     def cut(self, client: int) -> None:
-        """End what this client has under way: it is gone."""
+        """End this client's exchange: it has gone to sleep or left."""
         if self.ended(client):
             return
         last, k = self._due(), self._place[client]
@@ -159,7 +159,7 @@ class Wave:
         self._post()
 
     def end(self) -> None:
-        """Close the books: break off what is under way; what has arrived and nobody has looked at is discarded."""
+        """End the exchanges under way; uploads that have arrived but were not processed are discarded."""
         for k in np.flatnonzero(self._under_way).tolist():
             if self._up.arrives[k] <= self._home.env.now:
                 self._arrive(np.array([k]), DISCARDED)
@@ -168,13 +168,13 @@ class Wave:
         self._post()
 
     def decide(self, place: int, fate: str) -> None:
-        """Note what becomes of a reply."""
+        """Record the fate of a reply."""
         self._up_fate[place] = CODES[fate]
         self._undecided -= 1
         self._post()
 
     def _due(self) -> float:
-        """Return when as many have replied as are wanted, or all that still can."""
+        """Return when as many as wanted will have replied, or all that still can."""
         coming = self._up.arrives[self._under_way]
         if not len(coming):
             return self._home.env.now
@@ -182,7 +182,7 @@ class Wave:
         return float(coming.max() if nth == len(coming) - 1 else np.partition(coming, nth)[nth])
 
     def _wait(self, until: float = EVER) -> Generator[simpy.Event, Any, float]:
-        """Wait until enough have replied or time is up; return that second, as the plan or the caller has it."""
+        """Wait until enough have replied or time is up; return that time, without rounding by the environment."""
         env = self._home.env
         while (due := min(self._due(), until)) > env.now:
             self._news, through = env.event(), env.timeout(due - env.now)
@@ -192,19 +192,19 @@ class Wave:
         return due
 
     def _follow(self) -> Generator[simpy.Event, Any, None]:
-        """See to the late ones, each when it is through."""
+        """Process late uploads as they arrive."""
         while self._under_way.any():
             due = yield from self._wait()
             self._arrive(np.flatnonzero(self._under_way & (self._up.arrives <= due)), LATE)
             self._post()
 
     def _wake(self, last: float) -> None:
-        """Wake whoever waits if it waits for another second now."""
+        """Wake the waiting process if its time has changed from `last`."""
         if self._due() != last and not self._news.triggered:
             self._news.succeed()
 
     def _arrive(self, places: npt.NDArray[np.int64], fate: int) -> list[Reply]:
-        """Let uploads arrive; the replies of those that are delivered are returned, their fate to be decided yet."""
+        """Process uploads that have arrived; return the replies of those delivered, whose fate is still open."""
         self._under_way[places] = False
         self._down_fate[places], self._up_fate[places] = DELIVERED, fate
         for k in places.tolist():
@@ -228,7 +228,7 @@ class Wave:
         return self._overhead + self._home.upload_bytes(self._step, self._uploads[k], beside)
 
     def _withdraw(self, k: int) -> None:
-        """Take back a job whose download has not arrived."""
+        """Withdraw a job whose download has not arrived."""
         if (upload := self._uploads[k]) is not None:
             self._home.learner.withdrawn(self._client(k), upload)
 
@@ -238,7 +238,7 @@ class Wave:
             self._home.clients.done(self._client(k), self._uploads[k])
 
     def _break_off(self, k: int) -> None:
-        """End a member here, wherever it is: on its download, at work, or on its upload."""
+        """End a member in its present phase: download, work or upload."""
         now = self._home.env.now
         self._under_way[k] = False
         self._down_fate[k] = DELIVERED
@@ -258,7 +258,7 @@ class Wave:
         self._up_fate[k], self._up_end[k] = CUT if moved else LOST, now
 
     def _post(self) -> None:
-        """Write all rows, once nothing can change them any more."""
+        """Write all rows once they are final."""
         home = self._home
         if self._written or self._undecided or self._under_way.any() or home.write_many is None:
             return

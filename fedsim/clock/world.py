@@ -1,4 +1,4 @@
-"""World: all that a protocol, a stream or an observer may touch, and nothing of torch."""
+"""World: everything that protocols, streams and observers work with; it does not import torch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ Members = npt.NDArray[np.bool_]
 
 @dataclass
 class World:
-    """The clock, the network, the hosts, and named random streams.
+    """The simulation environment, the network, the hosts, and named random streams.
 
-    `edges` are the aggregators of a tree, by their place in it.  `arrival` fires once an instant with the list of
-    (client, period) that have reached clients in it.
+    `edges` are the edge aggregators of a tree, in order.  `arrival` fires once per instant with the list of
+    (client, period) pairs that have arrived in it.
     """
 
     env: simpy.Environment
@@ -46,7 +46,7 @@ class World:
     arrival: simpy.Event = field(init=False)
 
     def __post_init__(self) -> None:
-        """Have nothing arrived yet."""
+        """Start with no arrivals."""
         self._hosts: Mapping[int, ServerHost] = {host.node: host for host in (self.server, *self.edges)}
         self._fresh: list[tuple[int, Period]] = []
         self._expect()
@@ -72,15 +72,15 @@ class World:
         return [int(client) for client in chosen]
 
     def state_of(self, client: int) -> Ticket:
-        """Return the state that a client's predictions come from: its own, or the server's where it has none."""
+        """Return the state that a client predicts with: its own, or the server's if it has none."""
         return self.clients.states.get(client, self.server.state)
 
     def states(self) -> States:
-        """Return the state of all clients, or each one's where any has its own."""
+        """Return the state shared by all clients, or one state per client if any has its own."""
         return {client: self.state_of(client) for client in self.clients} if self.clients.states else self.server.state
 
     def deliver(self, client: int, period: "Period") -> None:
-        """Let a period reach a client now."""
+        """Deliver a period to a client now."""
         self.clients.arrive(client, period)
         self.write(Arrival(self.env.now, client, period.number, self.server.version))
         self._fresh.append((client, period))
@@ -88,12 +88,12 @@ class World:
             self.arrival.succeed(self._fresh)
 
     def moved(self, row: record.Transfer) -> None:
-        """Take the network's row of an ended transfer, for the host that it has reached or for the tables."""
+        """Pass the row of an ended transfer to the receiving host, or write it."""
         host = self._hosts.get(row.dst)
         (self.write if host is None else host.moved)(row)
 
     def end(self) -> None:
-        """Close the books: cut what still moves, and write what was kept back."""
+        """End the run: cut transfers in transit, and write the rows that were kept back."""
         for host in self._hosts.values():
             host.unread.closed = True
         for wave in list(dict.fromkeys(self.clients.joint.values())):
@@ -108,7 +108,7 @@ class World:
         return np.flatnonzero(free if among is None else free & among)
 
     def _expect(self, _: simpy.Event | None = None) -> None:
-        """Stand ready for the next arrivals; before anybody who waits for the present ones goes on."""
+        """Prepare the next arrival event, before processes that wait for this one continue."""
         self._fresh = []
         self.arrival = self.env.event()
         self.arrival.callbacks.append(self._expect)

@@ -1,13 +1,12 @@
-"""Scores over all periods of a stream, met or not: the test that stays the same from the first scoring to the last.
+"""Scores over all periods of a stream, arrived or not: a test set that stays the same throughout the run.
 
-Split `all_periods`: at each scoring every client's model is asked the test vertices of all periods that the stream has
-cut for it, of those that have not arrived yet too, of those that never arrive within the run, and of clients that have
-no data yet.  So two methods, and two moments, are compared on the same test, whatever has arrived.  The rows carry the
-number of periods that their client had met as `seen`, which may be zero; no prequential score is among them.
+Split `all_periods`: every scoring evaluates each client's model on the test vertices of all its periods, including
+those that have not arrived yet or never will within the run, and for clients without data too.  So methods, and
+moments, are compared on the same test set, whatever has arrived.  The rows' `seen` is the number of periods that their
+client had met, which may be zero.  No prequential scores are computed.
 
-It has no meaning where later graphs are the test (snapshots scored ahead, links) - what is ahead then was never to be
-asked of an earlier model - nor where an algorithm sees what clients know of their vertices now (`Algorithm.sees`).
-It models no client that expects a period: a model is asked as it is.
+Not available where later graphs are the test (snapshots scored ahead, links), nor where an algorithm adds what clients
+know of their vertices (`Algorithm.sees`).  Not modelled: adapting a model to a period before it is tested.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from fedsim.learn.algorithm import Algorithm, declared
 from fedsim.learner.plans import Column, Holding, Pair, Plan, Plans
 
 SPLIT = "all_periods"
-ASKED = "test"  # the vertices that are asked
+ASKED = "test"  # the vertices that are scored
 
 
 def refusal(periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> str | None:
@@ -36,7 +35,7 @@ def refusal(periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> str | 
 
 @dataclass
 class AllPeriods:
-    """The plans of all clients' periods, with one set of parameters for all and with one for each."""
+    """The plans of all clients' periods, for parameters that are shared and for each client's own."""
 
     plans: Plans
     periods: Sequence[Sequence[Period]]
@@ -44,17 +43,17 @@ class AllPeriods:
 
     @property
     def clients(self) -> list[int]:
-        """Return the clients that have periods to come or met."""
+        """Return the clients that have any period in the stream."""
         return [client for client, own in enumerate(self.periods) if own]
 
     def plan(self, shared: bool) -> Plan:
-        """Return the plan; its column `seen` says nothing (see `seen`)."""
+        """Return the plan; its column `seen` is not valid (use the method `seen`)."""
         if shared not in self._made:
             pairs: list[Pair] = [(client, period, 0) for client in self.clients for period in self.periods[client]]
             self._made[shared] = self.plans.of(shared, pairs)
         return self._made[shared]
 
     def seen(self, plan: Plan, hosts: Mapping[int, Holding]) -> Column:
-        """Return for each pair of the plan how many periods its client has met by now."""
+        """Return for each pair of the plan the number of periods that its client has met."""
         met = {client: len(hosts[client].seen) for client in plan.clients}
         return np.array([met[client] for client in plan.pairs["client"].tolist()], dtype=np.int64)

@@ -1,6 +1,6 @@
-"""What one client holds and remembers, as far as learning goes: data, memory, and what a codec keeps for it.
+"""The learner's view of a client: its data, its memory, and its codec's memory.
 
-It models neither time nor whether the client is there.
+Not modelled: time, and whether the client is available.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,41 +18,41 @@ class Finished(Protocol):
 
 
 class Client:
-    """One client; `seen` are the periods that it has met, `notes` what a codec keeps by step (error feedback)."""
+    """One client; `seen` are the periods that it has met, `notes` its codec's memory by step (error feedback)."""
 
     __slots__ = ("data", "last", "notes", "number", "period", "remembered", "seen")
 
     def __init__(self, number: int) -> None:
-        """Hold nothing yet."""
+        """Start without data."""
         self.number = number
         self.data: Graph | None = None
         self.period = -1
         self.seen: list[Period] = []
         self.notes: dict[str, Any] = {}
         self.remembered: dict[str, Any] = {}  # the memory when it was last read
-        self.last: Finished | None = None  # of the last finished job, where nobody has read the memory since
+        self.last: Finished | None = None  # of the last finished job, if the memory was not read since
 
     def arrive(self, period: "Period") -> None:
-        """Hold this period's graph from now on."""
+        """Replace the data by this period's graph."""
         self.data, self.period = period.graph, period.number
         self.seen.append(period)
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The memory as the last finished job left it, which settles that job."""
+        """The memory as the last finished job left it; reading it trains that job if it is pending."""
         if self.last is not None:
             self.remembered, self.last = self.last.memory(), None
         return self.remembered
 
 
 class Clients(dict[int, Client]):
-    """All clients by number; whoever is asked for is there."""
+    """All clients by number, created on first access."""
 
     def __missing__(self, number: int) -> Client:
-        """Return a client that holds nothing yet."""
+        """Return a client without data."""
         self[number] = client = Client(number)
         return client
 
     def met(self) -> list[Client]:
-        """Return those that have met a period, in order of their numbers."""
+        """Return the clients that have met a period, by number."""
         return [self[number] for number in sorted(self) if self[number].seen]

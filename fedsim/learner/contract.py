@@ -1,8 +1,9 @@
-"""The contract of a learner: all that the clock asks, whole cohorts at a time, and all that it reports.
+"""The contract of a learner: what the clock asks it, for whole cohorts at a time, and what the clock reports to it.
 
-Questions have plain answers (tickets, numbers, names, rows of scores) that depend on what was asked before and never on
-the time.  Reports have none.  `recorded.Recorded` answers for algorithms that train, from values or from a record of
-earlier answers; behind it stand `trained.Trained` and `untrained.Untrained`.  What learns nothing is `traffic.Traffic`.
+Questions have plain answers (tickets, numbers, names, rows of scores), which depend on earlier questions and reports
+but never on time.  Reports have no answer.  `recorded.Recorded` implements the contract: it answers from values, made
+by `trained.Trained`, or from a record of earlier answers.  What does the work behind `Trained` is a cohort that trains
+(`learn/cohort.py`), `untrained.Estimates`, or `traffic.Plain` for algorithms that learn nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -30,23 +31,23 @@ class Work(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """The state after folding, the same ticket where nothing has changed, and epsilon so far where there is privacy."""
+    """The state after folding (the same ticket if unchanged), and epsilon so far, None without differential privacy."""
 
     state: Ticket
     epsilon: float | None
 
 
 class Scores(NamedTuple):
-    """Blocks of rows, and the headline's mean value, None where nothing was scored."""
+    """Blocks of rows, and the mean of the first metric, None if nothing was scored."""
 
     rows: Rows
     headline: float | None
 
 
 class Learner(ABC):
-    """Whoever learns, as the clock sees it."""
+    """The learner, as the clock sees it."""
 
-    talks: bool = True  # False where nothing travels: an ask only starts the client's own work
+    talks: bool = True  # False if nothing travels: an ask only starts the client's own work
     prepares: frozenset[str] = frozenset()  # steps that leave the model as it is, and count no update
 
     @abstractmethod
@@ -59,36 +60,36 @@ class Learner(ABC):
 
     @abstractmethod
     def more(self, state: Ticket, step: str) -> list[str]:
-        """Return the exchanges that the outcome of this step calls for."""
+        """Return further exchanges that the result of this step requires."""
 
     @abstractmethod
     def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
-        """Return what each client is sent, as it will be received."""
+        """Return each client's download."""
 
     @abstractmethod
     def work(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
     ) -> Work:
-        """Begin a job of each client with what it holds now; nothing is trained yet.
+        """Begin a job of each client with its current data and memory; nothing is trained yet.
 
-        `travels`: whether the uploads are sent, and may be forged and compressed on their way.
+        `travels`: whether the uploads are sent, so that they may be forged and compressed.
         """
 
     @abstractmethod
     def size(self, upload: Ticket) -> int:
-        """Return an upload's bytes on the wire, training it where only the finished work shows them."""
+        """Return an upload's bytes on the wire, training it if they are known only then."""
 
     @abstractmethod
     def numbers(self, upload: Ticket) -> int:
-        """Return how many numbers an upload holds, as its sender has them."""
+        """Return the count of numbers in an upload, before compression."""
 
     @abstractmethod
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
-        """Return of each reply whether all values of its upload are finite, as they are received."""
+        """Return for each reply whether all values of its upload are finite, as received."""
 
     @abstractmethod
     def masses(self, replies: Sequence[Reply]) -> list[float]:
-        """Return how much each reply weighs in a mean over several servers' clients."""
+        """Return each reply's weight in a mean over several servers' clients."""
 
     @abstractmethod
     def operations(self, state: Ticket, replies: Sequence[Reply], step: str) -> float:
@@ -96,11 +97,11 @@ class Learner(ABC):
 
     @abstractmethod
     def fold(self, state: Ticket, replies: Sequence[Reply], step: str) -> Folded:
-        """Fold replies (one at least), in their order."""
+        """Fold one or more replies, in order."""
 
     @abstractmethod
     def share(self, state: Ticket, sender: int | None = None) -> Share:
-        """Return what travels of a state; of a peer (`sender`) as it is received, forged and compressed."""
+        """Return the part of a state that travels; a peer's (`sender`) may be forged and compressed."""
 
     @abstractmethod
     def mix(self, state: Ticket, shares: Sequence[Share], weights: Sequence[float]) -> Ticket:
@@ -108,28 +109,28 @@ class Learner(ABC):
 
     @abstractmethod
     def score(self, states: States) -> Scores:
-        """Score every client on all periods that it has met, and on all periods where that is asked for."""
+        """Score every client on the periods it has met, and on all periods if that split was asked for."""
 
     @abstractmethod
     def score_unmet(self, states: States, arrived: "Sequence[tuple[int, Period]]") -> Scores:
-        """Score periods that have just reached clients by the models that have not met them."""
+        """Score models on periods that have just arrived, before they are trained on them."""
 
     @abstractmethod
     def arrive(self, client: int, period: "Period") -> None:
-        """Note that a client holds this period's graph from now on; a job that has begun does not see it."""
+        """Hand a client this period's graph; a job that has begun does not see it."""
 
     @abstractmethod
     def done(self, client: int, upload: Ticket) -> None:
-        """Note that a client has come to the end of a job, which it remembers from now on."""
+        """Note that a client has finished a job, which now determines its memory."""
 
     @abstractmethod
     def dropped(self, upload: Ticket) -> None:
-        """Note that a job was broken off: it leaves no trace."""
+        """Note that a job was interrupted: it has no effect."""
 
     @abstractmethod
     def withdrawn(self, client: int, upload: Ticket) -> None:
-        """Note that a client's last job never began: the next one takes its number, and with it its seed."""
+        """Note that a client's last job never began: the next one reuses its number, and thus its seed."""
 
     @abstractmethod
     def drawn(self, chosen: int, among: int) -> None:
-        """Note that so many clients were drawn by equal chances, out of so many."""
+        """Note that `chosen` clients were drawn uniformly out of `among`."""

@@ -1,7 +1,7 @@
-"""What a learner holds at a moment, as plain values and back, so that a killed point can go on from there.
+"""The state of a learner as plain values, for the checkpoint of a point, and back.
 
-Everything is one structure, packed at once (`preserve.py`): what is one object comes back as one object.  Jobs
-that nobody has trained yet stay untrained, so that they are grouped as they would have been.
+It is one structure, packed at once (`preserve.py`), so that shared objects stay shared.  Pending jobs stay untrained,
+so that they are grouped as they would have been.  Not kept: what the clock holds, which a replay restores.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ def packed(record: Record) -> bytes:
 
 
 def unpacked(data: bytes) -> Record:
-    """Return the record of the bytes."""
+    """Return the record from its bytes."""
     return msgpack.unpackb(data, ext_hook=_grown, strict_map_key=False)  # type: ignore[no-any-return]
 
 
 def held(learner: Recorded) -> dict[str, Any]:
-    """Return all that a learner holds whose jobs are trained by a cohort (`learn/cohort.py`)."""
+    """Return the state of a learner whose jobs are trained by a cohort (`learn/cohort.py`)."""
     trained, values = learner.trained, learner.values()
     cohort: Any = trained.backend
     uploads: dict[int, Any] = {}
@@ -38,7 +38,7 @@ def held(learner: Recorded) -> dict[str, Any]:
     promises = {id(one): one for one in pending}
     promises |= {id(one.promise): one.promise for one in uploads.values() if one.promise.done()}
     place = {key: number for number, key in enumerate(promises)}
-    # An upload of a job that was broken off is neither pending nor done: nobody will ask for it.
+    # An upload of an interrupted job is neither pending nor done, and is not needed any more.
     kept = {key: one for key, one in uploads.items() if id(one.promise) in place}
     number_of = {key: number for number, key in enumerate(kept)}
     return {
@@ -60,7 +60,7 @@ def held(learner: Recorded) -> dict[str, Any]:
 
 
 def resume(learner: Recorded, saved: Mapping[str, Any]) -> None:
-    """Give a learner that has replayed up to that moment all that it held."""
+    """Restore the state of a learner that has replayed up to the checkpoint."""
     trained = learner.trained
     cohort: Any = trained.backend
     pending, jobs = saved["pending"], saved["jobs"]

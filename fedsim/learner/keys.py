@@ -1,9 +1,8 @@
-"""Keys: how every value came about, as a hash of 16 bytes, without looking at any.
+"""Keys: the provenance of every value as a hash of 16 bytes, computed without the value.
 
-The first state's key is given, and each other key is a hash of the question and of the keys that it names.  What a
-client brings with it to a question stands in the key too: its data, its memory (the key of its last finished job), the
-number of its job, and where random streams of its own have got to (those by which a byzantine client forges, or a codec
-rounds).  So equal keys mean equal values in one run, whatever the order of things was.
+The first state's key is given; every other key is a hash of the question and of the keys that it names.  A key also covers the client's part in a question: its data, its memory (the key of its last
+finished job), its job number, and the position of its own random streams (those of a forger, or of a codec that
+rounds).  Within a run equal keys mean equal values, in whatever order the questions were asked.  Not covered: time.
 """
 
 from collections import Counter
@@ -19,36 +18,36 @@ SIZE = 16  # bytes
 
 
 def digest(*parts: Any) -> bytes:
-    """Return the hash of parts that `repr` tells apart: bytes, numbers, texts, and tuples of them."""
+    """Return the hash of parts with a unique `repr`: bytes, numbers, texts, and tuples of them."""
     return blake2b(repr(parts).encode(), digest_size=SIZE).digest()
 
 
 class Keys:
-    """What the keys of a run depend on beside the questions: it counts along."""
+    """Computes the keys of a run; keeps count of what they depend on beside the questions."""
 
     def __init__(self, root: bytes, forgers: Forgers | None = None, *, draws: bool = False) -> None:
         """Start from the first state's key; `draws`: whether codecs draw at random for downloads and shares."""
         self.root, self._draws = root, draws
         self._forgers = Forgers([]) if forgers is None else forgers
-        self._data: dict[int, bytes] = {}  # what has reached each client
+        self._data: dict[int, bytes] = {}  # the data received by each client
         self._memory: dict[int, bytes] = {}  # its last finished job
         self._sent: Counter[tuple[int, bool]] = Counter()
         self._forged: Counter[int] = Counter()
         self._opened: WeakKeyDictionary[Ticket, bytes] = WeakKeyDictionary()
-        self._everyone = 0  # whatever the order in which clients came to hold what they hold
+        self._everyone = 0  # a hash over all clients that does not depend on order
         self._spent = b""
 
     def download(self, state: Ticket, client: int, step: str) -> bytes:
-        """Return the key of what a client is sent."""
+        """Return the key of a client's download."""
         return digest("download", state.key, client, step, self._turn(client, False))
 
     def job(self, client: int, step: str, download: Ticket | None, number: int, travels: bool) -> bytes:
-        """Return the key of the upload of a client's job of this number."""
+        """Return the key of the upload of a client's job with this number."""
         given = b"" if download is None else download.key
         return digest("work", client, step, given, number, travels, *self._holds(client))
 
     def opened(self, client: int, upload: Ticket) -> bytes:
-        """Return the key of an upload as it is received."""
+        """Return the key of an upload as received."""
         if client not in self._forgers:
             return upload.key
         if upload not in self._opened:
@@ -65,7 +64,7 @@ class Keys:
         return digest(question, state.key, step, brought, self._spent)
 
     def share(self, state: Ticket, sender: int | None) -> bytes:
-        """Return the key of what travels of a state."""
+        """Return the key of the share of a state."""
         if sender is None:
             return digest("share", state.key)
         forged = sender in self._forgers
@@ -81,16 +80,16 @@ class Keys:
         return digest("score", states, arrived, self._everyone)
 
     def arrived(self, client: int, period: int) -> None:
-        """Note that a client holds the data of a period from now on."""
+        """Note that a client has received the data of a period."""
         data, memory = self._holds(client)
         self._change(client, digest("data", data, period), memory)
 
     def done(self, client: int, upload: Ticket) -> None:
-        """Note that a client remembers the job of this upload from now on."""
+        """Note that a client has finished the job of this upload."""
         self._change(client, self._holds(client)[0], upload.key)
 
     def spend(self, *what: Any) -> None:
-        """Note something that counts for privacy, in its order."""
+        """Note an event that affects the privacy loss; order matters."""
         self._spent = digest("spent", self._spent, *what)
 
     def _holds(self, client: int) -> tuple[bytes, bytes]:

@@ -1,7 +1,7 @@
-"""What is scored together: clients' graphs joined into one, and which of its rows each split asks.
+"""Plans of what is scored together: clients' graphs joined into one, and the rows that belong to each split.
 
-Plans are kept: as long as nothing arrives, every scoring asks the same.  It models no models: whose parameters meet
-which part of the union is for the evaluator to say.
+Plans are cached: as long as no data arrive, every scoring uses the same one.  Which parameters are applied to which
+part of the union is up to the caller (`scoring.py`).
 """
 
 from collections import OrderedDict
@@ -20,51 +20,51 @@ from fedsim.learn import joining
 from fedsim.learn.algorithm import Algorithm, declared
 from fedsim.learn.task import Task
 
-KEPT = 4  # joined graphs remembered between scorings
+KEPT = 4  # joined graphs cached between scorings
 
 Pair = tuple[int, Period, int]  # client, period, periods seen
-Base = tuple[int, int]  # which edges and which asked pairs a graph has: other masks make no other graph
+Base = tuple[int, int]  # identity of a graph's edges and pairs; masks may differ
 Column = npt.NDArray[np.int64]
 
 
 class Holding(Protocol):
-    """What a plan needs of a client: its number, its memory, and the periods that it has met."""
+    """A client, as plans use it: its number, its memory, and the periods that it has met."""
 
     number: int
     seen: list[Period]
 
     @property
     def memory(self) -> Mapping[str, Any]:
-        """What it remembers now."""
+        """Its current memory."""
         ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is scored together: the joined graph, and for each split the rows, whose they are, and of which pair."""
+    """What is scored together: the joined graph, and for each split its rows with the pair each belongs to."""
 
     graph: Graph
-    clients: list[int]  # whose parts the union is made of, in its order
+    clients: list[int]  # the clients of the union's parts, in order
     pairs: dict[str, Column]  # client, period and seen of each pair, as the table of scores has them
     rows: dict[str, tuple[Tensor, Tensor]]  # split → (rows of the union, number of the pair each belongs to)
 
 
 class Plans:
-    """Makes plans of what clients are scored on, in these splits."""
+    """Makes plans for scoring clients on these splits."""
 
     def __init__(self, hosts: Mapping[int, Holding], task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
-        """Look at these hosts when it is asked for a plan; the algorithm says what clients see of their graphs."""
+        """Read these hosts when a plan is made; the algorithm may extend their graphs (`Algorithm.sees`)."""
         self._hosts, self._task, self._algorithm, self._splits = hosts, task, algorithm, splits
         self._kept: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = declared(algorithm, "sees_more")
 
     def of_seen(self, shared: bool, seen: Mapping[int, int]) -> Plan:
-        """Return the plan of what clients have met: of each the number of its periods.
+        """Return the plan of what clients have met; `seen` has the number of periods of each.
 
-        `shared`: whether all are scored with one set of parameters.
+        `shared`: whether one set of parameters is used for all.
         """
-        if self._views:  # what a client knows of its vertices is of now, and changes with every job
+        if self._views:  # what a client knows of its vertices changes with every job
             latest = [(host.number, host.seen[-1], len(host.seen)) for host in map(self._hosts.__getitem__, seen)]
             return self.of(shared, latest)
         key = (shared, *seen.items())
@@ -78,9 +78,9 @@ class Plans:
         return self._kept[key]
 
     def of(self, shared: bool, pairs: Sequence[Pair]) -> Plan:
-        """Join each client's distinct graphs once; periods that differ in their masks only share one."""
+        """Join each client's distinct graphs once; periods that differ only in their masks share one."""
         own: dict[int, dict[Base, Graph]] = {}
-        numbers: dict[tuple[int, Base], int] = {}  # the period that a graph was met in first
+        numbers: dict[tuple[int, Base], int] = {}  # the first period with that graph
         for client, period, _ in pairs:
             for graph in (graph for split in self._splits for graph in period.scored(split)):
                 own.setdefault(client, {}).setdefault(_base(graph), graph)
@@ -111,9 +111,9 @@ class Plans:
         return rows, owner
 
     def _parts(self, client: int, graphs: dict[Base, Graph], shared: bool) -> list[Graph]:
-        """One client's graphs, as one where its parameters are its own or the same graphs have been met before.
+        """Return one client's graphs, joined if its parameters are its own or the same graphs were joined before.
 
-        Most plans differ from the last one in few clients; but where all have got more, joining twice would cost more.
+        Most plans differ from the last one in few clients; if all have new graphs, joining twice would cost more.
         """
         met, union = self._own.get(client, ([], None))
         if self._views:
@@ -128,7 +128,7 @@ class Plans:
         return [union]
 
     def _shown(self, client: int, graphs: dict[Base, Graph]) -> dict[Base, Graph]:
-        """Return the graphs as the client sees them: what it adds to one's vertices stands behind them."""
+        """Return the graphs as the client sees them; vertices that it adds come after the graph's own."""
         if not self._views:
             return graphs
         memory = self._hosts[client].memory

@@ -1,12 +1,12 @@
-"""Preserve: values that refer to one another, as bytes and back, for a checkpoint of a point that is running.
+"""Serialise values that refer to one another, for the checkpoint of a running point, and restore them.
 
-What is one object comes back as one object, what shares memory shares it again, at the same places, and a row that
-nobody has looked into is one again (`rows.py`): only then does what is computed from it come out the same to the last
-bit.  Values are None, numbers, texts, bytes, arrays, tensors, `torch.dtype`s, dicts, lists, tuples, sets, and instances
-of dataclasses and named tuples of this program's own, as far as these hold such values.  Graphs that the point is given
-(its periods') are told by their number.  What is derived from a graph is derived anew.
+Objects stay shared, memory stays shared at the same offsets, and a row that was never read stays lazy (`rows.py`):
+otherwise results would not be equal to the last bit.  Supported are None, numbers, texts, bytes, arrays, tensors,
+`torch.dtype`s, dicts, lists, tuples, sets, and instances of fedsim's and the algorithms' dataclasses and named tuples
+of such values.  Graphs of the point's own data are stored by their number.  What is derived from a graph is not stored
+but derived again.
 
-Nothing is pickled: no code runs but that of the classes named, which are looked up among fedsim's and the algorithms'.
+Nothing is pickled: no code runs except that of the classes named, which must belong to fedsim or the algorithms.
 """
 
 import importlib
@@ -28,15 +28,15 @@ PACKAGES = ("fedsim", "algorithms")
 DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
-class Unfit(Exception):  # noqa: N818 - it tells what is wrong
-    """A value is of a kind that a checkpoint cannot keep."""
+class Unfit(Exception):  # noqa: N818
+    """A checkpoint cannot keep a value of this type."""
 
 
 class Given:
-    """The graphs that a point is given, and the memory of their tensors, by number."""
+    """The graphs of a point's data, and the memory of their tensors, by number."""
 
     def __init__(self, graphs: Iterable[Any]) -> None:
-        """Number them in their order."""
+        """Number the graphs in order."""
         self.graphs = list({id(graph): graph for graph in graphs}.values())
         self.tensors = list({id(one): one for graph in self.graphs for one in _tensors(graph)}.values())
         parts = [part for tensor in self.tensors for part in _parts(tensor)]
@@ -47,25 +47,25 @@ class Given:
 
 
 def pack(value: Any, given: Given) -> bytes:
-    """Return the bytes of a value and of all that it refers to.  Raises Unfit where something cannot be kept."""
+    """Return the bytes of a value and of all that it refers to.  Raises Unfit for an unsupported value."""
     writer = _Writer(given)
     root = writer.refer(value)
     return msgpack.packb([root, writer.nodes])  # type: ignore[no-any-return]
 
 
 def unpack(data: bytes, given: Given) -> Any:
-    """Return the value of the bytes."""
+    """Return the value from its bytes."""
     root, nodes = msgpack.unpackb(data, strict_map_key=False)
     return _Reader(nodes, given).value(root)
 
 
 class _Writer:
-    """Turns values into nodes, each once: [kind, what it is made of]; a value is plain, or the list [its node]."""
+    """Turns values into nodes [kind, contents], each once; a reference is a plain value, or the list [its node]."""
 
     def __init__(self, given: Given) -> None:
         self.nodes: list[Any] = []
         self._given = given
-        self._known: dict[Any, tuple[int, Any]] = {}  # by identity; the values are held, or another could take it
+        self._known: dict[Any, tuple[int, Any]] = {}  # by identity; holding the values keeps it unique
 
     def refer(self, value: Any) -> Any:
         if type(value) in PLAIN or (type(value) is int and -(2**63) <= value < 2**64):
@@ -147,17 +147,17 @@ class _Reader:
         self._nodes, self._given = nodes, given
         self._known: dict[int, Any] = {}
 
-    def value(self, told: Any) -> Any:
-        if not isinstance(told, list):
-            return told
-        (number,) = told
+    def value(self, reference: Any) -> Any:
+        if not isinstance(reference, list):
+            return reference
+        (number,) = reference
         if number not in self._known:
             kind, *rest = self._nodes[number]
             self._known[number] = getattr(self, f"_{kind}")(number, *rest)
         return self._known[number]
 
     def _keep(self, number: int, made: Any) -> Any:
-        # before what it holds is looked at, which may refer to it
+        # before its contents are read, which may refer to it
         self._known[number] = made
         return made
 
@@ -220,7 +220,7 @@ class _Reader:
     def _memory(self, number: int, where: Any, raw: bytes = b"") -> Tensor:
         if isinstance(where, int):
             return self._given.storages[where]
-        # memory of torch's own, whose place in a line of the cache decides how sums over it are grouped
+        # allocated by torch: its alignment decides how sums over it are grouped
         made = torch.empty(len(raw), dtype=torch.uint8, device=where)
         return made.copy_(torch.frombuffer(bytearray(raw), dtype=torch.uint8)) if raw else made
 
@@ -234,16 +234,16 @@ class _Reader:
     def _named(self, number: int, module: str, name: str, items: list[Any]) -> Any:
         return _found(module, name)(*map(self.value, items))
 
-    def _made(self, number: int, module: str, name: str, told: dict[str, Any]) -> Any:
+    def _made(self, number: int, module: str, name: str, values: dict[str, Any]) -> Any:
         kind = _found(module, name)
         made = self._keep(number, object.__new__(kind))
-        for field, one in told.items():
+        for field, one in values.items():
             object.__setattr__(made, field, self.value(one))
         return made
 
 
 def _identity(value: Any) -> Any:
-    """Return what tells a value from others: of an array its memory, which many may look at, and how it does so."""
+    """Return what identifies a value: for an array its memory, which views may share, and its layout."""
     if type(value) is np.ndarray and value.size:
         return value.__array_interface__["data"][0], value.dtype.str, value.shape, value.strides
     return id(value)
@@ -251,12 +251,12 @@ def _identity(value: Any) -> Any:
 
 def _found(module: str, name: str) -> Any:
     if module.partition(".")[0] not in PACKAGES:
-        raise ValueError(f"{module} is none of this program's modules")
+        raise ValueError(f"{module} is not a module of fedsim or its algorithms")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple))):
-        raise ValueError(f"{module}.{name} is no class of values")
+        raise ValueError(f"{module}.{name} is not a dataclass or named tuple")
     return found
 
 

@@ -1,13 +1,13 @@
-"""What each client has received: every part of every message that reached it, for whoever asks what it could learn.
+"""Views: everything that each client has received, to study what it could infer from it.
 
-An observer outside of algorithms and protocols, switched on by `measure.views`.  The run's folder then holds
-`views/client_<k>.npz`, whose arrays are numbered from 0 in the order of their arrival, and `views/views.csv`, one row
-an array: client, number, time (s), kind of the message, path inside it (names and places, joined by slashes), shape,
-dtype and the bytes of its values in the message.
+Switched on by `measure.views`, outside of algorithms and protocols.  The run's folder then holds
+`views/client_<k>.npz`, whose arrays are numbered from 0 in order of arrival, and `views/views.csv`, one row per array:
+client, number, time (s), kind of the message, path inside it (names and indices, joined by slashes), shape, dtype and
+the bytes of its values in the message.
 
-Single numbers and texts are arrays without axes.  A part that was compressed is there as its codec made it; bfloat16 is
-kept as the float32 that hold it; what stands for values that nobody computes has a row and no array.  It tells neither
-what a client has from the start, its data, nor what it could conclude.
+Scalars and texts are arrays without axes.  A compressed part is stored as its codec encodes it, bfloat16 as float32;
+a placeholder for values that are not computed has a row and no array.  Not included: the client's own data, and any
+attack on what it has received.
 """
 
 import csv
@@ -32,7 +32,7 @@ FOLDER, INDEX = "views", "views.csv"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A row of the index."""
+    """A row of views.csv."""
 
     client: int
     number: int
@@ -49,17 +49,17 @@ COLUMNS = tuple(each.name for each in fields(Part))
 
 @dataclass
 class Views:
-    """Collects what arrives; holds on to the arrays until the point has ended."""
+    """Collects messages to clients; keeps their arrays until the point has ended."""
 
     env: simpy.Environment
-    contents: Callable[[Ticket], Tree]  # of a ticket, as it travels
+    contents: Callable[[Ticket], Tree]  # of a ticket, encoded
     _index: list[Part] = field(default_factory=list, init=False)
     _values: dict[int, dict[str, npt.NDArray[Any]]] = field(default_factory=lambda: defaultdict(dict), init=False)
     _counts: dict[int, int] = field(default_factory=lambda: defaultdict(int), init=False)
-    resting: bool = field(default=False, init=False)  # it records nothing: what there is to record is in a checkpoint
+    resting: bool = field(default=False, init=False)  # records nothing during a replay: the checkpoint has it
 
     def record(self, message: Message) -> None:
-        """Record a message that has arrived, if it was for a client."""
+        """Record a message that has arrived, if it is addressed to a client."""
         client = message.dst
         if client < 0 or self.resting:
             return
@@ -74,23 +74,23 @@ class Views:
                 self._values[client][str(number)] = values
 
     def _received(self, message: Message) -> Tree:
-        """Return what a message carries: the learner's part, what masking sends beside it, or that alone."""
+        """Return a message's payload: the learner's tree, what masking sends beside it, or both."""
         ticket, beside = message.label
         if ticket is None:
             return beside
         own = self.contents(ticket)
         if beside is None:
             return own
-        if isinstance(own, list):  # what a codec has encoded begins with the tree that it kept
+        if isinstance(own, list):  # an encoded tree begins with the parts left uncompressed
             return [{**own[0], masking.BESIDE: beside}, *own[1:]]
         return {**own, masking.BESIDE: beside}
 
     def notes(self) -> list[Any]:
-        """Return all that was recorded, for a checkpoint."""
+        """Return everything recorded, for a checkpoint."""
         return [[_plain(row) for row in self._index], dict(self._values), dict(self._counts)]
 
     def wake(self, notes: Sequence[Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         rows, values, counts = notes
         self._index = [Part(*row) for row in rows]
         self._values.update(values)
@@ -98,11 +98,11 @@ class Views:
         self.resting = False
 
     def close(self, folder: Path) -> None:
-        """Write all into the folder of the run.  Raises OSError where it cannot be written."""
+        """Write everything into the folder of the run.  Raises OSError if it cannot be written."""
         inside = folder / FOLDER
         inside.mkdir()
         for client, values in self._values.items():
-            # in one order, for an array that was on the disk meanwhile has lost its own
+            # in C order: an array restored from a checkpoint has lost its own
             ordered = {number: np.asarray(array, order="C") for number, array in values.items()}
             np.savez(inside / f"client_{client}.npz", **ordered)  # type: ignore[arg-type]
         with (inside / INDEX).open("w", newline="", encoding="utf-8") as file:
@@ -116,7 +116,7 @@ def _plain(row: Part) -> list[Any]:
 
 
 def _leaves(tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every part of a tree that is no dict, list, tuple or None, with the way to it."""
+    """Yield every leaf of a tree except None, with its path."""
     if isinstance(tree, dict | list | tuple):
         for name, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from _leaves(value, f"{path}/{name}" if path else str(name))
@@ -125,7 +125,7 @@ def _leaves(tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _described(leaf: Any) -> tuple[tuple[int, ...], str, npt.NDArray[Any] | None]:
-    """Return shape, type and values of a part; no values of a Spec."""
+    """Return shape, dtype and values of a leaf; None in place of the values of a Spec."""
     if floats.is_array(leaf):
         known = floats.spec(leaf)
         return known.shape, known.dtype, None if isinstance(leaf, Spec) else floats.values(leaf)

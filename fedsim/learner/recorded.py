@@ -1,11 +1,11 @@
-"""Recorded: a learner that keeps a record of its answers, and answers from one while there are no values.
+"""Recorded: a learner that records its answers, and can replay them without values.
 
-Every question has a key (`keys.py`), under which its answer stands in the record: sizes, operations, names of steps,
-rows of scores.  While it *replays*, answers come from the record alone and tickets have no values; after `resume` they
-come from `trained.Trained`, and are recorded.  So the clock of an interrupted point can be run again without anything
-being trained, folded or scored, up to the moment at which its values were saved.
+Every question has a key (`keys.py`), under which the record stores its answer: sizes, operations, names of steps, rows
+of scores.  While it *replays*, answers come from the record alone and tickets have no values; after `resume` they come
+from `trained.Trained`, and are recorded.  So the clock of an interrupted point can run again, without anything being
+trained, folded or scored, up to its checkpoint.
 
-Without a record (`keys` is None) tickets have no keys, and nothing can be replayed.  It models no time.
+Without a record (`keys` is None) tickets have no keys, and nothing can be replayed.  Not modelled: time.
 """
 
 from collections import Counter
@@ -29,11 +29,11 @@ Record = dict[bytes, Any]
 
 
 class ReplayError(Exception):
-    """A replay has come to another question than the first run."""
+    """A replay differs from the run that was recorded."""
 
 
 class Recorded(Learner):
-    """Asks `trained`, and records by the keys; `seed_of(client, job number)` gives each job its seed."""
+    """Asks `trained`, and records the answers by key; `seed_of(client, job number)` returns a job's seed."""
 
     def __init__(
         self,
@@ -42,28 +42,28 @@ class Recorded(Learner):
         keys: Keys | None = None,
         record: Record | None = None,
     ) -> None:
-        """Replay what is given, and record from there on."""
+        """Replay `record` if there is one, and record from there on."""
         self.trained, self._seed_of, self._keys = trained, seed_of, keys
         self.record: Record = {} if record is None else record
         self.replaying = bool(record)
-        self.asked = 0  # questions
+        self.asked = 0  # number of questions
         self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
         self._jobs: Counter[int] = Counter()
         self._values: WeakKeyDictionary[Ticket, Any] = WeakKeyDictionary()
 
     def values(self) -> dict[bytes, Any]:
-        """Return what the tickets stand for that somebody holds, by their keys."""
+        """Return the values of all tickets still in use, by key."""
         return {ticket.key: value for ticket, value in [*self._values.items()]}
 
     def resume(self, values: Mapping[bytes, Any]) -> None:
-        """Take over the values at the moment at which they were saved, and ask `trained` from now on."""
+        """Take over the values of a checkpoint, and ask `trained` from now on."""
         for ticket in [*self._values]:
             if ticket.key in values:
                 self._values[ticket] = values[ticket.key]
         self.replaying = False
 
     def contents(self, ticket: Ticket) -> Tree:
-        """Return a tree that is sent, as it travels; not during a replay."""
+        """Return the encoded tree of a download or share; not during a replay."""
         return self._values[ticket].encoded
 
     def start(self) -> Ticket:
@@ -76,11 +76,11 @@ class Recorded(Learner):
         return list(self._ask(self._key("steps", state), lambda: self.trained.steps(self._values[state])))
 
     def more(self, state: Ticket, step: str) -> list[str]:
-        """Return the exchanges that the outcome of this step calls for."""
+        """Return further exchanges that the result of this step requires."""
         return list(self._ask(self._key("more", state, step), lambda: self.trained.more(self._values[state], step)))
 
     def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
-        """Return what each client is sent, as it will be received."""
+        """Return each client's download."""
         keys = [b"" if self._keys is None else self._keys.download(state, client, step) for client in clients]
         if self.replaying:
             return [self._ticket(key, self._recalled(key), None) for key in keys]
@@ -90,7 +90,7 @@ class Recorded(Learner):
     def work(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
     ) -> Work:
-        """Begin a job of each client with what it holds now."""
+        """Begin a job of each client with its current data and memory."""
         uploads, operations = [], []
         for client, download in zip(clients, downloads, strict=True):
             self._jobs[client] += 1
@@ -113,11 +113,11 @@ class Recorded(Learner):
         return int(self._ask(self._key("size", upload), lambda: self._values[upload].nbytes()))
 
     def numbers(self, upload: Ticket) -> int:
-        """Return how many numbers an upload holds, as its sender has them."""
+        """Return the count of numbers in an upload, before compression."""
         return int(self._ask(self._key("numbers", upload), lambda: numbers(self._values[upload].sent())))
 
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
-        """Return of each reply whether all values of its upload are finite, as they are received."""
+        """Return for each reply whether all values of its upload are finite, as received."""
         found = []
         for reply in replies:
             key, upload = self._key_of_opened("finite", reply), self._upload(reply)
@@ -125,7 +125,7 @@ class Recorded(Learner):
         return found
 
     def masses(self, replies: Sequence[Reply]) -> list[float]:
-        """Return how much each reply weighs in a mean over several servers' clients."""
+        """Return each reply's weight in a mean over several servers' clients."""
         found = []
         for reply in replies:
             key = self._key_of_opened("mass", reply)
@@ -139,7 +139,7 @@ class Recorded(Learner):
         return float(asked)
 
     def fold(self, state: Ticket, replies: Sequence[Reply], step: str) -> Folded:
-        """Fold replies (one at least), in their order."""
+        """Fold one or more replies, in order."""
         key = b"" if self._keys is None else self._keys.folded("fold", state, replies, step)
         made = None
         if self.replaying:
@@ -153,7 +153,7 @@ class Recorded(Learner):
         return Folded(state if same else self._ticket(key, 0, made), epsilon)
 
     def share(self, state: Ticket, sender: int | None = None) -> Share:
-        """Return what travels of a state."""
+        """Return the part of a state that travels."""
         key = b"" if self._keys is None else self._keys.share(state, sender)
         sent = None
         if self.replaying:
@@ -173,29 +173,29 @@ class Recorded(Learner):
         return self._ticket(key, 0, self.trained.mix(self._values[state], trees, weights))
 
     def score(self, states: States) -> Scores:
-        """Score every client on all periods that it has met."""
+        """Score every client on the periods it has met."""
         return self._scores(states, None, lambda state_of: self.trained.score(state_of))
 
     def score_unmet(self, states: States, arrived: "Sequence[tuple[int, Period]]") -> Scores:
-        """Score periods that have just reached clients."""
+        """Score models on periods that have just arrived."""
         numbers_ = tuple((client, period.number) for client, period in arrived)
         return self._scores(states, numbers_, lambda state_of: self.trained.score_unmet(state_of, arrived))
 
     def arrive(self, client: int, period: "Period") -> None:
-        """Note that a client holds this period's graph from now on."""
+        """Hand a client this period's graph."""
         self.trained.clients[client].arrive(period)
         if self._keys is not None:
             self._keys.arrived(client, period.number)
 
     def done(self, client: int, upload: Ticket) -> None:
-        """Note that a client has come to the end of a job."""
+        """Note that a client has finished a job."""
         if self._keys is not None:
             self._keys.done(client, upload)
         if not self.replaying:
             self.trained.clients[client].last = self._values[upload]
 
     def dropped(self, upload: Ticket) -> None:
-        """Note that a job was broken off."""
+        """Note that a job was interrupted."""
         if not self.replaying:
             self._values[upload].promise.cancel()
 
@@ -205,7 +205,7 @@ class Recorded(Learner):
         self.dropped(upload)
 
     def drawn(self, chosen: int, among: int) -> None:
-        """Note that so many clients were drawn by equal chances."""
+        """Note that `chosen` clients were drawn uniformly out of `among`."""
         if self.trained.guard is None:
             return
         if self._keys is not None:
@@ -222,7 +222,7 @@ class Recorded(Learner):
         return b"" if self._keys is None else digest(question, about.key, *more)
 
     def _ask(self, key: bytes, make: Callable[[], Any]) -> Any:
-        """Return the answer of the record, or a new one, which is recorded."""
+        """Return the recorded answer during a replay; otherwise make and record one."""
         return self._recalled(key) if self.replaying else self._noted(key, make())
 
     def _noted(self, key: bytes, answer: Any) -> Any:
@@ -236,7 +236,7 @@ class Recorded(Learner):
         try:
             return self.record[key]
         except KeyError:
-            raise ReplayError("the replay of an interrupted point asks what its first run did not") from None
+            raise ReplayError("a replay asks a question that the interrupted run did not ask") from None
 
     def _key_of_opened(self, question: str, reply: Reply) -> bytes:
         if self._keys is None:
@@ -245,7 +245,7 @@ class Recorded(Learner):
 
     def _upload(self, reply: Reply) -> Ticket:
         if reply.upload is None:
-            raise ValueError(f"the reply of client {reply.client} brings nothing to fold")
+            raise ValueError(f"the reply of client {reply.client} has no upload to fold")
         return reply.upload
 
     def _opened(self, replies: Sequence[Reply]) -> list[Any]:
@@ -258,7 +258,7 @@ class Recorded(Learner):
     def _scores(
         self, states: States, arrived: tuple[Any, ...] | None, make: Callable[[Callable[[int], Any]], Scores]
     ) -> Scores:
-        """Return scores of the models of these states: of one for all clients, or of each client's own."""
+        """Return scores of the models of these states: one for all clients, or each client's own."""
         keys = (states.key,) if isinstance(states, Ticket) else tuple((n, one.key) for n, one in states.items())
         key = b"" if self._keys is None else self._keys.scored(keys, arrived)
 

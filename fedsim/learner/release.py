@@ -1,13 +1,13 @@
 """Client-level differential privacy by the Gaussian mechanism, at the server (McMahan et al., ICLR 2018).
 
-Each upload's difference is clipped to a norm, over all its parameters together, and weighed by the protocol's discount
-for staleness alone; their sum, noise added, is divided by the number of replies that an update is meant to fold.  Both
-follow DP-FedAvg: clients count equally, for weights by examples would tell their numbers, and the divisor is fixed,
-so that a reply that is missing makes an update smaller and not its noise larger.  The algorithm sees one reply, the
-noisy mean, and nothing that is any client's own; what it does with it costs no more privacy.
+Each upload's difference is clipped to a norm, over all its parameters together, and weighted only by the protocol's
+discount for staleness; the sum plus noise is divided by the expected number of replies per update.  Both follow
+DP-FedAvg: clients count equally, as weights by examples would reveal their numbers, and the divisor is fixed, so that a
+missing reply makes the update smaller rather than its noise larger.  The algorithm sees a single reply, the noisy mean;
+whatever it computes from that costs no further privacy.
 
-The noise comes from the run's seed, so that a run can be repeated: it is a simulation's noise and protects nobody.
-Not modelled: noise that clients add themselves, adaptive clipping, and the finite precision of floating-point noise.
+The noise is drawn from the run's seed, so that runs are repeatable: it simulates protection and protects nobody.
+Not modelled: noise added by clients, adaptive clipping, and the finite precision of floating-point noise.
 """
 
 import math
@@ -26,34 +26,35 @@ from fedsim.learn.algorithm import Reply
 
 
 class Release:
-    """Makes one reply of several; `count` is how many an update is meant to fold, `noise` the deviation over `clip`.
+    """Replaces the replies of an update by their noisy mean.
 
-    `drawn` tells of each round who was drawn from how many, which the accountant uses where `by_chance` is set.
+    `count` is the expected number of replies per update, `noise` the standard deviation over `clip`.  With `by_chance`
+    the accountant uses the sampling rate of each round, as reported to `drawn`.
     """
 
     def __init__(
         self, clip: float, noise: float, delta: float, count: int, by_chance: bool, rng: np.random.Generator
     ) -> None:
-        """Nothing has been released."""
+        """Start without any release."""
         self._clip, self._noise, self._count, self._rng = clip, noise, count, rng
         self._by_chance, self._rate = by_chance, 1.0
         self._accountant = Accountant(noise, delta)
 
     def drawn(self, chosen: int, among: int) -> None:
-        """Note that so many clients were drawn by equal chances, out of so many."""
+        """Note that `chosen` clients were drawn uniformly out of `among`."""
         self._rate = chosen / among
 
     def spend(self, clients: Sequence[int]) -> None:
-        """Count a release of what these clients have sent."""
+        """Account for a release of these clients' uploads."""
         if self._by_chance:
             self._accountant.sampled(self._rate)
         else:
             self._accountant.unsampled(clients)
 
     def release(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Return the one reply that the algorithm may see.
+        """Return the noisy mean as the only reply that the algorithm sees.
 
-        Raises ScenarioError where an upload is not finite: nothing could be said of its norm.
+        Raises ScenarioError if an upload is not finite, so that it cannot be clipped.
         """
         shares = [reply.weight * self._factor(reply) for reply in replies]
 
@@ -68,23 +69,23 @@ class Release:
         return [Reply(SERVER, first.version, first.download, {"update": mean, "samples": 1})]
 
     def notes(self) -> list[Any]:
-        """Return all that has been counted, for a checkpoint."""
+        """Return the accountant's state, for a checkpoint."""
         return [self._rate, *self._accountant.notes()]
 
     def reopen(self, notes: Sequence[Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self._rate, *counted = notes
         self._accountant.reopen(counted)
 
     @property
     def epsilon(self) -> float:
-        """What all that has been spent amounts to at the run's delta."""
+        """Epsilon of all releases so far, at the run's delta."""
         return self._accountant.epsilon()
 
     def _factor(self, reply: Reply) -> float:
-        """Return what brings an upload within the norm, 1 where it is."""
+        """Return the factor that clips an upload to the norm, at most 1."""
         norm = math.sqrt(sum(float(leaf.double().square().sum()) for leaf in tree.leaves(reply.upload["update"])))
         if not math.isfinite(norm):
-            told = f"the update of client {reply.client} is not finite: training has diverged; lower its learning rate"
-            raise ScenarioError([Problem("training.lr", told)])
+            message = f"the update of client {reply.client} is not finite: training diverged; lower the learning rate"
+            raise ScenarioError([Problem("training.lr", message)])
         return min(1.0, self._clip / norm) if norm else 1.0

@@ -1,14 +1,14 @@
-"""Scores of the models of a moment: every client on every period that it has met, on one that it has just been given,
-and, where asked for, on all periods of the stream.
+"""Scores of the current models: each client on every period it has met, on a period that has just arrived, and on
+request on all periods of the stream.
 
-Prequential scores are of test-then-train (Gama, Sebastiao and Rodrigues, "On evaluating stream learning algorithms",
-Machine Learning 90, 2013), here one value a period.  A period that says which later graphs it is scored on
-(`Period.ahead`) is scored on these, except for the split train.
+Prequential scores follow test-then-train (Gama, Sebastiao and Rodrigues, "On evaluating stream learning algorithms",
+Machine Learning 90, 2013), here one value per period.  A period with `Period.ahead` is scored on these later graphs,
+except in the split train.
 
 Two models can be scored: `global`, the parameters that the server would have the client predict with, and `local`,
-those that the client's last finished job left it with.  All graphs are scored in one computation: with one set of
-parameters where all clients share it, with stacked ones otherwise.  It knows no time: when to score is for the clock
-(`fedsim/clock/observer.py`) to say, which stamps the rows.
+those of the client's last finished job.  All graphs are scored in one computation, with one set of parameters if all
+clients share it and with stacked ones otherwise.  Not modelled: time; the clock decides when to score and stamps the
+rows (`fedsim/clock/observer.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,10 +48,10 @@ class Scoring:
         apart: Mapping[str, Sequence[Graph]] | None = None,
         periods: Sequence[Sequence[Period]] = (),
     ) -> None:
-        """Score nothing yet.
+        """Prepare to score these metrics, models and splits.
 
-        `apart` are each period's graphs of those splits that need a graph of their own (see `setaside`); `periods` are
-        each client's whole stream, for the split `all_periods`.
+        `apart` has each period's graph for splits that need one of their own (see `setaside`); `periods` has each
+        client's whole stream, for the split `all_periods`.
         """
         self._clients, self._task, self._algorithm = clients, task, algorithm
         self._metrics, self._models = metrics, models
@@ -66,7 +66,7 @@ class Scoring:
         self._rows: Rows = []
 
     def met(self, state_of: StateOf) -> Scores:
-        """Score every model on everything that clients have met, and on all periods where that is asked for."""
+        """Score every model on all periods met, and on all periods if that split was asked for."""
         seen = {client.number: len(client.seen) for client in self._clients.met()}
         headline = self._score_all(state_of, seen, lambda shared: self._plans.of_seen(shared, seen))
         if self._whole is not None:
@@ -74,7 +74,7 @@ class Scoring:
         return self._taken(headline)
 
     def unmet(self, state_of: StateOf, arrived: Sequence[tuple[int, Period]]) -> Scores:
-        """Score the models of now on what has just arrived; what holds nothing to be scored on is passed over."""
+        """Score the current models on periods that have just arrived; skip periods without rows to score."""
         pairs = [
             (client, period, period.number)
             for client, period in arrived
@@ -90,7 +90,7 @@ class Scoring:
         return Scores(rows, headline)
 
     def _score_all(self, state_of: StateOf, clients: Iterable[int], plan: Callable[[bool], Plan]) -> float | None:
-        """Score every model of these clients by a plan (made for whether they share it); return the headline."""
+        """Score every model of these clients by `plan(shared)`; return the headline."""
         headline = None
         for model, params, shared in self._predicting(state_of, clients):
             value = self._score(state_of, model, params, plan(shared), shared)
@@ -100,7 +100,7 @@ class Scoring:
     def _predicting(
         self, state_of: StateOf, clients: Iterable[int]
     ) -> Iterator[tuple[str, dict[int, tree.Tree], bool]]:
-        """Yield every model's name, what each of these clients predicts with, and whether that is one for all."""
+        """Yield every model's name, its parameters for each client, and whether all clients share them."""
         clients = [*clients]
         for model in self._models:
             choose = self._algorithm.predictor if model == "global" else self._algorithm.personal
@@ -124,7 +124,7 @@ class Scoring:
     def _score_rows(
         self, model: str, output: Tensor, plan: Plan, pairs: dict[str, Column], asked: str, split: str
     ) -> float | None:
-        """Score the rows of a plan that are asked, write them as this split, and return their mean first metric."""
+        """Score the plan's rows of split `asked`, write them as `split`, and return the mean of the first metric."""
         rows, owner = plan.rows[asked]
         scores = self._task.scores(output, plan.graph, rows, owner, len(pairs["client"]), self._metrics)
         weights = scores["weight"].cpu().numpy()
@@ -152,7 +152,7 @@ class Scoring:
     def _score_apart(
         self, model: str, params: dict[int, tree.Tree], plan: Plan, split: str, graphs: Sequence[Graph]
     ) -> None:
-        """Score each client's model on a graph that is the same for all, in each of its periods."""
+        """Score each client's model, for each of its periods, on a graph that is the same for all clients."""
         clients, periods = plan.pairs["client"], plan.pairs["period"]
         values, weights = setaside.scores(self._task, params, clients, periods, graphs, self._metrics)
         there = weights > 0
@@ -161,7 +161,7 @@ class Scoring:
             self._write(columns, model=model, split=split, metric=metric, value=value[there])
 
     def _score_across(self, model: str, output: Tensor, plan: Plan) -> None:
-        """Score pairs between clients in the newest of these periods: rows of the server, not of a client."""
+        """Score pairs between clients in the latest of these periods, as rows of the server."""
         period, overview = int(plan.pairs["period"].max()), self._algorithm.overview
         assert overview is not None
         known = [name for name in self._metrics if name in LINKS]

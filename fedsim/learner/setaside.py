@@ -1,13 +1,12 @@
 """Scores on a graph that is the same test for the models of all clients.
 
 Split `held_out`: the vertices that no client owns.  Split `pooled`: the test vertices of all clients, with the edges
-among them; asked of the global model, which is the one that the server keeps for all, also where clients predict with
-models of their own.
+among them; its global model is the one that the server keeps for all, even if clients predict with models of their own.
 
-A client's row tells what its model reaches there: the mean over clients is the global score of FedDGL (ACML 2024) where
-models are local, and clients that share one model have equal rows.  A model that remembers vertices knows nothing of
-these, and begins with zeros.
-It does not model exchange over the edges that lead to clients, which are cut.
+A client's row is the score of its model: the mean over clients is the global score of FedDGL (ACML 2024) for local
+models, and clients that share a model have equal rows.  A recurrent model starts from zero states on these vertices.
+
+Not modelled: message passing along edges between these vertices and those of clients, which are cut.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 def common(
     algorithm: Algorithm, state_of: Callable[[int], State], params: Mapping[int, tree.Tree]
 ) -> dict[int, tree.Tree]:
-    """Return for each client the one model that stands for all, or its own (`params`) where there is none."""
+    """Return for each client the common model, or its own (`params`) if there is none."""
     states = {client: state_of(client) for client in params}
     made = {id(state): algorithm.common(state) for state in states.values()}
     found = {client: made[id(state)] for client, state in states.items()}
@@ -44,9 +43,9 @@ def scores(
     graphs: Sequence[Graph],
     metrics: Sequence[str],
 ) -> tuple[dict[str, npt.NDArray[np.float64]], Ints]:
-    """Return each metric (P,) of that client's model on that period's graph, and how many vertices it was asked of.
+    """Return each metric (P,) of the clients' models on the periods' graphs, and the counts of scored vertices (P,).
 
-    `clients` and `periods` are (P,); `graphs` hold one for each period.
+    `clients` and `periods` are (P,); `graphs` has one graph per period.
     """
     known: dict[tuple[int, int], tuple[list[float], int]] = {}  # by model and period: most clients may share a model
     rows = []

@@ -1,19 +1,19 @@
 """Tickets: what the clock holds in place of states, downloads, uploads and shares.
 
-A ticket's value stays with the learner for as long as somebody holds the ticket, and no longer; nobody has to give it
-back.  It models nothing of time.
+The learner keeps a ticket's value as long as the ticket is referenced; it need not be released.  Not modelled: time.
 """
 
 from dataclasses import dataclass
 
-UNKNOWN = -1  # bytes of an upload whose size only the finished work shows; see `Learner.size`
+UNKNOWN = -1  # bytes of an upload whose size is known only once it is trained; see `Learner.size`
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Ticket:
-    """Something that the learner has or will have: a key of how it came about, and its size on the wire in bytes.
+    """A value that the learner has or will have: the key of its provenance, and its size on the wire in bytes.
 
-    The key (16 bytes) is a hash of the question that made it, not of its contents: equal keys mean equal values.
+    The key (16 bytes) is a hash of the question that produced the value, not of its contents: equal keys mean equal
+    values.
     """
 
     key: bytes
@@ -22,10 +22,10 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """What an ask has brought, as the clock has it: the tickets of what was sent down and of what came back.
+    """A client's reply to an ask, as the clock sees it: the tickets of its download and of its upload.
 
     `version` is the one that the client started from, `weight` the protocol's discount for staleness, `ask` the number
-    of the ask.  An exchange of the clock's own (keys and shares of secure aggregation) has no tickets.
+    of the ask.  The exchanges of keys and shares in secure aggregation have no tickets.
     """
 
     client: int
@@ -38,9 +38,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """What a peer or an edge sends of its state: its ticket, whether it is finite, and what merging it takes.
+    """The part of its state that a peer or an edge sends: its ticket, whether it is finite, and the cost of merging it.
 
-    `operations` are a multiply-add for each of its numbers.
+    `operations` are a multiply-add per number.
     """
 
     ticket: Ticket

@@ -1,6 +1,6 @@
-"""Traffic: the learner of algorithms that learn nothing, whose jobs are done at once; it keeps no record.
+"""The backend of algorithms that learn nothing: a job's upload is made at once, without torch.
 
-It models messages and work of given lengths.  It does not load torch.
+It models messages and work of given sizes, and no training.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fedsim.learn.algorithm import Algorithm, Job
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """An upload that exists."""
+    """An upload that is complete (a Promise of `upload.py`)."""
 
     upload: Tree
     job: Job
@@ -30,7 +30,7 @@ class Done:
 
     @property
     def like(self) -> Tree:
-        """A tree of its shapes, which it is itself."""
+        """A tree of its shapes: the upload itself."""
         return self.upload
 
     def value(self) -> Tree:
@@ -42,12 +42,12 @@ class Done:
         return self.job.memory
 
     def cancel(self) -> None:
-        """Forget the job, of which nothing is left."""
+        """Do nothing: a finished job cannot be cancelled."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Does an algorithm's work; its `work` must return a tree, not yield fits."""
+    """Runs an algorithm's `work`, which must return a tree and not yield fits."""
 
     algorithm: Algorithm
 

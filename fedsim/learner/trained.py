@@ -1,7 +1,7 @@
-"""Trained: the values behind the tickets, made by an algorithm and by a backend that trains as late as possible.
+"""Trained: computes the values behind the tickets, with an algorithm and a backend that trains as late as possible.
 
-Values go in and come out; who holds them, and under which keys, is for `recorded.py`.  A job sees the download, the
-data and the memory of the moment at which it began.  It models no time: how long work takes is for the clock to say.
+Values go in and come out; `recorded.py` keeps them, by key.  A job sees the download, the data and the memory of the
+moment at which it began.  Not modelled: time; how long work takes is up to the clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """Who does the work: a cohort that trains (`learn/cohort.py`), or one that does not."""
+    """Executes jobs: a cohort that trains (`learn/cohort.py`), or a stand-in that does not."""
 
     def submit(self, job: Job) -> Promise:
         """Queue a job."""
@@ -39,10 +39,10 @@ class Backend(Protocol):
 
 
 class Trained:
-    """An algorithm at work; `rng` gives the random stream of a name, which belongs to the learner alone.
+    """An algorithm at work; `rng` returns the random stream of a name, from streams of the learner alone.
 
-    `up` and `down` compress what travels to the server and from it, `forgers` are the byzantine clients, `guard` makes
-    private what is folded, and `scoring` scores; the last two are None where the scenario asks for neither.
+    `up` and `down` compress uploads and downloads, `forgers` are the byzantine clients, `guard` applies differential
+    privacy to what is folded, and `scoring` scores; the last two are None unless the scenario asks for them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Trained:
         down: Codec | None = None,
         forgers: Forgers | None = None,
     ) -> None:
-        """Begin with clients that hold nothing."""
+        """Start with clients without data."""
         self.algorithm, self.backend, self.rng = algorithm, backend, rng
         self.up, self.down = up, down
         self.forgers = Forgers([]) if forgers is None else forgers
@@ -73,12 +73,12 @@ class Trained:
         return [*self.algorithm.steps(state)]
 
     def more(self, state: State, step: str) -> list[str]:
-        """Return the exchanges that the outcome of a step calls for."""
+        """Return further exchanges that the result of a step requires."""
         return [*self.algorithm.more(state, step)]
 
     def downloads(self, state: State, clients: Sequence[int], step: str) -> list[Sent]:
-        """Return what each client is sent."""
-        sizes = wire.Sizes()  # most of a cohort are sent the same parts
+        """Return each client's download."""
+        sizes = wire.Sizes()  # most clients of a cohort are sent the same parts
         return [
             transforms.sent_down(self.down, self.algorithm.download(state, client, step), client, self.rng, sizes)
             for client in clients
@@ -92,15 +92,15 @@ class Trained:
         return upload, float(self.backend.flops(job))
 
     def upload(self, promise: Promise, owner: Client, step: str, travels: bool) -> Upload:
-        """Return the upload of a promise, with all that happens to it on its way."""
+        """Return the upload of a promise, with its transforms."""
         return Upload(promise, owner, step, self._transforms(owner.number) if travels else ())
 
     def finite(self, upload: Upload) -> bool:
-        """Return whether all values of an upload are finite, as it is received."""
+        """Return whether all values of an upload are finite, as received."""
         return is_finite(upload.value())
 
     def mass(self, reply: Reply) -> float:
-        """Return how much an opened reply weighs."""
+        """Return an opened reply's weight in a mean over several servers' clients."""
         return float(self.algorithm.mass(reply))
 
     def operations(self, state: State, replies: Sequence[Reply], step: str) -> float:
@@ -108,14 +108,14 @@ class Trained:
         return float(self.algorithm.server_flops(state, replies, step))
 
     def fold(self, state: State, replies: Sequence[Reply], step: str) -> tuple[State, float | None]:
-        """Return the state after folding opened replies, and epsilon."""
+        """Return the state after folding opened replies, and epsilon, None without differential privacy."""
         if self.guard is None:
             return self.algorithm.update(state, replies, step), None
         self.guard.spend([reply.client for reply in replies])
         return self.algorithm.update(state, self.guard.release(replies), step), self.guard.epsilon
 
     def share(self, state: State, sender: int | None) -> tuple[Sent, bool, float]:
-        """Return what travels of a state, whether it is finite, and the operations of merging it."""
+        """Return the part of a state that travels, whether it is finite, and the operations of merging it."""
         tree = self.algorithm.share(state)
         if sender is None:
             sent = Sent(tree, tree, wire.size(tree))
@@ -128,11 +128,11 @@ class Trained:
         return self.algorithm.mix(state, shares, weights)
 
     def score(self, state_of: Callable[[int], State]) -> Scores:
-        """Score what clients have met."""
+        """Score clients on the periods they have met."""
         return Scores([], None) if self.scoring is None else self.scoring.met(state_of)
 
     def score_unmet(self, state_of: Callable[[int], State], arrived: "Sequence[tuple[int, Period]]") -> Scores:
-        """Score what clients have not met yet."""
+        """Score clients on periods they have not met yet."""
         return Scores([], None) if self.scoring is None else self.scoring.unmet(state_of, arrived)
 
     def _transforms(self, client: int) -> list[Transform]:
@@ -142,5 +142,5 @@ class Trained:
 
 
 def opened(reply: Any, download: Tree, upload: Upload) -> Reply:
-    """Return a reply as an algorithm has it, with the trees in place of its tickets."""
+    """Return a reply as an algorithm sees it, with trees in place of tickets."""
     return Reply(reply.client, reply.version, download, upload.value(), reply.weight, reply.ask)

@@ -1,7 +1,7 @@
-"""What is done to values on their way: forged by byzantine clients, then compressed by a codec.
+"""Transforms of values in transit: forged by byzantine clients, then compressed by a codec.
 
-Each transform draws from a stream of its own for each client.  An upload that is not finite, under a codec that needs
-it to be, reaches its receiver as it is, to be refused there.  Not modelled: the time that a codec takes.
+Each transform has its own random stream for each client.  An upload that is not finite passes uncompressed through a
+codec that needs finite values, and is refused by its receiver.  Not modelled: the time that a codec takes.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Rng = Callable[[str], np.random.Generator]
 
 
 class Sent(NamedTuple):
-    """A tree that is sent: as it is received, as it travels, and its bytes."""
+    """A tree that is sent: as received, as encoded, and its bytes."""
 
     tree: Tree
     encoded: Tree
@@ -28,12 +28,12 @@ class Sent(NamedTuple):
 
 
 def forged(forgers: Forgers, client: int, rng: Rng) -> Transform:
-    """Return what a byzantine client does to its uploads, which keep their size."""
+    """Return the transform that a byzantine client applies to its uploads; sizes stay the same."""
     return Transform(lambda upload, tree: forgers.upload(client, tree, rng(f"forge/{client}")), lambda like: like)
 
 
 def compressed(codec: Codec, rng: Rng) -> Transform:
-    """Return what a codec does to uploads; the client keeps what it leaves out, by step."""
+    """Return the transform of a codec; with error feedback, the client keeps what was left out, by step."""
 
     def apply(upload: Upload, tree: Tree) -> Tree:
         if codec.finite and not is_finite(tree):
@@ -53,7 +53,7 @@ def compressed(codec: Codec, rng: Rng) -> Transform:
 
 
 def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wire.Sizes) -> Sent:
-    """Return a download as it travels and as it is received."""
+    """Return a download, encoded and as received."""
     if codec is None:
         return Sent(tree, tree, sizes.of(tree))
     encoded, received, _ = compress(codec, tree, {}, rng(f"codec down {client}"))
@@ -61,7 +61,7 @@ def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wir
 
 
 def sent_between_peers(codec: Codec | None, forgers: Forgers, tree: Tree, sender: int, rng: Rng) -> Sent:
-    """Return a peer's share as it travels and as it is received."""
+    """Return a peer's share, encoded and as received."""
     if sender in forgers:
         tree = forgers.share(sender, tree, rng(f"forge/{sender}"))
     if codec is None:

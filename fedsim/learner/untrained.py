@@ -1,11 +1,10 @@
-"""An algorithm as far as it is known before anything is trained: the sizes of its messages and the work of its jobs.
+"""An algorithm without training: the sizes of its messages and the operations of its jobs, for `--explain`.
 
-Every ask is taken to be its client's first, with the server's first state: the download is real, the upload is as large
-as `upload_like` says and holds zeros, and nothing is folded.  Of a round of several exchanges the first is taken, for
-what the others carry hangs on what it brings.
+Every ask is treated as its client's first, with the server's first state: the download is real, the upload is zeros of
+the size that `upload_like` declares, and nothing is folded.  If a round has several exchanges, only the first is
+included, as the contents of the others depend on its result.
 
-What it does not model: messages that grow or shrink by what was learned before, and server's work that hangs on what
-uploads hold.
+Not modelled: messages whose size depends on earlier training, and server work that depends on the values of uploads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,67 +22,67 @@ from fedsim.learner.trained import Backend
 
 @dataclass(frozen=True)
 class Untrained(Algorithm):
-    """Sends what the real one would send first, and learns nothing."""
+    """Sends what the real algorithm would send first, and learns nothing."""
 
     real: Algorithm
 
     def __post_init__(self) -> None:
-        """Talk as the real one does."""
+        """Copy `talks` from the real algorithm."""
         object.__setattr__(self, "talks", self.real.talks)
 
     def start(self) -> State:
-        """Return the real one's first state."""
+        """Return the real algorithm's first state."""
         return self.real.start()
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Return what the real one sends first."""
+        """Return the real algorithm's first download."""
         return self.real.download(state, client, step)
 
     def work(self, job: Job) -> Tree:
-        """Return zeros of the upload's size.  Raises UserError where only training tells it."""
+        """Return zeros of the upload's size.  Raises UserError if it is known only after training."""
         like = self.real.upload_like(job)
         if like is None and not self.talks:
             return {}
         if like is None:
             name = type(self.real).__name__
-            raise UserError(f"the size of what {name} sends in its step {job.step!r} is known once it has trained")
+            raise UserError(f"the size of what {name} sends in its step {job.step!r} is known only after training")
         return _zeros(like)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Learn nothing."""
+        """Return the state unchanged."""
         return state
 
     def share(self, state: State) -> Tree:
-        """Return the real one's share."""
+        """Return the real algorithm's share."""
         return self.real.share(state)
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Learn nothing."""
+        """Return the state unchanged."""
         return state
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the real one's work, as far as the shapes of the uploads tell it."""
+        """Return the real algorithm's operations, as estimated from the shapes of the uploads."""
         return self.real.server_flops(state, replies, step)
 
 
 @dataclass(frozen=True)
 class FirstStep(Untrained):
-    """The same of an algorithm whose rounds have exchanges of their own."""
+    """An untrained algorithm whose rounds have several exchanges, of which only the first is run."""
 
     def steps(self, state: State) -> Sequence[str]:
-        """Return the first."""
+        """Return the first step alone."""
         return list(self.real.steps(state))[:1]
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """The backend of an untrained algorithm; `real` is that of the real one, which tells how long a job takes."""
+    """The backend of an untrained algorithm; `real` is the real one's, which estimates the operations of jobs."""
 
     algorithm: Untrained
     real: Backend
 
     def submit(self, job: Job) -> Done:
-        """Do nothing, and return zeros."""
+        """Return an upload of zeros at once."""
         return Done(self.algorithm.work(job), job)
 
     def flops(self, job: Job) -> float:
@@ -92,7 +91,7 @@ class Estimates:
 
 
 def untrained(algorithm: Algorithm) -> Untrained:
-    """Return the stand-in for an algorithm that has its context."""
+    """Return the untrained form of an algorithm that has its context."""
     several = declared(algorithm, "own_steps")
     return FirstStep(algorithm) if several else Untrained(algorithm)
 

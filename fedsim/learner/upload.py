@@ -1,6 +1,6 @@
-"""An upload from the job that makes it to the values that its receiver gets, computed when somebody needs them.
+"""An upload: from the job that produces it to the values that its receiver gets, computed on demand.
 
-What happens to it on its way is a list of transforms, in their order.  It models no time.
+On its way it passes a list of transforms, in order.  Not modelled: time.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ class Promise(Protocol):
 
     @property
     def declared(self) -> int | None:
-        """The encoded size where it is known before the work."""
+        """The encoded size, None if it is known only after training."""
         ...
 
     @property
     def like(self) -> Tree | None:
-        """A tree of the upload's size, or None where only the finished work shows it."""
+        """A tree of the upload's size, None if it is known only after training."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Promise(Protocol):
         ...
 
     def value(self) -> Tree:
-        """Return the upload, training whatever is pending."""
+        """Return the upload, after training all pending jobs."""
         ...
 
     def memory(self) -> dict[str, Any]:
@@ -50,9 +50,9 @@ class Promise(Protocol):
 
 
 class Transform(NamedTuple):
-    """One thing that happens to uploads: what it makes of one, and its size rule, a tree as large as what travels.
+    """A transform of uploads: `apply` returns the new tree, and `like` a tree of the encoded size.
 
-    `remembers`: whether it is part of what the client remembers, so that a client's uploads pass in order of its jobs.
+    `remembers`: whether it changes the client's memory, so that a client's uploads must pass in the order of its jobs.
     """
 
     apply: "Callable[[Upload, Tree], Tree]"
@@ -72,14 +72,14 @@ class Upload:
         self._nbytes: int | None = None
 
     def declared(self) -> int:
-        """Return the bytes that travel where they are known before the work, or else UNKNOWN."""
+        """Return the encoded bytes, UNKNOWN if they are known only after training."""
         known = self.promise.declared
         if known is None:
             return UNKNOWN
         return self.nbytes() if self.transforms else known
 
     def nbytes(self) -> int:
-        """Return the bytes that travel, training where only the finished work shows them."""
+        """Return the encoded bytes, training if they are known only then."""
         if not self.transforms:
             return self.promise.nbytes
         if self._nbytes is None:
@@ -90,11 +90,11 @@ class Upload:
         return self._nbytes
 
     def sent(self) -> Tree:
-        """Return the upload as the client has it, or a tree of its shapes."""
+        """Return the upload before transforms, or a tree of its shapes."""
         return self.promise.value() if self.promise.like is None else self.promise.like
 
     def value(self) -> Tree:
-        """Return the upload as its receiver has it, the same each time."""
+        """Return the upload as received, the same object each time."""
         if not self.transforms:
             return self.promise.value()
         if self.opened is None:

@@ -134,7 +134,7 @@ def test_a_question_that_the_first_run_did_not_ask_leads_astray(data):
     first = learner_of()
     story(first)
     missing = data.draw(st.sampled_from([*first.record]))
-    with pytest.raises(ReplayError, match="asks what its first run did not"):
+    with pytest.raises(ReplayError, match="asks a question that the interrupted run did not ask"):
         story(learner_of({key: answer for key, answer in first.record.items() if key != missing}))
 
 
@@ -236,7 +236,7 @@ def test_sizes_are_those_of_the_finished_work_and_are_known_before_where_they_ar
 
 def test_a_reply_of_the_clocks_own_brings_nothing_to_fold():
     learner = learner_of()
-    with pytest.raises(ValueError, match="client 4 brings nothing to fold"):
+    with pytest.raises(ValueError, match="client 4 has no upload to fold"):
         learner.finite([Reply(4, 0, None, None)])
 
 

@@ -1,14 +1,14 @@
 """Asynchronous updates from a buffer (FedBuff: Nguyen et al., AISTATS 2022; with a buffer of 1, FedAsync).
 
-So many clients are at work at any time: whenever one has replied or is lost, another is asked at once, with the model
-as it then is: the reply that has just come is not in it, for folding takes time.  Replies wait in the buffer until
-there are `buffer` of them, which the server then folds, one update after another; meanwhile replies go on coming and
-clients go on being asked.  A reply whose client had downloaded the model tau updates before it is folded weighs rate *
-s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = b and from there on 1 / (a (tau - b) +
-1) (hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before the last update
-the server stops asking, and whoever is still at work is late.
+A fixed number of clients is at work at any time: whenever one has replied or is lost, another is asked at once, with
+the current model.  That does not include the reply that has just arrived, since folding takes time.  Replies wait in
+the buffer until there are `buffer` of them; the server then folds them, one update after another, while it continues to
+ask clients and receive replies.  A reply folded tau updates after its client downloaded the model has the weight
+rate * s(tau), where s is 1 (constant), (1 + tau) ** -a (polynomial), or 1 up to tau = b and 1 / (a (tau - b) + 1) above
+(hinge): Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", 2019, section 5.2.  Before the last update the
+server stops asking, and clients still at work are late.
 
-Not modelled: FedAsync's proximal term (which is the algorithm's).
+Not modelled: FedAsync's proximal term, which belongs to the algorithm.
 """
 
 import math
@@ -31,7 +31,7 @@ DEFAULTS = {"constant": (0.0, 0.0), "polynomial": (0.5, 0.0), "hinge": (10.0, 4.
 
 @dataclass(frozen=True, kw_only=True)
 class Buffered(Rounds):
-    """`rounds` is the number of updates; `participation` or `clients` say how many clients work at the same time."""
+    """`rounds` is the number of updates; `participation` or `clients` is the number of clients at work at a time."""
 
     buffer: Count  # replies per update
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"  # how a stale reply is discounted
@@ -41,7 +41,7 @@ class Buffered(Rounds):
     most_stale: int | None = None  # replies that are more updates behind than this are discarded
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         super().__post_init__()
         for name, value, used in (
             ("a", self.a, self.staleness != "constant"),
@@ -57,7 +57,7 @@ class Buffered(Rounds):
             raise ValueError("most_stale: must be 0 or more (0 takes only what started from the present version)")
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return why not: exchanges of several steps need a cohort, and here each client has its own pace."""
+        """Return why not: rounds of several steps need a cohort, and here clients are asked one by one."""
         if own_steps(algorithm):
             name = type(algorithm).__name__
             return (
@@ -70,7 +70,7 @@ class Buffered(Rounds):
         return self.buffer if self.rate <= 1 else None
 
     def discount(self, behind: int) -> float:
-        """Return s, the weight of a reply that is so many updates behind."""
+        """Return s, the weight of a reply that is `behind` updates old."""
         a, b = (
             given if own is None else own for own, given in zip((self.a, self.b), DEFAULTS[self.staleness], strict=True)
         )
@@ -79,7 +79,7 @@ class Buffered(Rounds):
         return float((1.0 + behind) ** -a)
 
     def run(self, world: World) -> Steps:
-        """Fold what comes, while a second process sees to it that enough clients are at work."""
+        """Fold replies, while a second process keeps enough clients at work."""
         server, came, under_way = world.server, simpy.Store(world.env), dict[int, Ask]()
         last = world.env.event()
         world.env.process(self._keep_asking(world, came, under_way, last))

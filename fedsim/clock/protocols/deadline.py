@@ -1,8 +1,10 @@
 """Rounds with a deadline and over-selection (Bonawitz et al., MLSys 2019).
 
-`over` times as many clients are asked as are wanted; the first to reply count, until enough have or the time is up.
-Later replies are billed and dropped; their clients are free again when they have finished.  With several steps a
-round, the clients that replied to one step are asked the next; where none did, the round is over.
+`over` times as many clients are asked as are wanted.  Replies count until enough have arrived or the time is up; later
+ones are dropped, though their bytes count, and their clients are free once they have finished.  If a round has several
+steps, the clients that replied to one step are asked for the next; if none did, the round ends.
+
+Not modelled: deadlines that adapt to earlier rounds.
 """
 
 import math
@@ -17,14 +19,14 @@ from fedsim.core.units import Seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Deadline(Quorum, Rounds):
-    """A step of a round ends after `wait` at the latest; the server's own work comes on top."""
+    """A step ends after `wait` at the latest, not counting the server's own work."""
 
     sums = by_chance = True
     wait: Seconds  # the longest duration of a round's step
     over: float = 1.0  # how many clients are asked for each one wanted; 1.3 asks 30 % more
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         super().__post_init__()
         if not 1 <= self.over < math.inf:
             raise ValueError("over: must be finite and at least 1 (1.3 asks 30 % more clients than are wanted)")
@@ -32,7 +34,7 @@ class Deadline(Quorum, Rounds):
             raise ValueError("wait: must be longer than 0 s")
 
     def most_of(self, clients: int) -> int:
-        """Return how many of so many clients are asked where all are there."""
+        """Return how many of that many clients are asked if all are available."""
         return min(clients, math.ceil(self.cohort_of(clients) * self.over - 1e-9))
 
     def folded(self, clients: int) -> int:
@@ -40,7 +42,7 @@ class Deadline(Quorum, Rounds):
         return self.cohort_of(clients)
 
     def run(self, world: World) -> Steps:
-        """Ask too many, take the first, update."""
+        """Ask more than are wanted, take the first replies, update."""
         for _ in range(self.rounds):
             want = self.cohort_size(world)
             asked = self.most_of(len(world.clients))

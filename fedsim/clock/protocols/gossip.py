@@ -1,22 +1,22 @@
-"""Gossip: peers without a server; each trains, sends its share to its neighbours, and mixes what it has received.
+"""Gossip: peers without a server; each trains, sends its share to its neighbours, and mixes the shares it has received.
 
 Decentralised SGD in its asynchronous form (D-PSGD: Lian et al., NeurIPS 2017; AD-PSGD: Lian et al., ICML 2018), with
 whole shares instead of averaged pairs.  A peer's round begins when it is online and holds data.  It works on its own
-state as a client works on a download, and folds the outcome into its state as a server would, in its own time.  It
-sends its share to all neighbours, waits until these transfers have ended, one way or the other, and then mixes its own
-with the newest share of each neighbour that has come since it last mixed.  Nobody waits for another's share.
+state as a client works on a download, and folds the result into its state as a server would, on its own computer.  It
+sends its share to all neighbours, waits until these transfers have succeeded or failed, and then mixes its own share
+with the newest one of each neighbour received since it last mixed.  Peers do not wait for others' shares.
 
-Each peer's round is an update of its own: one row, and where it came through a new version.  A peer that goes to sleep
-or leaves before its state is updated has lost the round; after that, it merely mixes later.  `staleness` is by how many
-rounds the senders of the shares mixed had been behind the peer on average, those ahead of it counted as 0.  A share
-that nobody mixes any more has been delivered all the same.
+Each peer's round is one update: one row, and a new version if it succeeds.  A peer that goes to sleep or leaves before
+its state is updated loses the round; afterwards, it only mixes later.  `staleness` is the mean number of rounds by
+which the senders of the mixed shares were behind the peer; senders ahead of it count as 0.  A share that arrives too
+late to be mixed still counts as delivered.
 
-A peer that has computed values that are not finite refuses its own work: its state stays, it sends nothing, and
-its row counts it as refused.  A share with such numbers is discarded by whoever receives it.
+A peer whose computed values are not finite refuses its own work: its state stays, it sends nothing, and its row counts
+it as refused.  The receiver discards a share that is not finite.
 
 The codec `up` compresses what a peer sends, once for all its neighbours.
 
-Not modelled: rounds in step with the neighbours, and shares that are sent on.
+Not modelled: rounds synchronised with the neighbours, and shares that are forwarded.
 """
 
 from collections.abc import Generator
@@ -40,7 +40,7 @@ from fedsim.net.transfer import Delivery, Lost
 
 @dataclass(frozen=True, kw_only=True)
 class Gossip(Protocol):
-    """Ends when every peer has begun and finished its rounds."""
+    """Ends when every peer has finished its rounds."""
 
     shares_only: ClassVar[bool] = True
 
@@ -61,11 +61,11 @@ class Gossip(Protocol):
         return None
 
     def share(self, world: World) -> float:
-        """Return the peers' rounds begun as a share of all."""
+        """Return the share of the peers' rounds that have begun."""
         return min(1.0, world.server.rounds / (self.rounds * len(world.clients)))
 
     def run(self, world: World) -> Steps:
-        """Set off a round of every peer that is there and still has some to go."""
+        """Start a round of every available peer that has rounds left."""
         peers = _Peers(self, world)
         while peers.left:
             for client in world.available(peers.due):
@@ -74,7 +74,7 @@ class Gossip(Protocol):
 
 
 class _Peers:
-    """What the peers have done so far, and what has reached each since it last mixed: (sender's round, share)."""
+    """The peers' progress, and the shares each has received since it last mixed: (sender's round, share)."""
 
     def __init__(self, gossip: Gossip, world: World) -> None:
         self.gossip, self.world = gossip, world
@@ -104,7 +104,7 @@ class _Peers:
         self.world.clients.finish(client)
 
     def _send(self, client: int) -> Steps:
-        """Send the peer's share to its neighbours, and wait until all of it has arrived or is lost."""
+        """Send the peer's share to its neighbours, and wait until every transfer has arrived or is lost."""
         state, number = own_state(self.world, client), int(self.through[client])
         share = self.world.learner.share(state, client)
         network = self.world.network
@@ -119,7 +119,7 @@ class _Peers:
         for delivery in sent:
             with suppress(Lost):
                 yield delivery
-        yield self.world.env.timeout(0)  # what arrives in the same instant is there
+        yield self.world.env.timeout(0)  # so that what arrives at the same instant counts
 
     def _received(self, share: Share, delivery: simpy.Event) -> None:
         if delivery.ok:
@@ -127,7 +127,7 @@ class _Peers:
             self.inboxes[message.dst][message.src] = message.version, share
 
     def _mix(self, client: int) -> Generator[simpy.Event, Any, float]:
-        """Merge what has come with the peer's own; return by how many rounds it was behind on average."""
+        """Mix the received shares with the peer's own; return by how many rounds they were behind on average."""
         learner, number = self.world.learner, int(self.through[client])
         received, state = dict(self.inboxes[client]), own_state(self.world, client)
         if not received:
@@ -138,15 +138,15 @@ class _Peers:
             return 0.0
         self.world.clients.states[client] = learner.mix(state, shares, self._weights(client, list(received)))
         for neighbour, entry in received.items():
-            if self.inboxes[client][neighbour] is entry:  # no newer one has come meanwhile
+            if self.inboxes[client][neighbour] is entry:  # no newer one has arrived meanwhile
                 del self.inboxes[client][neighbour]
         return sum(max(0, number - round_) for round_, _ in received.values()) / len(received)
 
     def _weights(self, client: int, senders: list[int]) -> list[float]:
-        """Return the weights of the own share and of the senders': equal, or by Metropolis's rule.
+        """Return the weights of the peer's own share and of the senders': equal, or by the Metropolis rule.
 
-        Metropolis: 1 / (1 + the larger of both peers' numbers of neighbours), and oneself the rest (Xiao, Boyd
-        and Lall, IPSN 2005), which keeps the mean over all peers where everybody hears everybody.
+        Metropolis: 1 / (1 + the larger of both peers' degrees), and the rest for the peer itself (Xiao, Boyd and Lall,
+        IPSN 2005), which preserves the mean over all peers if every share arrives.
         """
         if self.gossip.weights == "equal":
             return [1.0] * (1 + len(senders))

@@ -1,18 +1,17 @@
 """Rounds in two tiers (HierFAVG: Liu, Zhang, Song and Letaief, ICC 2020): clients, edge aggregators, the cloud.
 
-A cloud round begins when some client is available, or as many as `least` says, over all edges.  The cloud sends every
-edge its share, from which the edge starts; the edges then run `edge_rounds` synchronous rounds with clients of their
-own, all edges at once, and send their shares up.  When all have ended, or the time is up, the cloud merges the shares,
-each weighted by what the clients folded into it weigh (`Algorithm.mass`; for FedAvg their examples), which takes it
-time, and counts one update.
+A cloud round begins when a client is available at any edge, or as many clients as `least` asks for.  The cloud sends
+its share to every edge, from which the edge starts; all edges then run `edge_rounds` synchronous rounds with their own
+clients, at the same time, and send their shares up.  When all have finished, or the time is up, the cloud merges the
+shares, each weighted by the total mass of the clients folded into it (`Algorithm.mass`; for FedAvg their examples),
+which takes simulated time, and counts one update.
 
-An edge none of whose clients is available when it would ask them gives up the rest of its round; one that has folded
-nothing sends nothing.  An edge that is not through when the time is up breaks off: its clients are late, and so are
-those whose replies it had folded already; what it had in the air arrives late.  An edge keeps its own state between
-rounds and takes over the shared part alone.  Where the cloud restarts in the middle of a round the edges go on, and
-what they bring to it is lost.
+An edge without available clients when it would ask them skips the rest of its round; one that has folded nothing sends
+nothing.  An edge that has not finished when the time is up is interrupted: its clients are late, those folded already
+included, and its share arrives late.  An edge keeps its own state between rounds and replaces only the shared part.  If
+the cloud restarts during a round, the edges continue, and what they send it is lost.
 
-Not modelled: edges that start from each other's models, and clients that change edges.
+Not modelled: edges that exchange models, and clients that change edges.
 """
 
 from collections.abc import Generator, Sequence
@@ -38,7 +37,7 @@ from fedsim.net.transfer import Delivery, Lost
 
 @dataclass
 class Leg:
-    """One edge's part of a cloud round: what it has folded, what each client in it weighs, what reached the cloud."""
+    """One edge's part of a cloud round: the clients folded with their masses, and the share sent to the cloud."""
 
     edge: ServerHost
     members: Members
@@ -46,25 +45,25 @@ class Leg:
     folded: int = 0
     share: Share | None = None
     arrived: bool = False
-    asks: Sequence[Ask] = ()  # those that have not been folded yet
+    asks: Sequence[Ask] = ()  # not folded yet
     moving: Delivery | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchical(Quorum, Rounds):
-    """`participation` or `clients` say how many of an edge's clients take part in each of its rounds."""
+    """`participation` or `clients` is the number of an edge's clients in each of its rounds."""
 
     edge_rounds: Count = 1  # rounds of each edge per round of the cloud
     wait: Seconds | None = None  # how long the cloud waits for its edges, at most
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         super().__post_init__()
         if self.wait is not None and self.wait <= 0:
             raise ValueError("wait: must be longer than 0 s")
 
     def most_of(self, clients: int) -> int:
-        """Return all of them: how many edges there are, each of which wants its own, the topology says."""
+        """Return all of them: each edge wants its own number, and only the topology knows the edges."""
         return clients
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
@@ -79,7 +78,7 @@ class Hierarchical(Quorum, Rounds):
         return super().refuse(algorithm, topology)
 
     def run(self, world: World) -> Steps:
-        """Let the edges run, merge what they bring."""
+        """Run the edges, merge their shares."""
         node_of = np.array([world.network.edge_of(client) for client in world.clients])
         members = [node_of == edge.node for edge in world.edges]
         wanted = sum(self.cohort_of(int(own.sum())) for own in members if own.any())
@@ -106,7 +105,7 @@ class Hierarchical(Quorum, Rounds):
             yield from world.server.count("train", folded, 0.0)
 
     def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
-        """Go through a round at all edges at once, for as long as the cloud waits."""
+        """Run a round at all edges in parallel, for as long as the cloud waits."""
         share = world.learner.share(world.server.state)
         runs = [world.env.process(self._leg(world, leg, share)) for leg in legs]
         through = world.env.all_of(runs)
@@ -117,7 +116,7 @@ class Hierarchical(Quorum, Rounds):
         yield world.env.all_of(runs)
 
     def _leg(self, world: World, leg: Leg, share: Share) -> Steps:
-        """One edge's round, whose end tells nothing: see what it leaves in its leg."""
+        """Run one edge's round; its results are in `leg`."""
         try:
             yield from self._through(world, leg, share)
         except Lost:

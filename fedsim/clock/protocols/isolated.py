@@ -1,17 +1,17 @@
 """Isolated training: each client continues from its own state, as the only client of its own federation.
 
-The variant without federation of any algorithm, against which POWER compares ER-GNN, TWP and DSLR (its Fig. 2b).  In a
-round every client of the cohort works once on what its own state would send it, and folds the outcome into that state
-as a server would, with the same arithmetic, on its own computer and in its own time (the spans `mix`).  Nothing
-travels: neither topology, rates nor codecs matter, and of the effects only those that slow clients or take them away.
+The baseline without federation for any algorithm, used in POWER for ER-GNN, TWP and DSLR (its Fig. 2b).  In each round
+every client of the cohort works once on the download that its own state would send it, and folds the result into that
+state with the server's arithmetic, on its own computer (the spans `mix`).  Nothing travels: topology, rates and codecs
+have no influence, and of the effects only those that slow clients down or make them unavailable.
 
 A round ends when all have finished or are lost, and counts as one update, so that `every: 10 updates` of a stream or
-of `measure` means as many rounds as under `sync`.  Who goes to sleep or leaves before its state is updated is lost for
-the round, and its state stays as it was; likewise who has computed values that are not finite, and refuses them.
-Where an algorithm has several steps, each client goes through those of its own state; clients at the same step take it
-together, in one row, and wait for those that have more to go.
+of `measure` means as many rounds as under `sync`.  A client that goes to sleep or leaves before its state is updated is
+lost for the round and keeps its state; one whose values are not finite refuses them and keeps it as well.  If an
+algorithm has several steps, each client runs those of its own state; clients at the same step run it together, in one
+row, and wait for those with more steps left.
 
-Not modelled: clients whose rounds are not in step, and a server's faster computer.
+Not modelled: clients whose rounds are not synchronised, and a server's faster computer.
 """
 
 from collections.abc import Generator, Sequence
@@ -33,14 +33,14 @@ class Isolated(Rounds):
     silent: ClassVar[bool] = True
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return why not: nothing travels, so that any algorithm fits any network unless it compares replies."""
+        """Return why not: any algorithm fits any network, as nothing travels, unless it compares replies."""
         if algorithm.ranks_replies:
             name = type(algorithm).__name__
             return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         return None
 
     def run(self, world: World) -> Steps:
-        """Give every client the first state as its own; then ask, and wait for all."""
+        """Give every client the first state as its own; in each round ask a cohort and wait for all."""
         for client in world.clients:
             world.clients.states[client] = world.server.state
         for _ in range(self.rounds):
@@ -51,21 +51,21 @@ class Isolated(Rounds):
 
 
 def _round(world: World, cohort: Sequence[int]) -> Steps:
-    """Have each client of the cohort go through the steps of its own state, those with the same next one together."""
+    """Run the steps of each client's own state; clients with the same next step run it together."""
     learner = world.learner
     left = {client: learner.steps(own_state(world, client)) for client in cohort}
     while any(left.values()):
-        step = max(left.values(), key=len)[0]  # who has most to go goes first, and the others' last steps wait for it
+        step = max(left.values(), key=len)[0]  # the client with most steps left goes first; the others' last steps wait
         ready = {client: own_state(world, client) for client, steps in left.items() if steps[:1] == [step]}
         yield from _take(world, list(ready), step)
         for client, before in ready.items():
             state = own_state(world, client)
-            more = () if state is before else learner.more(state, step)  # nothing new is known to who was lost
+            more = () if state is before else learner.more(state, step)  # unchanged for a client that was lost
             left[client] = [*more, *left[client][1:]]
 
 
 def _take(world: World, clients: Sequence[int], step: str) -> Steps:
-    """Have these clients take a step, each by itself, and count it when all are through."""
+    """Have these clients run a step, each by itself, and count it when all have finished."""
     jobs = []
     if world.server.wanted is None:
         world.server.wanted = len(clients)
@@ -77,7 +77,7 @@ def _take(world: World, clients: Sequence[int], step: str) -> Steps:
 
 
 def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:
-    """Let a client work, and fold the outcome into its own state; return whether that came to pass."""
+    """Have a client work and fold the result into its own state; return whether it succeeded."""
     updated = yield from advance(world, client, step, world.server.version)
     world.clients.finish(client)
     return updated

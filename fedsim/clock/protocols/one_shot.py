@@ -1,17 +1,18 @@
 """One round and one update: each selected client is asked once, as soon as it is online and holds data.
 
-`participation` or `clients` say how many are selected; the sampler draws them from all clients at the start, online or
-not.  It is over when `enough` of them have replied, when all have replied or are lost, or when the time is up; those
-still at work are late.  Where the algorithm has several steps, each is gone through in order with those who replied to
-the one before, by the same rules.  With `least` nobody is asked before so many of those wanted are there at once; from
-then on each is asked as soon as it is there, as ever (`enough` and `wait` are about replies).  A client that never
-comes online holds it up for ever, unless `enough` or `wait` says otherwise.
+The sampler selects `participation` or `clients` of them from all clients at the start, whether online or not.  The
+round ends when `enough` of them have replied, when all have replied or are lost, or when the time is up; clients still
+at work are late.  If the algorithm has several steps, the clients that replied to one step are asked for the next, by
+the same rules.  With `least`, the first client is asked once that many of those selected are available at the same
+time; after that, each is asked as soon as it is available (`enough` and `wait` concern replies).  A client that never
+comes online blocks the round forever, unless `enough` or `wait` ends it.
 
-Late replies are dropped, or folded as they come: each, with those that arrive while the server folds, is one more
-update, until all who were asked have replied or are lost; nobody else is asked any more.  Such a reply weighs as one
-of all those folded so far: m late ones after n others have the weight m / (n + m), so that a straggler does not count
-as much as all who came in time together.  They are folded in the last step only: to those before it is too late once
-the next has begun without them.
+Late replies are dropped, or folded as they arrive: each, together with those that arrive while the server folds, is one
+more update, until all asked clients have replied or are lost; no other client is asked any more.  m late replies after
+n others have the weight m / (n + m), so that a straggler does not count as much as all others together.  Late replies
+are folded in the last step only: a next step has begun without them.
+
+Not modelled: a selection that changes during the round.
 """
 
 import math
@@ -32,7 +33,7 @@ from fedsim.learner.ticket import Reply
 
 @dataclass
 class _Asked:
-    """The asks of one step that are under way, by client, and those that have ended since somebody looked."""
+    """The asks of one step: those under way, by client, and those that have ended and were not taken yet."""
 
     world: World
     step: str
@@ -40,7 +41,7 @@ class _Asked:
 
     def __post_init__(self) -> None:
         self._ended = simpy.Store(self.world.env)
-        self.one = self._ended.get()  # the next that ends
+        self.one = self._ended.get()  # fires when the next ask ends
 
     def ask(self, client: int) -> None:
         """Ask a client."""
@@ -48,13 +49,13 @@ class _Asked:
         ask.callbacks.append(self._put)
 
     def take(self) -> Ask:
-        """Return the one that has ended."""
+        """Return the ask that has ended."""
         ask, self.one = cast("Ask", self.one.value), self._ended.get()
         del self.under_way[ask.client]
         return ask
 
     def close(self) -> None:
-        """Wait for none of them any longer."""
+        """Close all asks under way."""
         for ask in self.under_way.values():
             self.world.server.close(ask)
         self.under_way = {}
@@ -75,7 +76,7 @@ class OneShot(Quorum):
     late: Literal["drop", "fold"] = "drop"  # what happens to replies that arrive too late
 
     def __post_init__(self) -> None:
-        """Hold the options' ranges."""
+        """Check the options' ranges."""
         super().__post_init__()
         if self.enough == 0:
             raise ValueError("enough: must be above 0, or no reply would be waited for")
@@ -88,15 +89,15 @@ class OneShot(Quorum):
         return self.participation is None and self.clients is None
 
     def cohort_of(self, among: int) -> int:
-        """Return how many of so many clients are wanted."""
+        """Return how many of that many clients are wanted."""
         return among if self.all_wanted else super().cohort_of(among)
 
     def folded(self, clients: int) -> int | None:
-        """Return the number wanted; late replies are folded in numbers that nobody knows before."""
+        """Return the number wanted; None if late replies are folded, whose number is not known in advance."""
         return self.cohort_of(clients) if self.late == "drop" else None
 
     def share(self, world: World) -> float:
-        """Return the share of those wanted who have had their turn, or of the time; late ones that count are asked."""
+        """Return the share of wanted clients that have ended, or of the time; of asked ones if late replies count."""
         asked = world.clients.turns > 0
         through = np.count_nonzero(asked & ~world.clients.busy)
         if self.late == "fold":
@@ -106,7 +107,7 @@ class OneShot(Quorum):
         return min(1.0, max(through / self.cohort_size(world), spent))
 
     def run(self, world: World) -> Steps:
-        """Ask everybody wanted, step by step."""
+        """Ask the selected clients, step by step."""
         everybody, rng = np.arange(len(world.clients)), world.rng("participation")
         want = self.cohort_size(world)
         cohort = world.sampler.choose(everybody, want, world.clients, rng).tolist()
@@ -127,7 +128,7 @@ class OneShot(Quorum):
             asked.close()
 
     def _collect(self, asked: _Asked, cohort: Collection[int]) -> Generator[simpy.Event, Any, list[Reply]]:
-        """Return the replies of those of the cohort that count, in order of arrival."""
+        """Return the cohort's replies that count, in order of arrival."""
         world, env = asked.world, asked.world.env
         unasked = np.zeros(len(world.clients), dtype=bool)
         unasked[list(cohort)] = True
@@ -153,7 +154,7 @@ class OneShot(Quorum):
         return replies
 
     def _fold_late(self, asked: _Asked, folded: int) -> Steps:
-        """Fold what still comes after so many replies, until no ask is under way; who is lost at the end is noted."""
+        """Fold late replies after the first `folded`, until no ask is under way; count those lost at the end."""
         while asked.under_way:
             yield asked.one
             came: list[Reply] = []

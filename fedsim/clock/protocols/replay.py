@@ -1,8 +1,8 @@
 """Replay: recorded transfers start at their recorded times, and nothing is trained.
 
-A network study, or a check of the clock against one's own measurements: a row's `sent` is the moment at which its
-connection is opened, `arrived` the moment at which the receiver has the last byte.  `bytes` are the message's own, so
-that headers and repeats come on top.  Not replayed: who waited for whom; a slow transfer does not put off the next.
+For network studies, and to validate the simulator against measurements: a row's `sent` is the time at which its
+connection is opened, `arrived` the time at which the receiver has the last byte.  `bytes` is the size of the message,
+without headers and retransmissions.  Not modelled: dependencies between transfers; a slow one does not delay the next.
 """
 
 from collections.abc import Sequence
@@ -40,15 +40,15 @@ class Replay(Protocol):
     transfers: File  # the table of transfers
 
     def __post_init__(self) -> None:
-        """Read the table.  Raises UserError where it is not one."""
+        """Read the table.  Raises UserError if it is invalid."""
         _table(self.transfers)
 
     def suits(self, clients: int) -> None:
-        """Read the table for so many clients.  Raises UserError where it names one that there is not."""
+        """Check the table for that many clients.  Raises UserError if it names an unknown client."""
         _transfers(self.transfers, clients)
 
     def run(self, world: World) -> Steps:
-        """Send each at its time, and wait until all have ended."""
+        """Send each transfer at its time, and wait until all have ended."""
         wanted, through = _transfers(self.transfers, len(world.clients)), world.env.event()
         left = len(wanted)
 
@@ -63,12 +63,12 @@ class Replay(Protocol):
             ends = (client, SERVER) if upload else (SERVER, client)
             world.network.send(Message.sized(*ends, "replay", nbytes)).callbacks.append(ended)
 
-        for one in wanted:  # all from second 0, so that each is sent at the very number in the table
+        for one in wanted:  # all scheduled at second 0, so that times equal the table's exactly
             world.env.timeout(one[0]).callbacks.append(partial(send, one))
         yield through
 
     def share(self, world: World) -> float:
-        """Return the time that has passed as a share of the time to the last start."""
+        """Return the current time as a share of the last start time."""
         last = _transfers(self.transfers, len(world.clients))[-1][0]
         return min(1.0, world.env.now / last) if last else 0.0
 
@@ -78,14 +78,14 @@ def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:
 
 
 def _transfers(path: Path, clients: int) -> Sequence[Wanted]:
-    """Return the transfers in the order of their starts; those of one instant as the table has them."""
+    """Return the transfers by start time; those of one instant in the table's order."""
     now = path.stat()
     return _read(path, clients, now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=4)
 def _read(path: Path, clients: int, changed: int, size: int) -> Sequence[Wanted]:
-    # A table that has been written since is read anew.
+    # Read again if the table has changed.
     columns, lines = _table(path)
     for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
         if client >= clients:

@@ -1,4 +1,7 @@
-"""Synchronous rounds: a new cohort each round, and an update once each of its clients has replied or is lost."""
+"""Synchronous rounds: a new cohort each round, and an update once each of its clients has replied or is lost.
+
+Not modelled: rounds that end before all have replied, which are `deadline`'s.
+"""
 
 from dataclasses import dataclass
 
