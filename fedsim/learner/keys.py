@@ -1,8 +1,9 @@
 """Keys: the provenance of every value as a hash of 16 bytes, computed without the value.
 
-The first state's key is given; every other key is a hash of the question and of the keys that it names.  A key also covers the client's part in a question: its data, its memory (the key of its last
-finished job), its job number, and the position of its own random streams (those of a forger, or of a codec that
-rounds).  Within a run equal keys mean equal values, in whatever order the questions were asked.  Not covered: time.
+The first state's key is given; every other key is a hash of the question and of the keys that it names.  A key also
+covers the client's part in a question: its data, its memory (the key of its last finished job), its job number, and the
+position of its own random streams (those of a forger, or of a codec that rounds).  Within a run equal keys mean equal
+values, in whatever order the questions were asked.  Not covered: time.
 """
 
 from collections import Counter
