@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from lab import CONTROL, HEAD, here, write
+from own_algorithms import CONTROL, HEAD, here, write
 
 import algorithms
 from fedsim import __main__ as command_line

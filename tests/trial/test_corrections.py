@@ -1,7 +1,7 @@
 """Control variates with a sign that is right, and with each of theirs wrong."""
 
 import pytest
-from lab import CONTROL, here, trial
+from own_algorithms import CONTROL, here, trial
 
 from fedsim.trial import cohorts, corrections, declared_bytes, untouched
 

@@ -1,7 +1,7 @@
 """Every promise of the contract, broken by a small algorithm: it is told, with the author's line."""
 
 import pytest
-from lab import SENT, TRAIN, here, trial
+from own_algorithms import SENT, TRAIN, here, trial
 
 from fedsim.trial import (
     billing,
