@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
+from fedsim.learn.algorithm import Job, Reply, State, Work
 
 KEY = 32  # bytes of a public key
 

@@ -29,13 +29,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Work
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, as_dense, csr
 from fedsim.learn import replay, tree
+from fedsim.learn.algorithm import Job, Work
 from fedsim.learn.blocks import Matrix
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam

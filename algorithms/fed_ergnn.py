@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Memory, Work
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, replay, tree
+from fedsim.learn.algorithm import Job, Memory, Work
 from fedsim.learn.model import Parameters
 
 Vectors = Callable[[Tensor], Tensor]  # rows (n,) → what they are compared by (n, H)

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply, State, Work
 
 
 @dataclass(frozen=True)

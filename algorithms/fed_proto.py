@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import class_means, ops, tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 
 

@@ -50,13 +50,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.models.masked_gcn import MaskedGCN
 from fedsim.learn.personal import Absent, grouped, latest, model_of, moved

@@ -29,11 +29,11 @@ import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Work
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
+from fedsim.learn.algorithm import Job, Work
 from fedsim.learn.model import Parameters
 
 

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
 from fedsim.core.units import Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import robust, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
 from fedsim.learn.model import Parameters
 
 TRIM = 0.1

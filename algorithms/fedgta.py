@@ -47,12 +47,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Memory, Reply, State, Work
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
+from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.personal import Absent, grouped, latest, model_of, moved
 

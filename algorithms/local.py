@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 
 
 @dataclass(frozen=True)

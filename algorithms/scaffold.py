@@ -32,12 +32,12 @@ from typing import ClassVar, Literal
 
 import torch
 
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
 
 
 @dataclass(frozen=True)

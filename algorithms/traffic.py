@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from fedsim.algorithm import Algorithm, Job, Reply, State, Work
 from fedsim.core.units import Bytes
 from fedsim.core.wire import Spec, Tree
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Work
 
 
 @dataclass(frozen=True)

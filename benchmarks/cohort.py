@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from loop import Network, Weights, apart, drawn, loop, timed, to_state_dict
 
-from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind

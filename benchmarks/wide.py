@@ -27,12 +27,12 @@ from typing import Any
 import torch
 from loop import Network, Weights, drawn, loop, timed, to_state_dict
 
-from fedsim.algorithm import Fit, Job
 from fedsim.clock.world import Streams
 from fedsim.data.graph import Graph
 from fedsim.data.partition import cut
 from fedsim.data.split import SplitOptions, split_all
 from fedsim.learn import layout, tree
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.model import Model
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN

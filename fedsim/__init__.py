@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.core import shipped
+from fedsim.core.version import __version__
 
 if TYPE_CHECKING:
     from fedsim.sweep.simulation import Result, simulate
 
-__version__ = "0.1.0"
 __all__ = ["Result", "__version__", "simulate"]
 
 shipped.install(Path(__file__).resolve().parent)

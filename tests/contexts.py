@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from fedsim.algorithm import Algorithm, Context
+from fedsim.learn.algorithm import Algorithm, Context
 from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Scenario
 

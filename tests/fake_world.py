@@ -10,7 +10,6 @@ import numpy as np
 import simpy
 from contexts import within
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.clients import Clients
 from fedsim.clock.samplers.uniform import Uniform
 from fedsim.clock.server import ServerHost
@@ -19,6 +18,7 @@ from fedsim.core import seeds, wire
 from fedsim.core.record import SERVER, Row, Span, Transfer, Update
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Spec
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.trained import Trained
 from fedsim.net.message import Message

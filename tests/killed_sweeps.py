@@ -40,7 +40,7 @@ class Nobody:
     def begin(self, points, finished):
         pass
 
-    told = ended = note = lambda self, *_: None
+    progressed = ended = note = lambda self, *_: None
 
 
 def swept(out):

@@ -20,25 +20,24 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
     (8, "fedsim.__main__", "the command line"),
     (8, "fedsim.analysis", "that of the reports"),
+    (8, "fedsim", "what notebooks import"),
     (7, "fedsim.trial", "--try: whether an algorithm keeps its promises"),
     (7, "fedsim.sweep", "many points, and how they are shown"),
     (6, "fedsim.point", "one point: checked, assembled, run, resumed"),
     (5, "fedsim.clock", "when, with whom, how many bytes"),
     (4, "fedsim.learner", "the seam: what those bytes are"),
     (4, "algorithms", "what is computed and sent"),
-    (3, "fedsim.learn", "torch: models, tasks, training"),
-    (2, "fedsim.algorithm", "the contract of an algorithm, without torch"),
+    (3, "fedsim.learn", "the contract of algorithms; torch: models, tasks, training"),
     (2, "fedsim.data", "graphs, and what is taken of them"),
-    (2, "fedsim.net", "messages and links"),
+    (1, "fedsim.net", "messages and links"),
     (1, "fedsim.scenario", "what a scenario says"),
-    (1, "fedsim", "the version"),
     (0, "fedsim.core", "values"),
     (0, "analysis", "reads the tables"),
 ]
 SEAM = (  # all that the clock knows of learning, without torch; a protocol may refuse an algorithm
     "fedsim.learner.contract",
     "fedsim.learner.ticket",
-    "fedsim.algorithm",
+    "fedsim.learn.algorithm",
 )
 TORCH = (
     "fedsim.learn",
@@ -52,7 +51,7 @@ TORCH = (
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
 BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # they assemble the halves, and compress values
 ALGORITHMS_USE = (
-    "fedsim.algorithm",
+    "fedsim.learn.algorithm",
     "fedsim.learn",
     "fedsim.data.graph",
     "fedsim.core.errors",
@@ -131,8 +130,8 @@ def test_a_folder_is_a_room_and_there_are_few_of_them():
     tops = {".".join(module.split(".")[:2]) for module in modules() if within(module, "fedsim")}
     assert tops == {name for _, name, _ in FLOORS if within(name, "fedsim")}
     loose = {path.stem for path in (ROOT / "fedsim").glob("*.py")}
-    assert loose <= {"__init__", "__main__", "algorithm", "analysis"}, (
-        "no module lies outside of a room but the face of fedsim"
+    assert loose <= {"__init__", "__main__", "analysis"}, (
+        "no module lies outside of a room, but what is named from outside"
     )
     assert len([name for name in tops if modules()[name].stem == "__init__"]) - 1 <= 14
     assert len({floor for floor, _, _ in FLOORS}) <= 9
@@ -166,7 +165,7 @@ def test_without_learning_torch_is_not_even_loaded():
     light.remove("fedsim.__main__")  # imports point/run.py when it is asked to run something
     light += [m for m in SEAM if m in modules()]
     assert {"fedsim.clock.server", "fedsim.clock.protocols.deadline", "fedsim.core.record"} <= set(light)
-    assert {"fedsim.scenario.schema", "fedsim.algorithm"} <= set(light)
+    assert {"fedsim.scenario.schema", "fedsim.learn.algorithm"} <= set(light)
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     code += "    assert not {'torch', 'torch_geometric'} & set(sys.modules), name\n"
     done = subprocess.run([sys.executable, "-c", code, *light], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -7,9 +7,9 @@ from itertools import pairwise
 from values import server_state
 from whole_runs import level
 
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.core.record import SERVER
+from fedsim.learn.algorithm import Job
 from fedsim.scenario import find
 
 WHOLE = ("delivered", "late", "discarded")

@@ -37,12 +37,12 @@ from algorithms.dg_colearn.exchange import TWO_LAYERS
 from algorithms.dg_colearn.incremental import Terms
 from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.snapshots import forwarded
 

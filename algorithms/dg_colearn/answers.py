@@ -14,9 +14,9 @@ from torch import Tensor
 
 from algorithms.dg_colearn.exchange import TWO_LAYERS
 from algorithms.dg_colearn.incremental import Terms
-from fedsim.algorithm import Job
 from fedsim.core.wire import Tree
 from fedsim.data.graph import as_dense
+from fedsim.learn.algorithm import Job
 from fedsim.learn.convolution import aggregate
 from fedsim.learn.recurrent import Recurrent
 from fedsim.learn.snapshots import Rows, dressed, joined, places, spread, states_after

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Job
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
+from fedsim.learn.algorithm import Job
 from fedsim.learn.convolution import Norm
 from fedsim.learn.snapshots import dressed, joined, lasting, places, states_after, whole
 from fedsim.learn.task import Task

@@ -29,13 +29,13 @@ import torch
 from torch import Tensor
 
 from algorithms.fed_cvae.cvae import CVAE, truncated_normal
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import alignment, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in

@@ -43,12 +43,12 @@ from torch import Tensor
 from algorithms.fed_ego import egos
 from algorithms.fed_ego.ego_sage import EgoSAGE
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import ops, tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.tasks.node_classification import classes_only

@@ -38,10 +38,10 @@ from torch import Tensor
 
 from algorithms.fed_gcn.summed import Received, SummedGCN, local_degree, local_sums, nothing, total, weighed, widened
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Memory, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense
+from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
 from fedsim.learn.convolution import Norm
 from fedsim.learn.model import Model
 from fedsim.learn.snapshots import bare, places, spread

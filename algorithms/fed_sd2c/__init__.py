@@ -42,13 +42,13 @@ from torch import Tensor
 
 from algorithms.fed_sd2c import distillates
 from algorithms.fed_sd2c.distillates import Autoencoder, Coder
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, take_rows
 from fedsim.learn import alignment, dense, joining, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import SGD
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in

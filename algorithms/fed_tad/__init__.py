@@ -34,12 +34,12 @@ from torch import Tensor
 
 from algorithms.fed_tad import reliability
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import joining, tree
+from fedsim.learn.algorithm import Job, Reply, State, Work
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam

@@ -33,12 +33,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.feddgl import global_prototypes, sensitive
-from fedsim.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, with_masks
 from fedsim.learn import class_means, ops, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 
 LEAST = 1e-6  # that a cosine counts

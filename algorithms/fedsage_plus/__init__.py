@@ -46,12 +46,12 @@ import torch
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import mending
 from algorithms.fedsage_plus.neighbours import NeighGen, stepped
-from fedsim.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops, tree
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
 

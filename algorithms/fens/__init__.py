@@ -38,13 +38,13 @@ from torch import Tensor
 
 from algorithms.fens import quantised
 from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined
-from fedsim.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import ops, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.tasks.node_classification import classes_only
 

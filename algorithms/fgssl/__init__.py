@@ -31,13 +31,13 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from algorithms.fgssl import views
-from fedsim.algorithm import Job, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
+from fedsim.learn.algorithm import Job, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.tasks.node_classification import classes_only
 

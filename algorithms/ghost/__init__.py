@@ -53,7 +53,6 @@ from torch import Tensor
 from algorithms.ghost import consistency, retention
 from algorithms.ghost.knowledge import Teaching
 from algorithms.ghost.proxy import Proxy
-from fedsim.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
@@ -61,6 +60,7 @@ from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import alignment, tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm, declared
 from fedsim.clock.ask import Ask
 from fedsim.clock.world import Members, World
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Algorithm, declared
 from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.topology import Topology
 

@@ -37,7 +37,6 @@ from fedsim.learner.ticket import Reply, Share, Ticket
 from fedsim.net import masking
 from fedsim.net.message import Message
 from fedsim.net.network import Network
-from fedsim.net.service import Service
 from fedsim.net.transfer import Lost
 
 RESTART = "restart"  # the step of the row that tells of one
@@ -45,10 +44,9 @@ RESTART = "restart"  # the step of the row that tells of one
 
 @dataclass
 class ServerHost:
-    """Its state and version, the asks under way, and the rows of what they moved; `node` is its number.
+    """Its state and version, and the asks under way; `node` is its number, `rounds` are those that have begun.
 
-    `rounds` is how many rounds the protocol has begun; `wanted` how many clients it would ask for the next row, where
-    it has such a number.
+    `wanted` is how many clients the protocol would ask for the next row, where it has such a number.
     """
 
     env: simpy.Environment
@@ -79,12 +77,9 @@ class ServerHost:
         self._forgotten = 0  # the last ask that it has forgotten in a restart
         self._downtime = Downtime(self.env, self.node, self.write)
         self._checkpoints = Checkpoints(self.state)
+        self._service = self.network.service if self.node == SERVER else None  # an edge aggregator does not restart
         if self._service is not None:
             self._service.watch(self._halted, self._resumed)
-
-    @property
-    def _service(self) -> Service | None:
-        return self.network.service if self.node == SERVER else None  # an edge aggregator does not restart
 
     @property
     def serving(self) -> bool:
@@ -139,8 +134,7 @@ class ServerHost:
 
     def close(self, ask: Ask) -> None:
         """Wait for this ask no longer: what it still brings, or has brought unread, is late."""
-        lost = ask.triggered and ask.value is None  # counted as such when it was
-        if ask.open and not lost:
+        if ask.open and not (ask.triggered and ask.value is None):  # who is lost was counted as such
             ask.open = False
             self._late += 1
             if ask.triggered and ask.value is not None:
@@ -152,11 +146,10 @@ class ServerHost:
         self.unread.decide(reply.ask, "discarded")
 
     def remembered(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Return those asked for since the last restart; the others are lost, and their uploads discarded."""
-        known = [reply for reply in replies if not 0 < reply.ask <= self._forgotten]
-        if len(known) < len(replies):
-            self._lose([reply for reply in replies if 0 < reply.ask <= self._forgotten])
-        return known
+        """Return those asked for since the last restart; the others are lost, their uploads discarded."""
+        forgotten = [reply for reply in replies if 0 < reply.ask <= self._forgotten]
+        self._lose(forgotten)
+        return [reply for reply in replies if reply not in forgotten] if forgotten else [*replies]
 
     def screen(self, replies: Sequence[Reply]) -> list[Reply]:
         """Return the replies that can be folded, in order of the client; those that are not finite are refused.
@@ -238,8 +231,8 @@ class ServerHost:
             self._checkpoints.keep(self._service.intervals, self.version, self.state)
         epsilon = self._epsilon if counts else None
         wanted, self.wanted = self.wanted, None
-        counted = step, asked, folded, lost, late, staleness, refused, epsilon, wanted
-        self.write(Update(self.env.now, self.version, *counted))
+        row = step, asked, folded, lost, late, staleness, refused, epsilon, wanted
+        self.write(Update(self.env.now, self.version, *row))
         if counts:
             updated, self.updated = self.updated, self.env.event()
             updated.succeed(self.version)
@@ -260,8 +253,7 @@ class ServerHost:
         self._forgotten = self._asks
         self._downtime.begin()
         version, self.state = self._checkpoints.last(interval)
-        undone = float(self.version - version)
-        self.write(Update(self.env.now, self.version, RESTART, 0, 0, 0, 0, undone))
+        self.write(Update(self.env.now, self.version, RESTART, 0, 0, 0, 0, float(self.version - version)))
         self._cores.break_off()
         for client in sorted(self.busy):
             self.network.nodes.leave(client)

@@ -17,10 +17,10 @@ from collections.abc import Generator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from fedsim.algorithm import Algorithm, Fit, Job
 from fedsim.core import wire
 from fedsim.core.wire import Tree
 from fedsim.learn import declared, layout
+from fedsim.learn.algorithm import Algorithm, Fit, Job
 from fedsim.learn.training import Trainer
 
 

@@ -6,9 +6,9 @@ Two trees are compared as the wire sees them: by names, kinds, dtypes and shapes
 from collections.abc import Iterator
 from typing import Any
 
-from fedsim.algorithm import Algorithm, Job
 from fedsim.core import wire
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Algorithm, Job
 from fedsim.scenario import source
 
 SHOWN = 3  # differences that a message lists

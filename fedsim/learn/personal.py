@@ -8,9 +8,9 @@ clients is the algorithm's.  Used by FedGTA and Fed-PUB.
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from fedsim.algorithm import Reply, State
 from fedsim.core.wire import Tree
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Reply, State
 
 Absent = Literal["stay", "leave"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Job
 from fedsim.core.span import Span
 from fedsim.data.graph import Graph, as_dense, graph_of, take_rows, under
+from fedsim.learn.algorithm import Job
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
 from fedsim.learn import joining, layout, ops, rows, tree
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedsim.algorithm import Algorithm, declared
 from fedsim.data.graph import Period
+from fedsim.learn.algorithm import Algorithm, declared
 from fedsim.learner.plans import Column, Holding, Pair, Plan, Plans
 
 SPLIT = "all_periods"

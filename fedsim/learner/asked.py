@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from fedsim.algorithm import Algorithm
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import crossing, metrics
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
 

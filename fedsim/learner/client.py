@@ -3,11 +3,18 @@
 It models neither time nor whether the client is there.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Graph, Period
-    from fedsim.learner.upload import Upload
+
+
+class Finished(Protocol):
+    """A job that has come to its end (`upload.py`)."""
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as the job leaves it."""
+        ...
 
 
 class Client:
@@ -23,7 +30,7 @@ class Client:
         self.seen: list[Period] = []
         self.notes: dict[str, Any] = {}
         self.remembered: dict[str, Any] = {}  # the memory when it was last read
-        self.last: Upload | None = None  # of the last finished job, where nobody has read the memory since
+        self.last: Finished | None = None  # of the last finished job, where nobody has read the memory since
 
     def arrive(self, period: "Period") -> None:
         """Hold this period's graph from now on."""

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Algorithm, declared
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import joining
+from fedsim.learn.algorithm import Algorithm, declared
 from fedsim.learn.task import Task
 
 KEPT = 4  # joined graphs remembered between scorings

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Reply
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.learn import tree
 from fedsim.learn.accountant import Accountant
+from fedsim.learn.algorithm import Reply
 
 
 class Release:

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Algorithm, State
 from fedsim.core.record import SERVER
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import crossing, tree
+from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.metrics import LINKS
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedsim.algorithm import Algorithm, State
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.task import Task
 
 HELD_OUT, POOLED = SPLITS = ("held_out", "pooled")

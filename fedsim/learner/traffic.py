@@ -6,9 +6,9 @@ It models messages and work of given lengths.  It does not load torch.
 from dataclasses import dataclass
 from typing import Any
 
-from fedsim.algorithm import Algorithm, Job
 from fedsim.core import wire
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Algorithm, Job
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ data and the memory of the moment at which it began.  It models no time: how lon
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedsim.algorithm import Algorithm, Job, Reply, State
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State
 from fedsim.learner import transforms
 from fedsim.learner.client import Client, Clients
 from fedsim.learner.contract import Scores

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from fedsim.algorithm import Algorithm, Job, Reply, State, declared
 from fedsim.core.errors import UserError
 from fedsim.core.wire import Spec, Tree
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State, declared
 from fedsim.learner.traffic import Done
 from fedsim.learner.trained import Backend
 

@@ -6,9 +6,9 @@ What happens to it on its way is a list of transforms, in their order.  It model
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Job
 from fedsim.learner.client import Client
 from fedsim.learner.ticket import UNKNOWN
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fedsim.algorithm import Algorithm, Context
 from fedsim.clock import partition_work
 from fedsim.clock.world import World
 from fedsim.core.errors import Problem, ScenarioError
@@ -23,6 +22,7 @@ from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period
 from fedsim.data.stream import Stream
 from fedsim.data.temporal import Overview
+from fedsim.learn.algorithm import Algorithm, Context
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import Task

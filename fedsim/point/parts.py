@@ -8,10 +8,10 @@ half (data, model, task) are not among them, but for the algorithm: building the
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.protocol import Protocol
 from fedsim.clock.sampler import Sampler
 from fedsim.core import seeds
+from fedsim.learn.algorithm import Algorithm
 from fedsim.net.codec import Codec
 from fedsim.net.effect import Effect
 from fedsim.net.topology import Topology

@@ -6,8 +6,8 @@ added; both cover the mean of differences and nothing else that an algorithm may
 
 from importlib.util import find_spec
 
-from fedsim.algorithm import declared
 from fedsim.core.errors import Problem
+from fedsim.learn.algorithm import declared
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
 

@@ -15,13 +15,13 @@ from typing import Any
 import simpy
 
 from analysis.summarise import summarise
-from fedsim import __version__
-from fedsim.algorithm import title_of
 from fedsim.clock import budget
 from fedsim.clock.world import World
 from fedsim.core import logbook
 from fedsim.core.progress import Progress
 from fedsim.core.record import Recorder
+from fedsim.core.version import __version__
+from fedsim.learn.algorithm import title_of
 from fedsim.point import stamp
 from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper

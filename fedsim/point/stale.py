@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim import __version__
+from fedsim.core.version import __version__
 from fedsim.point import checkpoint, stamp
 from fedsim.point.imports import OURS
 from fedsim.point.stamp import Disk, Stamp

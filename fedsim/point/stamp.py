@@ -29,8 +29,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedsim import __version__
 from fedsim.core import shipped
+from fedsim.core.version import __version__
 from fedsim.point import imports
 from fedsim.point.imports import Print
 from fedsim.scenario import find, source, stated

@@ -43,7 +43,7 @@ class Kind:
 
 
 KINDS = {
-    "algorithm": Kind("algorithms", ("fedsim.algorithm", "Algorithm"), "algorithm"),
+    "algorithm": Kind("algorithms", ("fedsim.learn.algorithm", "Algorithm"), "algorithm"),
     "protocol": Kind("fedsim.clock.protocols", ("fedsim.clock.protocol", "Protocol"), "protocol"),
     "topology": Kind("fedsim.net.topologies", ("fedsim.net.topology", "Topology"), "network.topology"),
     "effect": Kind("fedsim.net.effects", ("fedsim.net.effect", "Effect"), "network.effects"),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from fedsim import __version__
 from fedsim.core.units import nearest
+from fedsim.core.version import __version__
 from fedsim.scenario import find
 
 EXAMPLES = """examples:

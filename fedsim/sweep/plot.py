@@ -4,7 +4,7 @@ Scores are means over the periods met so far; if there are several, the axis say
 keeping their first and last values.  Not modelled: means and intervals over seeds, which the report has.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import altair as alt
 import numpy as np
@@ -15,16 +15,46 @@ from analysis.frontier import curve
 from analysis.quantity import BYTES, SECONDS, unit_for
 from fedsim.core.errors import UserError
 
-if TYPE_CHECKING:
-    from fedsim.sweep.result import Result
-
 MOST = 300  # values of a curve
 AXES = {"time": ("time", "simulated time", SECONDS), "bytes": ("moved", "bytes moved, all directions", BYTES)}
 LABELS = ("line", "panel")
 WIDTH, HEIGHT, COLUMNS = 380, 240, 3
 
 
-def chart(result: "Result", over: str, metric: str | None, split: str) -> Any:
+class Scored(Protocol):
+    """What a chart needs of a sweep's result (`result.py`)."""
+
+    @property
+    def folder(self) -> object:
+        """Where it lies."""
+        ...
+
+    @property
+    def points(self) -> pd.DataFrame:
+        """A row for each point."""
+        ...
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The scores of all points."""
+        ...
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """The transfers of all points."""
+        ...
+
+    @property
+    def conditions(self) -> list[str]:
+        """The axes but the seeds."""
+        ...
+
+    def labels(self, axis: str) -> dict[Any, str]:
+        """Return how each value of an axis is written."""
+        ...
+
+
+def chart(result: Scored, over: str, metric: str | None, split: str) -> Any:
     """Return the chart; see `Result.plot`."""
     if over not in AXES:
         raise UserError(f"plot({over!r}): unknown axis; give {' or '.join(map(repr, AXES))}")
@@ -65,7 +95,7 @@ def chart(result: "Result", over: str, metric: str | None, split: str) -> Any:
     return panels.resolve_scale(x="independent")  # a slow network would compress the others
 
 
-def _labels(result: "Result", own: pd.DataFrame) -> dict[str, str]:
+def _labels(result: Scored, own: pd.DataFrame) -> dict[str, str]:
     """Return the label that colours a point's line, and its panel."""
     row, axes = own.iloc[0], result.conditions
     colour = [axis for axis in axes if axis == "algorithm"] or axes

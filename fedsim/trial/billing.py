@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import Graph
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.training import Trainer
 from fedsim.trial import places
 from fedsim.trial.finding import Finding, warning

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from analysis.terminal import writable
-from fedsim.algorithm import Algorithm
 from fedsim.core import logbook
 from fedsim.core.errors import UserError
+from fedsim.learn.algorithm import Algorithm
 from fedsim.scenario import find, yaml_text
 from fedsim.scenario.part import Part
 from fedsim.trial import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Fit
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Fit
 from fedsim.trial import places, prints
 from fedsim.trial.finding import Finding, warning
 from fedsim.trial.play import Work, play

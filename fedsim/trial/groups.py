@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fedsim.algorithm import Fit
+from fedsim.learn.algorithm import Fit
 from fedsim.trial import places
 from fedsim.trial.finding import Finding, warning
 from fedsim.trial.trial import Trial

@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import fedsim
-from fedsim.algorithm import Algorithm
+from fedsim.learn.algorithm import Algorithm
 from fedsim.scenario import source
 
-OWN = Path(fedsim.__file__).resolve().parent
+OWN = Path(__file__).resolve().parents[1]
 
 
 class Author:

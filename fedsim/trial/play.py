@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from fedsim.algorithm import Fit, Job, Reply, State
 from fedsim.core import seeds
 from fedsim.core.wire import Tree
+from fedsim.learn.algorithm import Fit, Job, Reply, State
 from fedsim.learn.training import Trainer
 from fedsim.trial.stage import ROUNDS, Lesson
 from fedsim.trial.watch import Given, Watch

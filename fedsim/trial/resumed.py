@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 
-from fedsim.algorithm import Fit, Job
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.training import Trainer
 from fedsim.point.run import run
 from fedsim.scenario.schema import Point

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.algorithm import Algorithm
 from fedsim.core.errors import UserError
 from fedsim.data.graph import Period
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.optimiser import build
 from fedsim.learn.training import Trainer
 from fedsim.point import learning

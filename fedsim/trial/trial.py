@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from fedsim.algorithm import Algorithm
+from fedsim.learn.algorithm import Algorithm
 from fedsim.trial import places
 from fedsim.trial.play import Play, play
 from fedsim.trial.stage import Stage

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.training import Trainer

@@ -9,7 +9,6 @@ import torch
 from contexts import within
 
 from algorithms.dg_colearn import DGCoLearn
-from fedsim.algorithm import Job, Reply
 from fedsim.clock.world import Streams
 from fedsim.core.units import Updates
 from fedsim.data.datasets.drifting import Drifting
@@ -17,6 +16,7 @@ from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.models.roland import Roland
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.node_classification import NodeClassification

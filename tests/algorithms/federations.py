@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from fedsim.algorithm import Algorithm, Context, Job, Reply
 from fedsim.data.graph import Graph, graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Algorithm, Context, Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.mlp import MLP
 from fedsim.learn.optimiser import SGD

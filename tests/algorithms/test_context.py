@@ -9,8 +9,8 @@ from contexts import with_algorithm, within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from fedsim.algorithm import Algorithm
 from fedsim.core.errors import ScenarioError
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
@@ -21,7 +21,7 @@ from fedsim.scenario.part import Part
 from fedsim.sweep import objects
 
 NAMES = ("task", "overview", "learning_rate", "local_steps", "momentum", "clients")
-WHERE = ("fedsim.algorithm", "Algorithm")
+WHERE = ("fedsim.learn.algorithm", "Algorithm")
 
 
 def drawn_task():
@@ -81,7 +81,7 @@ def test_an_algorithm_with_an_init_of_its_own_is_refused_by_name():
 
 
 def test_a_dataclass_that_is_not_frozen_is_refused_with_the_remedy(tmp_path, monkeypatch):
-    text = "from dataclasses import dataclass\nfrom fedsim.algorithm import Algorithm\n"
+    text = "from dataclasses import dataclass\nfrom fedsim.learn.algorithm import Algorithm\n"
     text += "@dataclass\nclass Loose(Algorithm):\n    mu: float = 0.1\n"
     (tmp_path / "loose_lab").mkdir()
     (tmp_path / "loose_lab" / "loose.py").write_text(text, encoding="utf-8")

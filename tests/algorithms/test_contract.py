@@ -11,9 +11,9 @@ import torch
 from small_points import EFFECTS, SYNC, TABLES
 from values import server_state, value_of
 
-from fedsim.algorithm import Algorithm
 from fedsim.core import wire
 from fedsim.core.record import SERVER, Recorder
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.cohort import Cohort, JobPromise
 from fedsim.learn.training import Trainer
 from fedsim.net.message import Message

@@ -7,10 +7,10 @@ import torch
 from values import value_of
 
 from algorithms.d_fedgnn import DFedGNN
-from fedsim.algorithm import Reply
 from fedsim.core.record import Recorder
 from fedsim.core.wire import array_bytes, size
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Reply
 from fedsim.net.inputs import graphs
 from fedsim.point.assemble import build
 

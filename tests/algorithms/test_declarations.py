@@ -12,8 +12,8 @@ from algorithms.dg_colearn import DGCoLearn
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from algorithms.power import Power
-from fedsim.algorithm import DECLARED, Algorithm, declared, title_of
 from fedsim.clock.protocol import own_steps
+from fedsim.learn.algorithm import DECLARED, Algorithm, declared, title_of
 from fedsim.point import private
 from fedsim.scenario import find
 from fedsim.scenario.part import Part

@@ -5,8 +5,8 @@ import torch
 from exchanging import LINEAR, Driven, adjacency
 
 from algorithms.dg_colearn import DGCoLearn
-from fedsim.algorithm import Job
 from fedsim.learn import affected, tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.models.roland import Roland
 
 EXCHANGE = {"embed", "correct"}

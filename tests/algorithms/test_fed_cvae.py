@@ -6,11 +6,11 @@ from camps import gap
 from contexts import within
 
 from algorithms.fed_cvae import FedCVAE
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam

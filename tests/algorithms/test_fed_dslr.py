@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from algorithms.fed_dslr import FedDslr, strangers, taken
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth, with_masks
 from fedsim.learn import joining, replay, tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN

@@ -6,11 +6,11 @@ from camps import community, gap, rounds
 from contexts import within
 
 from algorithms.fed_ego import FedEgo, egos, mixed, mixing, overall, shares_of
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.link_prediction import LinkPrediction

@@ -6,10 +6,10 @@ from contexts import within
 
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import joining, replay, tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam

@@ -10,13 +10,13 @@ from contexts import within
 
 from algorithms.fed_gcn import FedGCN
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.data.partition import cut
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.link_prediction import LinkPrediction

@@ -8,11 +8,11 @@ from contexts import within
 
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.core.record import Recorder
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import SGD

@@ -6,9 +6,9 @@ from vanishing import CLASSES, HIDDEN, bound, stream, through
 
 from algorithms.fed_proto import FedProto
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Reply
 from fedsim.core import wire
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Reply
 
 
 def static(client, seed, without=None):

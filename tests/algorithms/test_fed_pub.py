@@ -9,10 +9,10 @@ from contexts import within
 
 from algorithms.fed_pub import FedPUB, apart, both_ways, joined
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN

@@ -20,11 +20,11 @@ from one_shots import (
 
 from algorithms.fed_sd2c import FedSD2C, distillates
 from algorithms.fed_sd2c.distillates import Autoencoder
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import with_keys
 from fedsim.learn import dense, tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 

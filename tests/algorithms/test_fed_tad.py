@@ -9,10 +9,10 @@ from contexts import within
 
 from algorithms.fed_tad import FedTAD, reliability, sameness, shared
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import joining, tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 from fedsim.learn.task import bind as bind_task

@@ -9,10 +9,10 @@ from contexts import within
 
 from algorithms.fed_twp import FedTWP, penalty
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_masks
 from fedsim.learn import joining, ops, tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN

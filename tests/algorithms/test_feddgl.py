@@ -8,10 +8,10 @@ from vanishing import CLASSES, HIDDEN, bound, stream, through
 
 from algorithms.fedavg import FedAvg
 from algorithms.feddgl import FedDGL, sensitive
-from fedsim.algorithm import Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import layout, tree
+from fedsim.learn.algorithm import Reply
 from fedsim.learn.models.gcn import GCN
 
 OFF = {"use_kd": False, "use_gp": False, "use_pa": False}

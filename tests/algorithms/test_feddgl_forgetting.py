@@ -5,9 +5,9 @@ import torch
 from vanishing import HIDDEN, bound, recall, stream, through
 
 from algorithms.feddgl import FedDGL
-from fedsim.algorithm import Job
 from fedsim.data.graph import with_keys
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 

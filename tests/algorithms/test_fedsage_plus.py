@@ -9,10 +9,10 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import FedSagePlus
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.sage import SAGE

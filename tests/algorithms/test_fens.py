@@ -20,10 +20,10 @@ from one_shots import (
 
 from algorithms.fedavg import FedAvg
 from algorithms.fens import FENS, quantised
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 
 SMALL = NUMBERS + 8 * 4  # bytes of a model in eight bits

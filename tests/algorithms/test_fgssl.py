@@ -9,11 +9,11 @@ from one_shots import NUMBERS, accuracy, exchanged, made, of_classes, one_round,
 
 from algorithms.fedavg import FedAvg
 from algorithms.fgssl import FGSSL, views
-from fedsim.algorithm import Job
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.server_training import in_training
 from fedsim.learn.tasks.link_prediction import LinkPrediction

@@ -10,10 +10,10 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.optimiser import Adam

@@ -6,9 +6,9 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
-from fedsim.algorithm import Job, Reply
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam

@@ -18,9 +18,9 @@ from test_fedavg_bytes import CLIENTS, DOWN, MODEL, NUMBER, ROUNDS, UP, text
 from algorithms.fedavg import FedAvg
 from algorithms.local import Local
 from algorithms.scaffold import Scaffold
-from fedsim.algorithm import Context, Job
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Context, Job
 from fedsim.learn.models.mlp import MLP
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification

@@ -3,10 +3,10 @@
 import torch
 from contexts import within
 
-from fedsim.algorithm import Job, Reply
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import Adam

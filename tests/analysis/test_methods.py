@@ -5,7 +5,7 @@ import pytest
 
 from algorithms.fedavg import FedAvg
 from analysis.methods import labels, without_digests
-from fedsim.algorithm import title_of
+from fedsim.learn.algorithm import title_of
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
 

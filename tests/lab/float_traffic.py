@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.algorithm import Algorithm
+from fedsim.learn.algorithm import Algorithm
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.algorithm import Job
 from fedsim.data.graph import Graph, csr, graph_of
+from fedsim.learn.algorithm import Job
 from fedsim.learn.model import Model
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import Task, bind

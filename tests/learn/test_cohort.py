@@ -7,11 +7,11 @@ import torch
 from contexts import within
 from learnlab import drawn, drawn_task, largest_gap
 
-from fedsim.algorithm import Algorithm, Fit, Job
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Period
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Algorithm, Fit, Job
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.training import Trainer

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Job
 from fedsim.core import wire
+from fedsim.learn.algorithm import Job
 from fedsim.learn.declared import difference, mismatch
 
 LEAVES = st.one_of(

@@ -8,13 +8,13 @@ import simpy
 import torch
 from learnlab import drawn, drawn_task
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.observer import Observer
 from fedsim.core.record import Recorder
 from fedsim.core.seeds import Streams
 from fedsim.core.units import Updates
 from fedsim.data.graph import Period, induced, with_masks
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.scoring import Scoring
 from fedsim.learner.trained import Trained

@@ -15,12 +15,12 @@ from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_sco
 from test_evaluate import Guess, Rows, models, observer_of, world_of
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
 from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.data import pairs
 from fedsim.data.graph import Graph, Period, to_device, with_masks
 from fedsim.learn import joining, links, metrics, ranking, tree
+from fedsim.learn.algorithm import Fit
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.task import bind

@@ -7,7 +7,7 @@ import torch
 from contexts import within
 
 from algorithms.power import Power, lbfgs, prototypes
-from fedsim.algorithm import Reply
+from fedsim.learn.algorithm import Reply
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification

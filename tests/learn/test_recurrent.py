@@ -5,9 +5,9 @@ import torch
 from changing import dense, outcome, shaken, undirected
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
-from fedsim.algorithm import Fit
 from fedsim.data.graph import Graph, induced, to_device, with_halo, with_state
 from fedsim.learn import joining, tree
+from fedsim.learn.algorithm import Fit
 from fedsim.learn.convolution import aggregate
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fedsim.algorithm import Reply, declared
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import accountant, tree
 from fedsim.learn.accountant import Accountant
+from fedsim.learn.algorithm import Reply, declared
 from fedsim.learner.release import Release
 from fedsim.point import check
 from fedsim.scenario import find

@@ -13,11 +13,11 @@ from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
 from algorithms.fedprox import FedProx
-from fedsim.algorithm import Reply
 from fedsim.clock.protocols.gossip import Gossip
 from fedsim.clock.protocols.isolated import Isolated
 from fedsim.core.errors import ScenarioError
 from fedsim.learn import robust
+from fedsim.learn.algorithm import Reply
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
 from fedsim.scenario import find

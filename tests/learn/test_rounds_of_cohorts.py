@@ -8,9 +8,9 @@ import torch
 from contexts import within
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit, Job
 from fedsim.data.graph import graph_of
 from fedsim.learn import ops, tree
+from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN

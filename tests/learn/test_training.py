@@ -4,8 +4,8 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
-from fedsim.algorithm import Fit
 from fedsim.learn import replay, tree
+from fedsim.learn.algorithm import Fit
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.optimiser import SGD, Adam

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from algorithms.fedavg import FedAvg
-from fedsim.algorithm import Fit
+from fedsim.learn.algorithm import Fit
 from fedsim.learn import tree
 
 COUNTS = [0]

@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 import simpy
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Rounds, Steps, own_steps
 from fedsim.clock.world import World
 from fedsim.core.units import Count
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.ticket import Reply
 from fedsim.net.topology import Topology
 

@@ -28,10 +28,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import simpy
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.protocol import Protocol, Steps, advance, own_state, own_steps
 from fedsim.clock.world import World
 from fedsim.core.units import Count
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.ticket import Share
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import simpy
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Rounds, Steps, gather, own_steps
 from fedsim.clock.quorum import Quorum
@@ -30,6 +29,7 @@ from fedsim.clock.server import ServerHost
 from fedsim.clock.world import Members, World
 from fedsim.core.record import SERVER
 from fedsim.core.units import Count, Seconds
+from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.ticket import Share
 from fedsim.net.message import Message
 from fedsim.net.topology import Topology

@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.algorithm import Algorithm
 from fedsim.clock.protocol import Rounds, Steps, advance, own_state, select
 from fedsim.clock.world import World
+from fedsim.learn.algorithm import Algorithm
 from fedsim.net.topology import Topology
 
 

@@ -11,9 +11,8 @@ capped is freed again.
 import math
 from collections.abc import Iterable
 
-from fedsim.net.sharing.bundle import Bundle
 from fedsim.net.sharing.heap import LazyHeap
-from fedsim.net.sharing.mesh_link import MeshLink
+from fedsim.net.sharing.mesh_link import Bundle, MeshLink
 
 FITS = 1e-12  # relative rounding error of a sum of ceilings that equals the capacity
 

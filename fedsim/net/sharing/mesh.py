@@ -13,11 +13,10 @@ from weakref import WeakValueDictionary
 
 import simpy
 
-from fedsim.net.sharing.bundle import Bundle
 from fedsim.net.sharing.filling import fill
 from fedsim.net.sharing.flows import GONE, Flow, checked_ceiling
 from fedsim.net.sharing.heap import LazyHeap
-from fedsim.net.sharing.mesh_link import MeshLink
+from fedsim.net.sharing.mesh_link import Bundle, MeshLink
 
 
 class Mesh:

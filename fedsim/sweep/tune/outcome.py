@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from fedsim import __version__
 from fedsim.core.amounts import NONE, number
 from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.version import __version__
 from fedsim.core.whole_files import replace, write_table
 from fedsim.scenario import yaml_text
 from fedsim.scenario.part import Part

@@ -1,9 +1,7 @@
 """The contract of an algorithm: what is computed and what is sent, never when or with whom.
 
 An algorithm is a frozen dataclass of hyper-parameters, and of the `Context` that a run hands in.  State goes in and
-comes out, so that old versions cost nothing and a stale reply can be judged against what was really sent.  `work` reads
-like a script for one client; where it needs training it yields a `Fit` and gets the trained parameters back.  Work
-never touches the network.
+comes out, so that old versions cost nothing.  `work` reads like a script for one client, and yields a `Fit` to train.
 
 Everything random in an algorithm draws from a generator seeded by `job.seed` (on a client) or by `task.seed` and
 something kept in the state (on the server), never from torch's default generator, whose order depends on batching.
@@ -16,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedsim.core import wire
+from fedsim.core import mean, wire
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 
@@ -241,7 +239,7 @@ class Algorithm(ABC):
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
         """Return the state after merging shares, one's own among them where it is to count: their weighted mean."""
-        return {**state, "model": _mean([share["model"] for share in shares], weights)}
+        return {**state, "model": mean.weighted([share["model"] for share in shares], weights)}
 
     def mass(self, reply: Reply) -> float:
         """Return how much an opened reply weighs in a mean over several servers' clients; any unit, not negative."""
@@ -273,8 +271,7 @@ class Algorithm(ABC):
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
 
 
-# Which methods a declaration is about, and the safe answer without one (`aggregates` is FedAvg's own).
-DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {
+DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each is about, and the safe answer
     "averages": (frozenset({"update", "upload_like", "steps"}), False),
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
@@ -301,13 +298,3 @@ def declared(algorithm: Algorithm, name: str) -> bool:
 def title_of(cls: type[Algorithm]) -> str:
     """Return the name by which reports call an algorithm: the title of the very class, or else the class's name."""
     return str(vars(cls).get("title") or cls.__name__)
-
-
-def _mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
-    """Return the weighted mean of equal trees of whatever can be multiplied and added."""
-    first, total = trees[0], sum(weights)
-    if isinstance(first, dict):
-        return {key: _mean([one[key] for one in trees], weights) for key in first}
-    if isinstance(first, list | tuple):
-        return type(first)(_mean(parts, weights) for parts in zip(*trees, strict=True))
-    return sum(leaf * (weight / total) for leaf, weight in zip(trees, weights, strict=True))
