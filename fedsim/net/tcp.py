@@ -131,13 +131,18 @@ def slow_start(constants: TransferModel, size: float, trip: float, rate: float) 
     return idle, size - sent
 
 
+def stall(constants: TransferModel, size: float, trip: float, rate: float) -> float:
+    """Return the seconds in which slow start leaves the link idle; see `slow_start`."""
+    return slow_start(constants, size, trip, rate)[0]
+
+
 def stalls(
     constants: TransferModel,
     size: npt.NDArray[np.float64],
     trip: npt.NDArray[np.float64],
     rate: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """Return the idle seconds of `slow_start` for many flows at once, each a row (K,); all rates are above 0."""
+    """Return the seconds of `stall` for many flows at once, each a row (K,); all rates are above 0."""
     idle, flight, sent = np.zeros(len(size)), constants.initial_window * constants.mtu, 0
     slow = size > 0
     while slow.any():

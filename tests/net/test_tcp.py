@@ -13,7 +13,7 @@ from fedsim.net.tcp import (
     loss_ceiling,
     loss_ceilings,
     packets,
-    slow_start,
+    stall,
     syn_wait,
     syn_waits,
     wire_size,
@@ -31,31 +31,26 @@ def test_packets_and_wire_size(nbytes, count):
     assert wire_size(MODEL, nbytes, 0.5) == 2 * (nbytes + 52 * count)
 
 
-def idle(constants, size, trip, rate):
-    """The seconds that slow start leaves the link idle."""
-    return slow_start(constants, size, trip, rate)[0]
-
-
 def test_stall_by_hand():
     """At 10 Mbit/s and 100 ms 83.3 packets are under way: windows of 10, 20, 40 and 80 leave gaps, 160 do not."""
     packet = 1500 / 1.25e6
     gaps = [0.1 + packet - window * packet for window in (10, 20, 40, 80)]
-    assert idle(MODEL, 1e9, 0.1, 1.25e6) == pytest.approx(sum(gaps))
-    assert idle(MODEL, 30 * 1500 + 1, 0.1, 1.25e6) == pytest.approx(sum(gaps[:2]))
-    assert idle(MODEL, 30 * 1500, 0.1, 1.25e6) == pytest.approx(gaps[0])
-    assert idle(MODEL, 10 * 1500, 0.1, 1.25e6) == 0.0
+    assert stall(MODEL, 1e9, 0.1, 1.25e6) == pytest.approx(sum(gaps))
+    assert stall(MODEL, 30 * 1500 + 1, 0.1, 1.25e6) == pytest.approx(sum(gaps[:2]))
+    assert stall(MODEL, 30 * 1500, 0.1, 1.25e6) == pytest.approx(gaps[0])
+    assert stall(MODEL, 10 * 1500, 0.1, 1.25e6) == 0.0
 
 
 def test_no_stall_without_a_rate_or_a_round_trip():
-    assert idle(MODEL, 1e9, 0.1, 0.0) == 0.0
-    assert idle(MODEL, 1e9, 0.0, 1e9) == 0.0
-    assert idle(MODEL, 0.0, 0.1, 1e6) == 0.0
+    assert stall(MODEL, 1e9, 0.1, 0.0) == 0.0
+    assert stall(MODEL, 1e9, 0.0, 1e9) == 0.0
+    assert stall(MODEL, 0.0, 0.1, 1e6) == 0.0
 
 
 @given(st.floats(1, 1e8), st.floats(0, 1), st.floats(1e3, 1e9), st.floats(0, 1))
 def test_the_start_never_makes_a_faster_link_slower(size, trip, rate, more):
     def seconds(r):
-        return idle(MODEL, size, trip, r) + size / r
+        return stall(MODEL, size, trip, r) + size / r
 
     assert seconds(rate * (1 + more)) <= seconds(rate) * (1 + 1e-12)
 
