@@ -12,7 +12,7 @@ from scenario_texts import SMALL
 from test_find import lab
 
 from fedsim.core import units
-from fedsim.scenario import defaults, find, source, yaml_file
+from fedsim.scenario import defaults, find, source, stated, yaml_file
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
@@ -24,7 +24,7 @@ KINDS = [(kind, name) for kind in find.KINDS for name in find.names(kind)]
 @pytest.mark.parametrize(("kind", "name"), KINDS, ids=lambda value: value)
 def test_every_default_of_the_project_is_told_by_its_source_and_is_the_class_s_own(kind, name):
     cls = find.find(kind, Part(name=name), kind)
-    told = find.spelled_out(kind, name, {})
+    told = stated.spelled_out(kind, name, {})
     own = {field.name: find._default(field) for field in source.option_fields(cls)}
     assert told.keys() == {key for key, default in own.items() if default is not dataclasses.MISSING}
     assert [*told] == [key for key in own if key in told]  # in the order of the class
@@ -51,8 +51,8 @@ def test_resolved_points_of_the_project_read_back_to_the_same(path, tmp_path):
         assert again.id == point.id
         for kind, key, part in point.scenario.parts():
             assert find.check(kind, part, key) == []
-            assert find.spelled_out(kind, part.name, part.options) == part.options
-            bare = find.spelled_out(kind, part.name, find.bare(kind, part.name, part.options))
+            assert stated.spelled_out(kind, part.name, part.options) == part.options
+            bare = stated.spelled_out(kind, part.name, stated.bare(kind, part.name, part.options))
             assert units.canonical(bare) == units.canonical(part.options)
 
 
@@ -109,7 +109,7 @@ OPTIONS = """
 def test_defaults_are_written_as_scenarios_write_them(lab):
     values = lab("values", "SIZES = (1, 2)\n")
     name = lab("fog", textwrap.dedent(OPTIONS).format(values=values))
-    told = find.spelled_out("effect", name, {"number": 3, "unknown": 1})
+    told = stated.spelled_out("effect", name, {"number": 3, "unknown": 1})
     assert told == {
         "number": 3, "power": 1024, "wait": "30 min", "rate": "2 Mbit/s", "size": "64 kB", "every": "3 updates",
         "gap": "uniform(1 s, 2 s)", "sizes": [1, 2], "none": [], "word": "a b", "unknown": 1,
@@ -117,7 +117,7 @@ def test_defaults_are_written_as_scenarios_write_them(lab):
     del told["unknown"]
     built, bare = (find.build("effect", Part(name=name, options=given)) for given in (told, {"number": 3}))
     assert built == bare
-    assert find.bare("effect", name, told | {"wait": "1800 s"}) == {"number": 3}
+    assert stated.bare("effect", name, told | {"wait": "1800 s"}) == {"number": 3}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_what_the_class_alone_says_is_not_held_against_its_types(lab):
             depth: int = None
     """
     part = Part(name=lab("fog", text))
-    told = find.spelled_out("effect", part.name, {})
+    told = stated.spelled_out("effect", part.name, {})
     assert told == {"depth": None}
     assert find.build("effect", Part(name=part.name, options=told)).depth is None

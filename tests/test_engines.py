@@ -216,8 +216,8 @@ def test_more_of_a_gpu_than_there_is_is_refused():
     assert left
 
 
-def test_engines_are_named_once():
+def test_every_engine_of_the_command_line_has_a_file():
     folder = Path(choose.__file__).parent
-    assert all((folder / f"{name}.py").is_file() for name in choose.NAMES)
     action = next(action for action in arguments.parser()._actions if action.dest == "engine")
-    assert tuple(action.choices) == choose.NAMES
+    assert len(action.choices) == 2
+    assert all((folder / f"{name}.py").is_file() for name in action.choices)

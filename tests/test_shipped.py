@@ -11,7 +11,7 @@ import yaml
 
 from fedsim.core import shipped
 from fedsim.point import stamp
-from fedsim.scenario import find, options, source
+from fedsim.scenario import find, options, source, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 from fedsim.sweep import listing, objects
@@ -154,7 +154,7 @@ def test_a_folder_with_an_init_is_an_algorithm_and_its_stamp_holds_the_modules_i
     assert find.module_of("algorithm", "spiral") == "algorithms.spiral"
     assert "spiral" in find.names("algorithm")
     assert find.check("algorithm", Part(name="spiral", options={"arms": 3})) == []
-    assert find.spelled_out("algorithm", "spiral", {}) == {"arms": 2, "down": "3 kB", "up": "1 kB", "operations": 0.0}
+    assert stated.spelled_out("algorithm", "spiral", {}) == {"arms": 2, "down": "3 kB", "up": "1 kB", "operations": 0.0}
     built = find.build("algorithm", Part(name="spiral", options={"arms": 3}))
     assert (built.arms, built.down, built.learns) == (3, 3000, False)
     assert listing.entry("algorithm", "spiral").name == "spiral"

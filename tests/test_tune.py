@@ -23,7 +23,7 @@ from fedsim.core.errors import UserError
 from fedsim.core.span import Span
 from fedsim.learn.replay import BETA
 from fedsim.point.folders import ID
-from fedsim.scenario import find, yaml_file
+from fedsim.scenario import find, stated, yaml_file
 from fedsim.scenario.part import Part
 from fedsim.sweep.display import Display
 from fedsim.sweep.engines.local import Local
@@ -133,7 +133,7 @@ def test_the_tuned_scenario_has_the_best_options_and_runs(tuned):
         best = max(inside, key=lambda row: float(row["val_am"]))
         if best["trial"] != "1":
             assert chosen[name].items() >= json.loads(best["options"]).items()
-    assert find.bare("algorithm", "fedavg", chosen["fedavg"]) == {}
+    assert stated.bare("algorithm", "fedavg", chosen["fedavg"]) == {}
     assert chosen["fed_ergnn"]["select"] == "mean"
     assert command_line.main([str(path), "--jobs", "1", "--no-report", "--out", str(out / "again")]) == 0
 

@@ -218,15 +218,3 @@ def with_keys(graph: Graph, keys: Mapping[str, Tensor]) -> Graph:
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:
     """Return the same graph (same tensors) with other masks."""
     return Graph(**{**graph, "train": train, "val": val, "test": test})
-
-
-def with_state(graph: Graph, state: Tensor) -> Graph:
-    """Return the same graph, its vertices with these states (N, S), detached."""
-    return Graph(**{**graph, "state": state.detach()})
-
-
-def with_halo(graph: Graph, halo: Tensor) -> Graph:
-    """Return the same graph with these vertices (N,) as its halo: in no split, so that no loss or score sees them."""
-    others = ~halo
-    own = with_masks(graph, graph["train"] & others, graph["val"] & others, graph["test"] & others)
-    return Graph(**{**own, "halo": halo})

@@ -33,7 +33,7 @@ from fedsim.core import shipped
 from fedsim.core.version import __version__
 from fedsim.point import imports
 from fedsim.point.imports import Print
-from fedsim.scenario import find, source
+from fedsim.scenario import find, source, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 
@@ -201,7 +201,7 @@ def version_of(name: str) -> str:
 def _modules_of(kind: str, part: Part) -> list[str]:
     """Return the module of a part, and those of parts that are among its options."""
     module = find.module_of(kind, part.name)
-    options = [part.options.get(option) for option in find.holding_parts(kind, part.name)]
+    options = [part.options.get(option) for option in stated.holding_parts(kind, part.name)]
     inner = [Part.model_validate(value) for value in options if value is not None]
     return [*([module] if module else []), *(name for one in inner for name in _modules_of(kind, one))]
 

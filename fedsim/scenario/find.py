@@ -2,21 +2,21 @@
 
 A name is the name of a file, or of a folder with an `__init__.py`: `algorithm: power` is `algorithms/power.py`, of the
 user's own folder `algorithms` before fedsim's (`shipped`).  A dotted name (`mylab.power2`) is a module, the user's or
-fedsim's.  `check` and `spelled_out` look at sources only; `build` imports.  There is no registry.
+fedsim's.  `check` looks at sources only; `build` imports.  There is no registry.
 """
 
 import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.core import shipped, units
+from fedsim.core import shipped
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.scenario import defaults, source, wording
 
@@ -86,38 +86,12 @@ def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
         return [Problem(where, f"{source.shown(path)}, line {error.lineno}, is not Python: {error.msg}")]
     except (OSError, UnicodeDecodeError) as error:
         return [Problem(where, f"{source.shown(path)} cannot be read: {error}")]
-    name = _pick([*outlines], part.name)
+    name = pick([*outlines], part.name)
     if name is None:
         return [Problem(where, _not_one(kind, part.name, source.shown(path), [*outlines]))]
     if not outlines[name].certain:
         return []  # a base class is out of reach: only building it can tell
     return _option_problems(part, outlines[name].options, source.shown(path), where)
-
-
-def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part's options with the defaults of those that are left out, in the order of its class.
-
-    A part inside a part is one of the same kind, and spelled out as well.  Nothing is imported, so that a default that
-    the source does not tell is left out (see `defaults`), and all of them where the part cannot be found or read.
-    """
-    declared = _declared(kind, name)
-    known = [key for key in declared.names if key in options or key in declared.values]
-    found = {key: options[key] if key in options else declared.values[key] for key in known}
-    found |= {key: value for key, value in options.items() if key not in found}
-    return {key: _part_spelled_out(kind, value) if key in declared.parts else value for key, value in found.items()}
-
-
-@lru_cache(maxsize=1024)
-def holding_parts(kind: str, name: str) -> tuple[str, ...]:
-    """Return the options of a part that hold parts themselves, of the same kind; looked up once in a process."""
-    return _declared(kind, name).parts
-
-
-def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part's options without those that say what the class would do by itself."""
-    stated = _declared(kind, name).values.items()
-    left_out = {key for key, value in stated if key in options and _alike(options[key], value)}
-    return {key: value for key, value in options.items() if key not in left_out}
 
 
 def build(kind: str, part: Named, where: str | None = None, **context: Any) -> Any:
@@ -166,7 +140,7 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
         for name, cls in vars(imported).items()
         if inspect.isclass(cls) and issubclass(cls, contract) and cls.__module__ == module and not name.startswith("_")
     }
-    name = _pick([*classes], part.name)
+    name = pick([*classes], part.name)
     if name is None:
         raise ScenarioError([Problem(where, _not_one(kind, part.name, source.shown(path), [*classes]))])
     if inspect.isabstract(classes[name]):
@@ -185,25 +159,10 @@ def module_of(kind: str, name: str) -> str | None:
     return name if "." in name else shipped.preferred(KINDS[kind].package, name)
 
 
-@dataclass(frozen=True)
-class _Declared:
-    """The options of a part as its source declares them: names, defaults, and which of them hold parts."""
-
-    names: tuple[str, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
-
-
-def _declared(kind: str, name: str) -> _Declared:
-    module = module_of(kind, name)
-    try:
-        cls = _pick([*source.outlines(module, KINDS[kind].contract)], name) if module else None
-        if module is None or cls is None:
-            return _Declared()
-        names = tuple(source.fields(module, cls))
-        return _Declared(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
-    except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
-        return _Declared()
+def pick(classes: list[str], name: str) -> str | None:
+    """Return the only class, or of several the one that is called like the file."""
+    alike = [cls for cls in classes if cls.lower() == name.split(".")[-1].replace("_", "").lower()]
+    return classes[0] if len(classes) == 1 else alike[0] if len(alike) == 1 else None
 
 
 def _files(folder: Path) -> list[str]:
@@ -221,22 +180,10 @@ def _is_one(kind: str, name: str) -> bool:
         return False
 
 
-def _part_spelled_out(kind: str, value: Any) -> Any:
-    inner = {"name": value} if isinstance(value, str) else value
-    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        return value
-    options = spelled_out(kind, inner["name"], {key: one for key, one in inner.items() if key != "name"})
-    return {"name": inner["name"], **options} if options else inner["name"]
-
-
 def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     # What a class says itself may lie outside of its own types, as 0 for a count, and is not held against them.
     own = {field.name: defaults.plain(_default(field)) for field in source.option_fields(cls)}
     return {key: value for key, value in given.items() if not defaults.same(value, own[key])}
-
-
-def _alike(one: Any, other: Any) -> bool:
-    return defaults.same(units.canonical(one), units.canonical(other))
 
 
 def _unknown(kind: str, name: str) -> str:
@@ -249,12 +196,6 @@ def _unknown(kind: str, name: str) -> str:
     return (
         f"{name!r} is not {article} {kind}: there is no {place}{wording.did_you_mean(name, names(kind), 'There are')}"
     )
-
-
-def _pick(classes: list[str], name: str) -> str | None:
-    # Of several, the one that is called like the file.
-    alike = [cls for cls in classes if cls.lower() == name.split(".")[-1].replace("_", "").lower()]
-    return classes[0] if len(classes) == 1 else alike[0] if len(alike) == 1 else None
 
 
 def _not_one(kind: str, name: str, path: str, classes: list[str]) -> str:

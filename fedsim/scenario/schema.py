@@ -18,7 +18,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 from fedsim.core import units
 from fedsim.core.errors import Problem
 from fedsim.core.units import Count
-from fedsim.scenario import combinations, find, grid, paths
+from fedsim.scenario import combinations, grid, paths, stated
 from fedsim.scenario.client_data import Data
 from fedsim.scenario.deployment import Clients, Network, Server
 from fedsim.scenario.local_training import CohortSection, Training
@@ -141,7 +141,7 @@ class Scenario(Section):
                 return None
             key = json.dumps([kind, given.name, given.options], default=repr)
             if key not in known:
-                known[key] = Part(name=given.name, options=find.spelled_out(kind, given.name, given.options))
+                known[key] = Part(name=given.name, options=stated.spelled_out(kind, given.name, given.options))
             return known[key]
 
         parts = {kind: part(kind, getattr(self, kind)) for kind in ("model", "task", "protocol", "algorithm")}

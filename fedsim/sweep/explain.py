@@ -22,7 +22,7 @@ from fedsim.core.amounts import NONE, duration, size
 from fedsim.core.errors import UserError
 from fedsim.point import fleet
 from fedsim.point.preview import UPDATES, Preview, preview
-from fedsim.scenario import find, source
+from fedsim.scenario import find, source, stated
 from fedsim.scenario.options import shown
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
@@ -156,7 +156,7 @@ def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
         for part in (part for other, _, part in point.scenario.parts() if other == kind):
             parts.setdefault(part.name, {})[str(part.options)] = part
     for name_, found in parts.items():
-        changed = {key for part in found.values() for key in find.bare(kind, name_, part.options)}
+        changed = {key for part in found.values() for key in stated.bare(kind, name_, part.options)}
         values: dict[str, dict[str, None]] = {}
         for part in found.values():
             for key, value in _options(kind, part):

@@ -6,8 +6,6 @@ from fedsim.core.errors import UserError
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.engines.ray import Ray
 
-NAMES = ("local", "ray")
-
 
 def choose(
     name: str, jobs: int | None, gpus: float | None, address: str | None, points: int | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
-from fedsim.scenario import find, grid
+from fedsim.scenario import find, grid, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point
 
@@ -74,7 +74,7 @@ def entries(points: Sequence[Point]) -> list[Entry]:
 
 def key(part: Part) -> str:
     """Return a text that two algorithms share if they are equal, whichever defaults are written out."""
-    return json.dumps([part.name, find.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
+    return json.dumps([part.name, stated.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
 
 
 def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
@@ -90,7 +90,7 @@ def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
 def _part(point: Point) -> Part:
     part = point.scenario.algorithm
     assert part is not None
-    return Part(name=part.name, options=find.bare("algorithm", part.name, part.options))
+    return Part(name=part.name, options=stated.bare("algorithm", part.name, part.options))
 
 
 def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
