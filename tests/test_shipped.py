@@ -1,5 +1,6 @@
 """A user's own folders `algorithms` and `analysis` and fedsim's live together, in a checkout and from a wheel."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -93,7 +94,8 @@ def lab(tmp_path, monkeypatch):
 @pytest.fixture
 def reached(lab, monkeypatch):
     """The same folder, on this process's path."""
-    monkeypatch.syspath_prepend(lab)
+    monkeypatch.setattr(sys, "path", [str(lab), *sys.path])
+    importlib.invalidate_caches()
     yield lab
     for name in [name for name in sys.modules if name.startswith(THEIRS)]:
         del sys.modules[name]

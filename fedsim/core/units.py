@@ -192,8 +192,11 @@ class Updates:
 
 
 def nearest(word: str, words: Any) -> str | None:
-    """Return the known word most similar to this one, or None if none is similar."""
+    """Return the one known word that begins with this one, or else the most similar, or None if none is similar."""
     plain = {str(known).lower(): str(known) for known in words}
+    begun = [known for known in plain if len(word) > 2 and known.startswith(word.lower())]
+    if len(begun) == 1:
+        return plain[begun[0]]
     found = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
 
