@@ -1,8 +1,8 @@
 """From a name in a scenario to a file, to the one class in it, to that class built with its options.
 
-A name is the name of a file, or of a folder with an `__init__.py`: `algorithm: power` is `algorithms/power.py`, of the
-user's own folder `algorithms` before fedsim's (`shipped`).  A dotted name (`mylab.power2`) is a module, the user's or
-fedsim's.  `check` and `spelled_out` look at sources only; `build` imports.  There is no registry.
+A name is that of a file, or of a folder with an `__init__.py`: `algorithm: power` is `algorithms/power.py`, in the
+user's own folder `algorithms` or else in fedsim's (`shipped`).  A dotted name (`mylab.power2`) is a module, the user's
+or fedsim's.  `check` and `spelled_out` read sources only; `build` imports.  There is no registry.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def note(kind: str, name: str) -> str:
 
 
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
-    """Return what is wrong with a part's name and the names of its options, without importing its file."""
+    """Return the problems with a part's name and the names of its options, without importing its file."""
     where = where or KINDS[kind].key
     module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
@@ -97,8 +97,8 @@ def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
 def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part's options with the defaults of those that are left out, in the order of its class.
 
-    A part inside a part is one of the same kind, and spelled out as well.  Nothing is imported, so that a default that
-    the source does not tell is left out (see `defaults`), and all of them where the part cannot be found or read.
+    A part among the options is of the same kind, and spelled out as well.  Nothing is imported: a default that is not
+    known from the source is left out (see `defaults`), and all of them if the part cannot be found or read.
     """
     declared = _declared(kind, name)
     known = [key for key in declared.names if key in options or key in declared.values]
@@ -109,12 +109,12 @@ def spelled_out(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, A
 
 @lru_cache(maxsize=1024)
 def holding_parts(kind: str, name: str) -> tuple[str, ...]:
-    """Return the options of a part that hold parts themselves, of the same kind; looked up once in a process."""
+    """Return the options of a part that hold parts of the same kind; cached."""
     return _declared(kind, name).parts
 
 
 def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part's options without those that say what the class would do by itself."""
+    """Return a part's options without those that equal the defaults."""
     stated = _declared(kind, name).values.items()
     left_out = {key for key, value in stated if key in options and _alike(options[key], value)}
     return {key: value for key, value in options.items() if key not in left_out}
@@ -123,8 +123,8 @@ def bare(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def build(kind: str, part: Named, where: str | None = None, **context: Any) -> Any:
     """Import the part's file and return its class built with the part's options and the given context.
 
-    Context are fields that the program fills, where the class has them.  Raises ScenarioError where the name, an option
-    or a value is wrong, or where the class itself refuses its values.
+    Context are fields that the program fills, if the class has them.  Raises ScenarioError if the name, an option or a
+    value is wrong, or if the class itself refuses its values.
     """
     where = where or KINDS[kind].key
     cls = find(kind, part, where)
@@ -141,12 +141,12 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
     except ScenarioError:
         raise
-    except UserError as error:  # a file that the part names: the message says which, and where in it
+    except UserError as error:  # the message names the file that the part reads, and the place in it
         raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
 
 
 def find(kind: str, part: Named, where: str) -> type[Any]:
-    """Import the part's file and return the one class of its kind.  Raises ScenarioError where there is none."""
+    """Import the part's file and return the one class of its kind.  Raises ScenarioError if there is none."""
     module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
     if module is None or path is None:
@@ -177,7 +177,7 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
 
 
 def module_of(kind: str, name: str) -> str | None:
-    """Return the dotted module that a name stands for, or None where it cannot be one."""
+    """Return the dotted module of a name, or None if it cannot be one."""
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
     return name if "." in name else shipped.preferred(KINDS[kind].package, name)
@@ -200,7 +200,7 @@ def _declared(kind: str, name: str) -> _Declared:
             return _Declared()
         names = tuple(source.fields(module, cls))
         return _Declared(names, defaults.of(module, cls), tuple(defaults.holds_part(module, cls)))
-    except (OSError, SyntaxError, UnicodeDecodeError):  # `check` says so
+    except (OSError, SyntaxError, UnicodeDecodeError):  # `check` reports it
         return _Declared()
 
 
@@ -211,7 +211,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _is_one(kind: str, name: str) -> bool:
-    """Return whether a file of the user's, which need not have to do with fedsim, defines a part of this kind."""
+    """Return whether a file of the user's, which may be unrelated to fedsim, defines a part of this kind."""
     module = module_of(kind, name)
     try:
         return module is not None and any(o.is_kind for o in source.outlines(module, KINDS[kind].contract).values())
@@ -228,7 +228,7 @@ def _part_spelled_out(kind: str, value: Any) -> Any:
 
 
 def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    # What a class says itself may lie outside of its own types, as 0 for a count, and is not held against them.
+    # A default may lie outside of its own type, such as 0 for a count, and is not validated.
     own = {field.name: defaults.plain(_default(field)) for field in source.option_fields(cls)}
     return {key: value for key, value in given.items() if not defaults.same(value, own[key])}
 
@@ -250,7 +250,7 @@ def _unknown(kind: str, name: str) -> str:
 
 
 def _pick(classes: list[str], name: str) -> str | None:
-    # Of several, the one that is called like the file.
+    # Of several, the one named like the file.
     alike = [cls for cls in classes if cls.lower() == name.split(".")[-1].replace("_", "").lower()]
     return classes[0] if len(classes) == 1 else alike[0] if len(alike) == 1 else None
 
@@ -291,7 +291,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 
 @lru_cache(maxsize=256)
 def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
-    # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
+    # A sweep builds the same few classes for every point, and their validators are slow to make.
     return TypeAdapter(cls)
 
 
