@@ -55,7 +55,7 @@ def test_messages_are_looked_at_up_to_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(preview, "MESSAGES", 2)
     found = seen(tmp_path)
     assert len(found.updates) < UPDATES
-    assert re.fullmatch(r"no more than 2 messages are looked at, up to [\d.]+ s", found.why)
+    assert re.fullmatch(r"the preview stops after 2 messages, at [\d.]+ s", found.why)
 
 
 @pytest.mark.parametrize("protocol", [small_points.SYNC, {"name": "one_shot"}], ids=["sync", "one_shot"])

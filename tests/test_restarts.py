@@ -197,7 +197,7 @@ def test_the_books_balance_and_seeds_decide(plain, restart, tmp_path_factory):
         ),
         (
             {"protocol": {"name": "isolated", "rounds": 2, "clients": 2}},
-            "under 'isolated' that is nothing; leave it out",
+            "under 'isolated' clients neither send nor receive any; leave it out",
         ),
     ],
 )

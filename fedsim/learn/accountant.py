@@ -40,16 +40,16 @@ class Accountant:
         self._sampled = self._sampled + renyi(rate, self._noise)
 
     def unsampled(self, clients: Sequence[int]) -> None:
-        """Count a release with these clients, without credit for sampling; one listed twice weighs twice."""
+        """Count a release of these clients' uploads without credit for sampling; a client may be listed twice."""
         for client, times in Counter(clients).items():
             self._shares[client] += times**2
 
     def notes(self) -> list[Any]:
-        """Return all that has been counted, for a checkpoint."""
+        """Return the counts, for a checkpoint."""
         return [self._sampled, dict(self._shares)]
 
     def reopen(self, notes: Sequence[Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self._sampled, shares = notes
         self._shares = Counter(shares)
 

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from fedsim.learn.model import Model
     from fedsim.learn.task import Task
 
-State = dict[str, Any]  # the server's, by names of the algorithm's own
-Memory = Mapping[str, Any]  # a client's, as others may read it
+State = dict[str, Any]  # of the server, with the algorithm's own keys
+Memory = Mapping[str, Any]  # of a client, read-only
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """One client's local work, as the client sees it at the moment it begins.
 
-    `memory` is the client's own notebook: it survives jobs and never travels.  Entries are replaced, never changed
-    in place, so that an interrupted job leaves no trace.
+    `memory` belongs to the client: it outlives jobs and never travels.  Entries are replaced, never changed in place,
+    so that an interrupted job has no effect.
     """
 
     client: int
@@ -49,14 +49,14 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A request for training: the cohort may train many at once.
+    """A request for training; those of many clients may be trained at once.
 
-    `loss` takes (parameters, graph, given) with a leading client axis K everywhere and returns (K,).  `given` are
-    constants that it reads: a tree of arrays and graphs.  The optimiser's state is kept in the client's memory under
-    `slot`; None starts afresh.  `steps` are the first and the end of the local steps that it takes, of a job that is
-    trained in parts.  `each` trains client by client, for a loss that cannot keep the client axis.
+    `loss` takes (parameters, graph, given), all with a leading client axis K, and returns (K,).  `given` is a tree of
+    arrays and graphs that it reads as constants.  The optimiser's state is kept in the client's memory under `slot`;
+    None starts afresh.  `steps` is the range of local steps, if a job is trained in several parts.  `each` trains
+    client by client, for a loss that cannot keep the client axis.
 
-    `correct` changes gradients on their way to the optimiser.  It is called in every local step, after the backward
+    `correct` changes gradients before the optimiser uses them.  It is called in every local step, after the backward
     pass and before clipping, weight decay and momentum, with (gradients, given), and returns the gradients to use:
 
     - Both carry the client axis.  A weight (F, H) in `start` has the gradient (K, F, H), which is zero where the loss
@@ -80,14 +80,14 @@ class Fit:
     steps: tuple[int, int | None] = (0, None)
 
 
-Work = Generator[Fit, Tree, Tree]  # a client's work that trains: yields wishes, is sent parameters, returns the upload
+Work = Generator[Fit, Tree, Tree]  # yields requests, is sent trained parameters, returns the upload
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """What an ask has brought: the client, the version it had started from, what it was sent and what came back.
+    """A client's reply to an ask: the version that it started from, its download and its upload.
 
-    `weight` is the protocol's discount for staleness, `ask` the number of the ask that brought it.
+    `weight` is the protocol's discount for staleness, `ask` the number of the ask.
     """
 
     client: int
@@ -100,7 +100,7 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a run tells its algorithm beside the algorithm's own options, the same for the whole run."""
+    """What a run provides to its algorithm beside the algorithm's own options; constant during the run."""
 
     task: Task  # what is learned, and the model that learns it
     _: KW_ONLY
@@ -112,20 +112,20 @@ class Context:
     optimiser: str = "sgd"  # the clients' optimiser, as training.optimiser names it
     schedule: str = "constant"  # the course of its rate over a job's steps
     clip: float | None = None  # largest norm of a client's gradient
-    alone: bool = False  # whether each client continues from a state of its own, which folds nobody else's replies
+    alone: bool = False  # whether each client has a state of its own, which folds only its own replies
 
 
 if TYPE_CHECKING:
     Handed = Context | None
 else:
-    Handed = Any  # no scenario holds a context: nothing checks its type, which would need torch
+    Handed = Any  # not validated, which would need torch: no scenario has a context
 
 
 @dataclass(frozen=True, eq=False)
 class Algorithm(ABC):
     """A federated algorithm: its subclasses are frozen dataclasses whose fields are its options.
 
-    A run hands in its context with `dataclasses.replace(algorithm, context=...)` before it starts.
+    A run passes in its context with `dataclasses.replace(algorithm, context=...)` before it starts.
     """
 
     context: Handed = field(default=None, kw_only=True, repr=False, compare=False, metadata={"option": False})
@@ -171,8 +171,8 @@ class Algorithm(ABC):
     def _given(self) -> Context:
         if self.context is None:
             name = type(self).__name__
-            hint = "hand one in with dataclasses.replace(algorithm, context=Context(...))"
-            raise RuntimeError(f"{name} has no context yet, which a run hands in before it starts; elsewhere, {hint}")
+            hint = "pass one in with dataclasses.replace(algorithm, context=Context(...))"
+            raise RuntimeError(f"{name} has no context yet, which a run passes in before it starts; elsewhere, {hint}")
         return self.context
 
     def backbone(self, model: Model) -> Model:
@@ -196,19 +196,19 @@ class Algorithm(ABC):
         """Return the state after folding these replies (one at least)."""
 
     def steps(self, state: State) -> Sequence[str]:
-        """Return the exchanges of the coming round, all with the same cohort; none means that nothing is sent."""
+        """Return the exchanges of the next round, all with the same cohort; none means that nothing is sent."""
         return ("train",)
 
     def more(self, state: State, step: str) -> Sequence[str]:
-        """Return the exchanges that what this step has brought calls for before the round goes on."""
+        """Return further exchanges that the result of this step requires before the round continues."""
         return ()
 
     @property
     def averages(self) -> bool:
-        """Whether all that it learns from uploads is the weighted mean of their "update" (see `declared`).
+        """Whether it uses nothing of uploads but the weighted mean of their "update" (see `declared`).
 
-        Only then can privacy be promised: the mean may come from a masked sum, or with noise.  "samples" may be the
-        weight beside it, nothing else.  A class declares it with `averages = True`.
+        Only then can privacy be guaranteed, as the mean may come from a masked sum, or with noise.  Uploads may hold
+        "samples" as the weight and nothing else.  A class declares it with `averages = True`.
         """
         return False
 
@@ -217,57 +217,57 @@ class Algorithm(ABC):
         return state["model"]
 
     def common(self, state: State) -> Tree | None:
-        """Return the one model that stands for all clients, which pooled tests ask, or None where there is none."""
+        """Return the common model of all clients, used for pooled tests, or None if there is none."""
         return state["model"]
 
     def personal(self, state: State, client: int, memory: Memory) -> Tree:
-        """Return the parameters that the client's last job left it with, or the predictor where there was none."""
+        """Return the parameters that the client's last job left in its memory, or else the predictor."""
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
     def sees(self, memory: Memory, graph: Graph) -> Graph:
-        """Return the graph with what the client knows of its vertices beside it, such as states of a recurrent model.
+        """Return the graph with what the client knows of its vertices, such as the states of a recurrent model.
 
-        Vertices that it knows of elsewhere come behind the graph's own.
-        Where an algorithm overrides this only each client's latest period is scored: what it knows is of now.
+        Vertices of other clients that it knows of come after the graph's own.  If an algorithm overrides this, only
+        each client's latest period is scored, to which that knowledge belongs.
         """
         return graph
 
     def share(self, state: State) -> Tree:
-        """Return what travels between peers (gossip), and between edge aggregators and the cloud."""
+        """Return the part of the state that peers (gossip), or edge aggregators and the cloud, send each other."""
         return {"model": state["model"]}
 
     def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Return the state after merging shares, one's own among them where it is to count: their weighted mean."""
+        """Return the state after merging shares, by default their weighted mean; one's own share may be among them."""
         return {**state, "model": mean.weighted([share["model"] for share in shares], weights)}
 
     def mass(self, reply: Reply) -> float:
-        """Return how much an opened reply weighs in a mean over several servers' clients; any unit, not negative."""
+        """Return a reply's weight in a mean over several servers' clients, in any unit; not negative."""
         return 1.0
 
     def flops(self, job: Job) -> float:
-        """Return the operations of a job of an algorithm that does not learn; else the task tells them."""
+        """Return the operations of a job; used only if the algorithm does not learn: else the task estimates them."""
         return 0.0
 
     def upload_like(self, job: Job) -> Tree | None:
-        """Return a tree of the upload's size, or None where only the finished work tells it."""
+        """Return a tree of the upload's size, or None if it is known only after training."""
         return None
 
     def effort(self, job: Job) -> float:
-        """Return how many times the task's own estimate of training this job takes."""
+        """Return this job's training cost as a multiple of the task's estimate."""
         return 1.0
 
     def extra_steps(self, job: Job) -> float:
-        """Return how many training steps' work the job takes beside its training (the task's estimate of one step)."""
+        """Return the job's work beside training, in multiples of the task's estimate of one training step."""
         return 0.0
 
     @property
     def ranks_replies(self) -> bool:
-        """Whether the server compares the replies of a cohort, which one reply at a time does not allow."""
+        """Whether the server compares the replies of a cohort, so that it cannot fold them one at a time."""
         return False
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the server's work of one update in floating-point operations: a multiply-add a received number."""
+        """Return the operations of one update on the server: by default, a multiply-add per received number."""
         return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
 
 
@@ -280,11 +280,10 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
 
 
 def declared(algorithm: Algorithm, name: str) -> bool:
-    """Return what an algorithm's class declares of its methods, or the safe answer where it does not.
+    """Return what an algorithm's class declares about its methods, or else the safe default.
 
-    A declaration speaks for the class that makes it and for those above.  A subclass that overrides one of the methods
-    that it is about, without declaring it anew, gets the safe answer: no privacy is promised for an `update` by what a
-    base class declared of its own.
+    A declaration covers the class that makes it and its bases.  A subclass that overrides one of the methods without
+    declaring again gets the safe default: privacy is not guaranteed for an `update` by what a base class declared.
     """
     methods, safe = DECLARED[name]
     for owner in type(algorithm).__mro__:
@@ -296,5 +295,5 @@ def declared(algorithm: Algorithm, name: str) -> bool:
 
 
 def title_of(cls: type[Algorithm]) -> str:
-    """Return the name by which reports call an algorithm: the title of the very class, or else the class's name."""
+    """Return an algorithm's name in reports: the title of this very class, or else the class's name."""
     return str(vars(cls).get("title") or cls.__name__)

@@ -4,7 +4,8 @@
     L_disp = 1 − (1/n) Σᵢ cos(xᵢ, x̂ᵢ)
 
 Reconstructed from the public code and the authors' replies to reviewers; the direction of the divergence, own ‖ pseudo,
-is the code's.  Row i of both belongs to the same vertex, so that both have its label.  Structure is `fgw`'s affair.
+is the code's.  Row i of both belongs to the same vertex, so that both have its label.  Structure is compared in
+`algorithms/ghost/fgw.py`.
 """
 
 import torch

@@ -1,16 +1,16 @@
 """The training backend: many clients' fits in one call, as late as possible.
 
-A submitted job is only queued.  When a value is needed everything pending runs at once: the jobs' generators advance
+A submitted job is only queued.  When a value is needed, all pending jobs run at once: their generators advance
 together, their fits are grouped by loss and shapes, and each group is one computation (`training.train`).  Five rules
-keep that invisible:
+make that invisible:
 
 1. A job sees the download, the data and the memory of the moment it was submitted.
-2. A size comes from `upload_like` where given, and is held against the truth when the job settles.
+2. An upload's size comes from `upload_like` if declared, and is checked against the upload when the job settles.
 3. A client's next job settles its last one first, since it may read the memory.
-4. A cancelled job leaves no trace; a late one is not cancelled, for the client did do the work.
+4. A cancelled job has no effect; a late one is not cancelled, as the client did the work.
 5. Every job has its own seed, so that grouping changes nothing beyond float rounding.
 
-It models no time: how long work takes is the hosts' affair.
+Not modelled: time; how long work takes is up to the clock.
 """
 
 from collections.abc import Generator
@@ -25,7 +25,7 @@ from fedsim.learn.training import Trainer
 
 
 class JobPromise:
-    """An upload that may not exist yet (the Promise of net/message.py)."""
+    """The upload of a job that may be pending (the Promise of learner/upload.py)."""
 
     def __init__(self, cohort: "Cohort", job: Job, like: Tree | None) -> None:
         """Queue nothing by itself: `Cohort.submit` does."""

@@ -2,7 +2,7 @@
 
 A client that holds a part of a graph lacks the neighbours that others hold.  What they would add to a layer's sums,
 `delta` (N, F), is linear up to the weight, so that with it (and with the degrees of the whole graph, `degree`) the
-layer's output is that of the whole graph.  It models no attention and no edge weights.
+layer's output is that of the whole graph.  Not modelled: attention and edge weights.
 """
 
 from typing import Literal

@@ -1,8 +1,8 @@
 """Links between clients, which the server scores with the embeddings of both ends (DG-CoLearn, appendix F).
 
-Asked are the edges that the cut took from the current snapshot, once each, and as many pairs of vertices of distinct
-clients that are none.  No client ever sees these pairs.  The positives alone, as published code takes them, would make
-average precision 1 whatever the scores.
+Scored are the edges of the current snapshot that the partition cuts, once each, and as many non-edges between vertices
+of distinct clients.  No client ever sees these pairs.  With positives alone, as in published code, average precision
+would be 1 whatever the scores.  Not modelled: messages that would bring both embeddings together.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An upload against what `upload_like` has declared of it: which entries have another size, and where to look.
+"""Compare an upload with what `upload_like` declared: which entries have another size, and where to look.
 
 Two trees are compared as the wire sees them: by names, kinds, dtypes and shapes, never by values.
 """

@@ -1,7 +1,7 @@
 """Layers without a graph: affine maps one after the other, drawn as `torch.nn.Linear` draws them.
 
-Parameters are {"layer1": {"weight": (F, H), "bias": (H,)}, …}, without a client axis.  What stands between the layers
-is their user's; it models no normalisation.
+Parameters are {"layer1": {"weight": (F, H), "bias": (H,)}, …}, without a client axis.  What comes between the layers
+is up to the caller.  Not modelled: normalisation.
 """
 
 from collections.abc import Sequence

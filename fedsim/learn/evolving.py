@@ -4,9 +4,9 @@
     u, r = σ(M I + U W + B), each with M, U, B of its own,  c = tanh(M_c I + U_c (r ⊙ W) + B_c)
 
 I is the variant's input, of the weight's shape.  W is trained along with the gates, for the period at hand: when it
-ends, W_t takes its place (`turn`).  The original unrolls many periods from the first W in every pass instead; here
-gradients end where the period begins, as they do for states.  Nothing is remembered of vertices, and those of the
-halo are computed as all others.  Two square matrices a gate and layer make it large where features are many.
+ends, W_t replaces it (`turn`).  The original unrolls many periods from the first W in every pass instead; here
+gradients end where the period begins, as they do for states.  Vertices have no states, and those of the
+halo are computed like all others.  Two square matrices a gate and layer make it large where features are many.
 """
 
 from abc import abstractmethod
@@ -43,7 +43,7 @@ class Evolving(Recurrent):
         }
 
     def layer_state(self, features: int) -> int:
-        """Nothing is remembered of a vertex."""
+        """Return 0: vertices have no states."""
         return 0
 
     def delta_widths(self, features: int, classes: int) -> list[int]:
@@ -69,7 +69,7 @@ class Evolving(Recurrent):
 
     @torch.no_grad()
     def turn(self, params: Parameters, graph: Graph) -> Parameters:
-        """Return the parameters with every W_t in the place of its W.
+        """Return the parameters with every W replaced by its W_t.
 
         Raises ValueError where a client has several graphs that evolve its weights in different ways.
         """

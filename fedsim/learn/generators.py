@@ -3,8 +3,8 @@
     h = [label's vector ‖ z],   h = dropout(tanh(h W + b)) for every hidden width,   x̂ = h W + b
 
 A label's vector is its row of a trained table (C, C), or its one-hot code.  Parameters are a tree of tensors without a
-client axis, and all that is drawn comes from generators that are handed in.  Edges are none of its affair
-(`fedsim.learn.pseudo_graphs`).
+client axis, and everything random is drawn from generators passed in.  Not included: edges, which
+`fedsim.learn.pseudo_graphs` adds.
 """
 
 from dataclasses import dataclass

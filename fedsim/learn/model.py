@@ -6,9 +6,9 @@ The output of the last hidden layer is the *embedding*.  Parameters are a dict o
 a leading client axis K when they are used.  It models message passing on one static graph: no edge features, no
 batch normalisation, no residual links.
 
-A model may remember: of vertices, in states that go from period to period with the graph (`state`), and in its
-parameters, where those at the beginning of the next period are not those that were trained (`turn`).  Models here
-remember nothing; those that do descend from `fedsim.learn.recurrent.Recurrent`.
+A model may have memory: states of vertices, carried with the graph from period to period (`state`), and parameters
+that change between periods beside training (`turn`).  The models here have none; recurrent ones descend from
+`fedsim.learn.recurrent.Recurrent`.
 """
 
 from abc import ABC, abstractmethod
@@ -58,7 +58,7 @@ class Model(ABC):
         }
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
-        """Return the embedding (N, hidden), or the features themselves where there is a single layer."""
+        """Return the embedding (N, hidden), or the features themselves if there is a single layer."""
         h = graph["x"]
         for i in range(1, self.layers):
             h = torch.relu(self.layer(params[f"layer{i}"], h, graph))
@@ -66,7 +66,7 @@ class Model(ABC):
         return h
 
     def attention(self, params: Parameters, graph: Graph) -> Tensor | None:
-        """Return the first layer's attention coefficients (E + N,), or None where the layers do not attend."""
+        """Return the first layer's attention coefficients (E + N,), or None if the layers have no attention."""
         return None
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
@@ -74,11 +74,11 @@ class Model(ABC):
         return self.layer(params[f"layer{self.layers}"], self.embed(params, graph), graph)
 
     def state_width(self, features: int, classes: int) -> int:
-        """Return S, how many numbers the model remembers of a vertex; 0 where it remembers nothing."""
+        """Return S, the width of a vertex's state; 0 without states."""
         return 0
 
     def delta_widths(self, features: int, classes: int) -> list[int]:
-        """Return the widths F_l of `delta1`, `delta2`, … that the layers take; none where the model takes none."""
+        """Return the widths F_l of `delta1`, `delta2`, … that the layers take; empty if they take none."""
         return []
 
     def step(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
@@ -92,7 +92,7 @@ class Model(ABC):
         return self.step(params, graph)[1]
 
     def turn(self, params: Parameters, graph: Graph) -> Parameters:
-        """Return the parameters as they are when the period after this graph begins, detached."""
+        """Return the parameters at the beginning of the period after this graph, detached."""
         return params
 
     def flops(self, graph: Graph, classes: int) -> float:

@@ -1,8 +1,8 @@
-"""A server that makes each client a model of its own: what it keeps of clients, and how sharing moves their models.
+"""Server state for personal models, one per client: what clients sent last, and how mixing shares moves their models.
 
-The state holds `last`, what each client sent last, its `model` among it, and `personal`, the models made from that.
-Clients that have not just replied stay with what they sent last, or are left out (`absent`).  How models are made for
-clients is the algorithm's.  Used by FedGTA and Fed-PUB.
+The state holds `last`, what each client sent last including its `model`, and `personal`, the models made from that.
+Clients that have not just replied keep what they sent last, or are left out (`absent`).  How the models are made is up
+to the algorithm.  Used by FedGTA and Fed-PUB.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""Training on the server: full-batch steps of one set of parameters, on graphs that the server has made itself.
+"""Training on the server: full-batch steps of one set of parameters, on graphs that the server has generated.
 
-The optimisers are those of the clients (`fedsim.learn.optimiser`), for a cohort of one.  Nothing is changed in place
-that was handed in: a server's state may have travelled, and old versions are kept.  It models no mini-batches.
+The optimisers are those of the clients (`fedsim.learn.optimiser`), for a cohort of one.  Arguments are
+never changed in place, as a server's state may have travelled and old versions are kept.  Not modelled: mini-batches.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Loss = Callable[[Any, int], Tensor]
 def descend(
     start: tree.Tree, loss: Loss, optimiser: Optimiser, steps: int, state: State | None = None
 ) -> tuple[tree.Tree, State]:
-    """Return parameters after so many steps, and the optimiser's state, to be handed in again to go on.
+    """Return parameters after so many steps, and the optimiser's state, to be passed in again to continue.
 
     `loss` takes the parameters with a leading client axis of one, and the number of the step from 0; it returns one
     number, () or (1,).  A parameter that it does not depend on has the gradient zero.  `state` None begins anew.

@@ -1,4 +1,4 @@
-"""What a client keeps of a graph that changes: the states of its vertices, and what it has received about cuts.
+"""A client's memory of a changing graph: the states of its vertices, and what it has received about cut edges.
 
 The client's memory holds, each entry replaced and never changed in place:
 
@@ -8,7 +8,7 @@ The client's memory holds, each entry replaced and never changed in place:
   and for `degree` all vertices; `x` stands in place of the features and lasts until it is received again.
 
 States are computed when the next period begins, with the client's last parameters.
-It models states that live where their vertex does, on one client.
+Not modelled: a vertex with states on several clients.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def places(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spread(vertices: Tensor, rows: Rows) -> Tensor:
-    """Return a row for each vertex (N, F), zeros for those that have none."""
+    """Return one row per vertex (N, F), zeros for vertices without any."""
     place, there = places(rows[0], vertices)
     found = rows[1].new_zeros(len(vertices), *rows[1].shape[1:])
     found[there] = rows[1][place[there]]
@@ -43,7 +43,7 @@ def spread(vertices: Tensor, rows: Rows) -> Tensor:
 
 
 def joined(first: Rows, second: Rows) -> Rows:
-    """Return both together; the second takes precedence."""
+    """Return the union of both; the second takes precedence."""
     vertices = torch.cat([second[0], first[0]])
     unique, place = torch.unique(vertices, return_inverse=True)
     numbers = torch.arange(len(vertices), device=vertices.device)
@@ -87,7 +87,7 @@ def bare(graph: Graph) -> Graph:
 
 
 def lasting(memory: Memory, vertices: Tensor) -> Mapping[str, Rows] | None:
-    """Return what outlasts a period, of these vertices only: the rows in place of features."""
+    """Return the received rows that outlast a period, those in place of features, for these vertices only."""
     received = memory.get("received")
     if received is None or "x" not in received:
         return None

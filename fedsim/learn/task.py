@@ -1,7 +1,7 @@
-"""The contract of a task: what is predicted, with which model, and what a wrong prediction costs.
+"""The contract of a task: what is predicted, with which model, and by which loss and metrics.
 
-A task is a frozen dataclass of options; point/run.py binds it once to a model, the width of the features and the number
-of classes.  Everything here carries the client axis (see `fedsim.learn.ops`), save `init`.
+A task is a frozen dataclass of options; `bind` sets its model, the width of the features and the number of classes
+once.  Everything here carries the client axis (see `fedsim.learn.ops`), except `init`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from fedsim.learn.model import Model, Parameters
 
 
 class Task(ABC):
-    """What is predicted; `metrics` names, as literals, what it can be scored by."""
+    """What is predicted; `metrics` lists, as literals, the metrics that it can be scored by."""
 
     metrics: ClassVar[Sequence[str]]
 
@@ -37,7 +37,7 @@ class Task(ABC):
         return self.drawn(integer(self.seed, "model"))
 
     def drawn(self, seed: int) -> Parameters:
-        """Return first parameters of this seed, for who begins with a model of its own."""
+        """Return the first parameters of this seed, for a client that starts with its own model."""
         generator = Generator().manual_seed(seed)
         params = self.model.init(self.features, self.outputs, generator)
         return tree.to(params, self.device)  # type: ignore[no-any-return]
@@ -56,20 +56,20 @@ class Task(ABC):
 
     @abstractmethod
     def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the numbers of the rows that this split is scored on: of the output, unless `rows` says otherwise."""
+        """Return the indices of the rows that this split is scored on, among the graph's `rows`."""
 
     @abstractmethod
     def scores(
         self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Return the metrics of each owner (owners,) over its rows, with `weight`: how many rows those are."""
+        """Return the metrics of each owner (owners,) over its rows, and `weight`, the number of these rows."""
 
     def rows(self, graph: Graph) -> int:
-        """Return how many rows the graph has of what `targets` numbers: its vertices."""
+        """Return the number of rows that `targets` may index: by default the graph's vertices."""
         return len(graph["y"])
 
     def examples(self, graph: Graph, *splits: str) -> int:
-        """Return how many examples of these splits the graph holds: vertices."""
+        """Return the number of examples of these splits in the graph: by default vertices."""
         return layout.count(graph, *splits)
 
     def flops(self, graph: Graph) -> float:
@@ -78,7 +78,7 @@ class Task(ABC):
 
 
 def bind(task: Task, model: Model, features: int, classes: int, seed: int, device: str) -> Task:
-    """Tell a task what it works with; the one time that a frozen task is written to."""
+    """Set the model and the sizes of a frozen task, once."""
     for name, value in {
         "model": model,
         "features": features,

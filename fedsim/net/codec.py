@@ -1,16 +1,16 @@
 """Codec: compresses a download or an upload before it travels, which changes its bytes, its time and its values.
 
-A codec is a frozen dataclass of options and holds no state.  It defines for one floating-point array what travels in
-its place; this module does the rest: everything else stays as it is, so does an array that the codec would not make
-smaller or that has one entry, and the memory of error feedback is passed in and out.  A codec for differences only
-changes the difference of an upload and leaves everything beside it alone: prototypes, embeddings, counts.
+A codec is a frozen dataclass of options without state.  It defines what travels in place of one floating-point array;
+this module does the rest.  Everything else stays as it is, and so does an array with one entry or one that the codec
+would not make smaller; the memory of error feedback is passed in and out.  A codec for differences changes only the
+difference in an upload and leaves everything else alone: prototypes, embeddings, counts.
 
 Error feedback (Stich et al., NeurIPS 2018, Algorithm 1; Karimireddy et al., ICML 2019): what a codec leaves out of an
 array is added to the next array at the same place of the tree, so that all values received and the memory add up to all
 values given.  It is meant for differences, which the receiver adds up, not for models.
 
-Not modelled: entropy coding, the time and energy of compression, and a sender that learns that its upload was lost:
-what it has sent counts as received.
+Not modelled: entropy coding, the time and energy of compression, and senders that detect the loss of an upload: what
+was sent counts as received.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
-"""Whether a tree holds real numbers only: what a server takes from a client and what it refuses.
+"""Check whether all numbers of a tree are finite, which decides what a server accepts from a client.
 
-A sum that is finite has finite terms only, so that one pass is enough where nothing is wrong; only where a sum is not
-is every number looked at, for large ones may add up beyond the type's range.  It models no time.
+If a sum is finite, so are its terms; one pass is enough unless something is wrong.  Only if the sum is not finite is
+every number checked, as large ones may overflow in the sum.  Not modelled: time.
 """
 
 import math
@@ -14,9 +14,9 @@ from fedsim.net import floats
 
 
 def is_finite(tree: Tree) -> bool:
-    """Return whether no number of a tree, alone or in an array, is infinite or not a number; a Spec holds none.
+    """Return whether all numbers of a tree are finite, in arrays and alone; a Spec has none.
 
-    A dict that knows says so itself by `finite` (learn/rows.py), without being looked into.
+    A dict with an attribute `finite` other than None (learn/rows.py) is not read.
     """
     if isinstance(tree, dict):
         known = None if type(tree) is dict else getattr(tree, "finite", None)

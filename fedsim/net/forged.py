@@ -1,4 +1,4 @@
-"""What byzantine clients send: uploads and shares with forged values, of the size and at the time of the true ones.
+"""What byzantine clients send: uploads and shares with forged values, with the sizes and times of the true ones.
 
 In an upload that names the difference to what was received (`update`), only that part is forged; in others, everything
 is.  Only arrays of floats are forged; integers, scalars and texts (counts, weights, names) stay as they are.  Forging
@@ -16,13 +16,13 @@ from fedsim.net.effect import Forge
 
 
 class Forgers:
-    """Who forges, and how: each client's functions, one after the other.
+    """The clients that forge, with the functions of each, applied in order.
 
-    `rng` is the client's own random stream, which goes on from upload to upload.
+    `rng` is the client's own random stream, continued from upload to upload.
     """
 
     def __init__(self, effects: Sequence[Mapping[int, Forge]]) -> None:
-        """Take what each effect does."""
+        """Combine the functions of all effects, each a mapping by client."""
         clients = sorted({client for each in effects for client in each})
         self._forges = {client: [each[client] for each in effects if client in each] for client in clients}
 
@@ -31,13 +31,13 @@ class Forgers:
         return client in self._forges
 
     def upload(self, client: int, upload: Tree, rng: np.random.Generator) -> Tree:
-        """Return what a client that forges sends in place of an upload."""
+        """Return the forged upload of a client that forges."""
         if isinstance(upload, dict) and DIFFERENCE in upload:
             return {**upload, DIFFERENCE: self._replaced(client, upload[DIFFERENCE], rng)}
         return self._replaced(client, upload, rng)
 
     def share(self, client: int, tree: Tree, rng: np.random.Generator) -> Tree:
-        """Return what a client that forges sends in place of a tree."""
+        """Return the forged share of a client that forges."""
         return self._replaced(client, tree, rng)
 
     def _replaced(self, client: int, node: Tree, rng: np.random.Generator) -> Tree:

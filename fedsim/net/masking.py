@@ -1,14 +1,14 @@
-"""What the messages of secure aggregation hold, in bytes: pairwise masking with shares of its keys.
+"""The messages of secure aggregation and their sizes in bytes: pairwise masking with secret-shared keys.
 
 Bonawitz et al., CCS 2017 (honest but curious server), and with few neighbours Bell et al., CCS 2020.  Three exchanges
-go beside a round's own: `keys`, each client sends two public keys; `shares`, it is sent those of its neighbours and
-sends each of them a sealed share of its two secrets; then the round's own, whose download brings the neighbours' shares
-and whose upload is a vector of masked whole numbers; and `unmask`, it is told which neighbours have sent theirs and
-sends one share for each neighbour that had shared, and one of its own.
+surround the round's own.  `keys`: each client sends two public keys.  `shares`: it receives those of its neighbours and
+sends each of them a sealed share of its two secrets.  The round's own download then brings the neighbours' shares, and
+its upload is a vector of masked integers.  `unmask`: the client receives the list of neighbours whose vectors have
+arrived, and sends one share for each neighbour that had shared, and one of its own.
 
-Only sizes are modelled, real in number and length: nothing is masked, and the sum is what comes out up to rounding to
-`bits`.  Not modelled: signatures and the consistency check against a server that deviates, the time that keys and masks
-take to compute, a directory of identities, and clients that lie.
+Only sizes are modelled, with the real counts and lengths: nothing is masked, and the sum equals the true one up to
+rounding to `bits`.  Not modelled: signatures and the consistency check against a deviating server, the computing time
+of keys and masks, a directory of identities, and clients that lie.
 """
 
 import math
@@ -20,8 +20,8 @@ import numpy as np
 from fedsim.core.wire import Spec, Tree
 from fedsim.net import floats
 
-STEPS = ("keys", "shares", "unmask")  # the exchanges beside a round's own
-BESIDE = "masking"  # where a download holds what goes beside the algorithm's
+STEPS = ("keys", "shares", "unmask")  # the exchanges that masking adds to a round
+BESIDE = "masking"  # the key of a download under which masking's part travels
 NUMBER = 4  # bytes of a client's number
 KEY = 32  # of a public key on Curve25519
 SHARE = 32  # of a share of a secret of 256 bits
@@ -33,10 +33,10 @@ Neighbours = Mapping[int, Collection[int]]
 
 @dataclass(frozen=True)
 class Masking:
-    """`neighbours`: with how many others a client shares, all where None; an even number.
+    """`neighbours`: the number of others with which a client shares, even; None for all.
 
-    `threshold`: a client's secret is found again when more than this share of it and its neighbours answer; of two
-    clients there must be two.  `bits`: of a number, before a sum of n of them needs log2(n) more.
+    `threshold`: a client's secret can be reconstructed if more than this share of it and its neighbours answer, two at
+    least.  `bits`: the width of a number; a sum of n of them needs log2(n) more.
     """
 
     neighbours: int | None = None
@@ -53,7 +53,7 @@ class Masking:
         return {one: sorted(circle[(at + step) % count] for step in steps) for at, one in enumerate(circle)}
 
     def holds(self, graph: Neighbours, masked: Collection[int], there: Collection[int]) -> bool:
-        """Return whether those who are `there` can take the masks of all `masked` clients away."""
+        """Return whether the clients `there` suffice to remove the masks of all `masked` clients."""
         left = set(there)
         return len(left) > 1 and all(
             len(left & {one, *graph[one]}) >= max(2, math.floor(self.threshold * (1 + len(graph[one])) + 1e-9) + 1)
@@ -61,32 +61,32 @@ class Masking:
         )
 
     def vector(self, numbers: int, clients: int) -> int:
-        """Return the bytes of so many masked numbers of which so many clients' are added."""
+        """Return the bytes of a masked vector of that many numbers, to be added over that many clients."""
         return math.ceil(numbers * (self.bits + math.ceil(math.log2(clients))) / 8)
 
 
 def keys_of(count: int) -> Tree:
-    """Return the two public keys of so many clients, numbered."""
+    """Return the numbers and two public keys each of `count` clients."""
     return {"keys": _bytes(count * (NUMBER + 2 * KEY))}
 
 
 def own_keys() -> Tree:
-    """Return what a client says of itself."""
+    """Return a client's own two public keys."""
     return {"keys": _bytes(2 * KEY)}
 
 
 def sealed(count: int, clients: int = 0) -> Tree:
-    """Return so many sealed shares, and of how many `clients` the masked vectors will be added."""
+    """Return `count` sealed shares, and the number of `clients` whose masked vectors are added."""
     return {"sealed": _bytes(count * SEALED), "of": clients}
 
 
 def alive(count: int, sharing: int) -> Tree:
-    """Return the numbers of so many neighbours that have sent a vector, of so many that had shared."""
+    """Return the numbers of `count` neighbours that have sent a vector, out of `sharing` that had shared."""
     return {"alive": _bytes(count * NUMBER), "of": sharing}
 
 
 def answer(step: str, asked: Tree) -> Tree:
-    """Return what a client replies in one of `STEPS` to what it was sent."""
+    """Return a client's reply to what it was sent in one of `STEPS`."""
     if step == "keys":
         return own_keys()
     if step == "shares":
@@ -95,7 +95,7 @@ def answer(step: str, asked: Tree) -> Tree:
 
 
 def numbers(tree: Tree) -> int:
-    """Return how many numbers a tree holds, those in arrays and single ones."""
+    """Return the count of numbers in a tree, in arrays and alone."""
     if isinstance(tree, dict):
         return sum(map(numbers, tree.values()))
     if isinstance(tree, list | tuple):

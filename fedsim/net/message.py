@@ -1,6 +1,6 @@
-"""Message: what one host sends another, with the bytes it takes.
+"""Message: what one host sends to another, with its size in bytes.
 
-Models an envelope (who, to whom, what, which version) in front of one tree.  Connections, acknowledgements and
+Models an envelope (sender, receiver, kind, version) in front of one tree.  Connections, acknowledgements and
 packet headers belong to the transfer, not to the message.
 """
 
@@ -14,9 +14,9 @@ from fedsim.core.wire import Tree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """From `src` to `dst` (node numbers; the server is -1), of a kind: the step's name, or "share".
+    """A message from `src` to `dst` (node numbers; the server is -1); `kind` is the step's name, or "share".
 
-    `label` is its sender's own, for whoever looks at what arrives; it does not travel.
+    `label` is set by the sender for observers of arriving messages; it does not travel.
     """
 
     src: int
@@ -31,14 +31,14 @@ class Message:
     def carrying(
         cls, src: int, dst: int, kind: str, payload_bytes: int, version: int = 0, label: Any = None
     ) -> "Message":
-        """Return a message that stands for a payload of so many bytes and holds nothing."""
+        """Return a message without contents whose payload has that many bytes."""
         message = cls(src, dst, kind, None, version, label)
         message._nbytes.append(_envelope_size(kind) + payload_bytes)
         return message
 
     @classmethod
     def sized(cls, src: int, dst: int, kind: str, nbytes: int) -> "Message":
-        """Return a message that stands for exactly so many bytes, its envelope included, and holds nothing."""
+        """Return a message without contents of exactly that many bytes, envelope included."""
         message = cls(src, dst, kind, None)
         message._nbytes.append(nbytes)
         return message
@@ -64,5 +64,5 @@ def _envelope(src: int, dst: int, kind: str, version: int) -> Tree:
 
 @lru_cache(maxsize=64)
 def _envelope_size(kind: str) -> int:
-    """Return the bytes of an envelope, in which every number takes as many."""
+    """Return the bytes of an envelope, in which all numbers have the same size."""
     return wire.size(_envelope(0, 0, kind, 0))

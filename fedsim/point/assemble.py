@@ -1,7 +1,7 @@
-"""Assemble: builds the world of a scenario, its learner, and whoever watches, each part once.
+"""Assemble a point: build the world of a scenario, its learner and its observer, each part once.
 
-The only module that sees both halves, the network and the learning, and it loads the second only where something is
-learned.  It takes the scenario as checked (`check.py`), and runs nothing.
+The only module that knows both halves, the network and the learning; it imports the latter only if something is
+learned.  It expects a checked scenario (`check.py`), and runs nothing.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ from fedsim.scenario.schema import Scenario
 
 
 class Built(NamedTuple):
-    """A point that is ready to run: its world, whoever scores it (None where nothing is learned), and its parts."""
+    """A point that is ready to run; `observer` is None if nothing is learned."""
 
     world: World
     observer: Observer | None
@@ -45,7 +45,7 @@ class Built(NamedTuple):
 
 
 def observe(built: Built, keeper: Keeper) -> Views:
-    """Return what keeps all that clients receive from now on."""
+    """Start recording what clients receive, and return the record."""
     views = Views(built.world.env, built.learner.contents)
     built.world.network.received = views.record
     keeper.watch(views)
@@ -57,8 +57,8 @@ def build(
 ) -> Built:
     """Return the world of a scenario with its processes started.
 
-    Where nothing is learned nobody scores; elsewhere the keeper, if there is one, looks after it.  Where it is not to
-    be trained (`trains`) an `untrained` algorithm stands for the scenario's.
+    If something is learned, `keeper` takes its checkpoints.  With `trains` False, an `untrained` algorithm takes the
+    place of the scenario's, and nothing is scored.
     """
     parts = Parts(scenario)
     algorithm, rng, own_rng = parts.algorithm, Streams(scenario.seed), Streams(scenario.seed)
@@ -89,7 +89,7 @@ def build(
     lesson.deliver(world)
     if keeper and observer:
         keeper.attend(world, lesson, learner)
-    # Started last, the protocol goes on last: a period has arrived before it asks again.
+    # Started last, so that at equal times periods arrive before the protocol asks.
     return Built(world, observer, learner, parts, world.env.process(parts.protocol.run(world)))
 
 
@@ -123,17 +123,17 @@ def _world(
     draws = scenario.network.codec.down is not None or parts.protocol.shares_only
     keys = None if keeper is None else Keys(b"", links.forgers, draws=draws)
     learner = Recorded(trained, seed_of, keys, keeper.record() if keeper else None)
-    speeds = columns.get("speed", links.nodes.uplink)  # nobody computes where nobody is asked
+    speeds = columns.get("speed", links.nodes.uplink)  # not used: without asks no client computes
     clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
     computer = scenario.server
     until = scenario.measure.until
-    alone = scenario.measure.views or (until is not None and until.metered)  # messages are looked at one by one
+    alone = scenario.measure.views or (until is not None and until.metered)  # both need the messages one by one
     compressed = trained.up is not None or trained.down is not None
 
     def host(node: int) -> ServerHost:
         return ServerHost(
             env, links, learner, clients, write, computer.speed, computer.cores, node,
-            None if alone or compressed else write_many,  # a wave plans its messages, and sends none
+            None if alone or compressed else write_many,  # waves plan messages without sending any
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]

@@ -1,17 +1,17 @@
-"""Checkpoint: what a running point holds at some moment, so that a killed one can go on: resume by replay.
+"""Checkpoints of a running point, from which an interrupted one resumes by replay.
 
-Simulated time does not depend on trained values.  So a point that goes on runs its clock again from zero, answered from
-its own record (`learner/recorded.py`) and with nothing trained, folded or scored, up to the event at which the
-checkpoint was taken; there the learner takes over the values that it held.  Its tables, and the views that it keeps of
-what clients receive, then are those of a run that was never interrupted, byte for byte.
+Simulated time does not depend on trained values.  So a resumed point runs its clock again from zero, with answers from
+its own record (`learner/recorded.py`) and without training, folding or scoring, up to the event at which the checkpoint
+was taken; there the learner restores its values.  Its tables and views are then equal byte for byte to those of an
+uninterrupted run.
 
-When a checkpoint is taken is up to this host's clock; what comes of the point never is.  One is taken between any two
-events, under every protocol, with noise, masks and forgers too.  None is taken of a point whose algorithm keeps values
-that `learner/preserve.py` does not know, which run.log records, nor of one that learns nothing: to replay its clock is
-to run it.  These start anew.  A checkpoint is left aside where its stamp (`stamp.py`) is not that of what is run now,
-or a library has another version, but not where the machine is another.
+When a checkpoint is taken depends on the host's clock; results never do.  One can be taken between any two events,
+under every protocol, with noise, masks and forgers.  None is taken of a point that learns nothing, where replaying is
+running, or whose algorithm keeps values that `learner/preserve.py` does not support, which run.log reports; these start
+from the beginning.  A checkpoint is ignored if its stamp (`stamp.py`) differs from what is run now or a library has
+another version; the machine may differ.
 
-Each checkpoint is written whole: where views are kept, it has all that they hold.
+Each checkpoint is complete, including all views recorded so far.
 """
 
 import logging
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 FOLDER, FILE = "state", "checkpoint"
 EVERY = 60.0  # seconds of real time
-SHARE = 20  # a checkpoint's own time at least lies between it and the next so many times
+SHARE = 20  # time between checkpoints, at least, in multiples of the time that one takes
 
 log = logging.getLogger(__name__)
 
 
 def stamp_in(folder: Path) -> Stamp | str | None:
-    """Return the stamp of the checkpoint of a point that runs in this folder, or what stands in its place.
+    """Return the stamp of the checkpoint in a point's folder; its text if it cannot be parsed.
 
-    None where there is no checkpoint, or half of one.  Of its file, which may be large, only the beginning is read.
+    None if there is no checkpoint or an incomplete one.  Only the beginning of the file is read, which may be large.
     """
     try:
         with path_in(folder).open("rb") as file:
@@ -55,57 +55,57 @@ def stamp_in(folder: Path) -> Stamp | str | None:
 
 
 def path_in(folder: Path) -> Path:
-    """Return where a point that runs in this folder keeps its checkpoint."""
+    """Return the path of the checkpoint in a point's folder."""
     return folder / FOLDER / FILE
 
 
 class Observer(Protocol):
-    """Who looks at values and changes nothing: what keeps the clients' views."""
+    """An observer of values that changes nothing, such as the clients' views."""
 
-    resting: bool  # as long as a replay has no values to look at
+    resting: bool  # True during a replay, which has no values
 
     def notes(self) -> list[Any]:
-        """Return all that it has gathered."""
+        """Return everything recorded so far."""
         ...
 
     def wake(self, notes: Sequence[Any]) -> None:
-        """Go on from these."""
+        """Continue from these."""
         ...
 
 
 @dataclass
 class Keeper:
-    """Takes a point's checkpoints, in its folder, every so many seconds, and goes on from the one that is there."""
+    """Takes a point's checkpoints every `every` seconds, and resumes from the one in its folder."""
 
     folder: Path
     every: float
     log: Path
-    stamp: Stamp | None = None  # of what is run: a checkpoint of anything else is left aside, and all without one
+    stamp: Stamp | None = None  # of what is run; other checkpoints are ignored, and all of them if None
     steps: int = 0
     _saved: dict[str, Any] | None = None
     _next: float = 0.0
     _observers: "list[Observer]" = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Read what an earlier run has left."""
+        """Read the checkpoint of an earlier run."""
         self._saved = _read(path_in(self.folder), self.stamp)
         self._next = time.monotonic() + self.every
 
     def record(self) -> Record:
-        """Return the record of an earlier run, empty where there is none."""
+        """Return the record of the earlier run, empty if there is none."""
         return {} if self._saved is None else keep.unpacked(self._saved["record"])
 
     def attend(self, world: World, lesson: "Lesson", learner: Recorded) -> None:
-        """Look after this world, whose clock stands at zero."""
+        """Take checkpoints of this world, which has not started yet."""
         self.world, self.lesson, self.learner = world, lesson, learner
 
     def watch(self, observer: "Observer") -> None:
-        """Have an observer rest as long as there are no values, and go on with what it had gathered before."""
+        """Pause an observer during the replay, and restore what it had recorded."""
         observer.resting = self._saved is not None
         self._observers.append(observer)
 
     def passed(self) -> None:
-        """Note that one more event has happened.  Raises ReplayError where a replay is not the first run again."""
+        """Note that one more event was processed.  Raises ReplayError if a replay differs from the first run."""
         self.steps += 1
         if self._saved is not None:
             if self.steps == self._saved["steps"]:
@@ -118,7 +118,7 @@ class Keeper:
             self._next = ended + max(self.every, SHARE * (ended - began))
 
     def end(self) -> None:
-        """Remove the checkpoint: the point has ended.  Raises ReplayError where it is still replayed."""
+        """Remove the checkpoint of a point that has ended.  Raises ReplayError if the replay has not ended."""
         if self._saved is not None:
             raise ReplayError("the replay of an interrupted point has ended before its checkpoint")
         path_in(self.folder).unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class Keeper:
             path_in(self.folder).parent.rmdir()
 
     def save(self) -> None:
-        """Take a checkpoint, in place of the last one.  Raises OSError where it cannot be written."""
+        """Take a checkpoint, replacing the last one.  Raises OSError if it cannot be written."""
         from fedsim.learner.preserve import Unfit
 
         try:
@@ -150,11 +150,11 @@ class Keeper:
         os.replace(hidden, path)
 
     def _resume(self, saved: dict[str, Any]) -> None:
-        """Give everything the values of the checkpoint: the clock has come to its moment."""
+        """Restore the values of the checkpoint, which the clock has reached."""
         world = self.world
         here = world.env.now, world.server.version, self.learner.asked
         if here != (saved["now"], saved["version"], saved["asked"]):
-            raise ReplayError("the replay of an interrupted point has come to another moment than its first run")
+            raise ReplayError("the replay of an interrupted point has reached another moment than its first run")
         held, observed = self.lesson.unpack(saved["values"])
         keep.resume(self.learner, held)
         for observer, notes in zip(self._observers, observed, strict=True):
@@ -163,11 +163,11 @@ class Keeper:
 
 
 def _read(path: Path, own: Stamp | None) -> dict[str, Any] | None:
-    """Return a checkpoint, or None where there is none of what is run now."""
+    """Return the checkpoint, or None if there is none with this stamp."""
     if own is None or not path.is_file():
         return None
     try:
         saved: Any = msgpack.unpackb(path.read_bytes())
-    except (ValueError, msgpack.UnpackException):  # the machine has stopped before it was on the disk
+    except (ValueError, msgpack.UnpackException):  # the machine stopped before the file was on disk
         return None
     return saved if isinstance(saved, dict) and own.continues(saved.get("stamp")) else None

@@ -47,7 +47,7 @@ ROWS = {
 }
 DRAWN = ("latency", "uplink", "downlink")
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
-LEAST = {"uplink_mbps": 1e-6, "downlink_mbps": 1e-6, "gflops": 1e-9}  # a bit, an operation a second: never nothing
+LEAST = {"uplink_mbps": 1e-6, "downlink_mbps": 1e-6, "gflops": 1e-9}  # one bit or operation per second: never zero
 COLUMNS = [
     Column("client", whole=True, low=0),
     *(

@@ -1,8 +1,8 @@
-"""The parts of one scenario, each built once and handed on: to what checks the scenario, and to what runs it.
+"""The parts of one scenario, each built once, for checking it and for running it.
 
-A part is built when it is first asked for.  It holds nothing that a run changes: parts are frozen, and the columns of
-the clients are drawn from named streams of the seed, so that whoever draws them gets the same.  Parts of the learning
-half (data, model, task) are not among them, but for the algorithm: building them would load torch for every study.
+A part is built on first access.  No run changes it: parts are frozen, and the clients' columns are drawn from named
+streams of the seed, so that every draw is the same.  Of the learning half only the algorithm is included, not data,
+model and task, whose import would load torch.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from fedsim.scenario import find
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
-NOTHING = Part(name="algorithms.traffic", options={"down": 0, "up": 0})  # goes with every protocol, and moves nothing
+NOTHING = Part(name="algorithms.traffic", options={"down": 0, "up": 0})  # fits every protocol, and sends nothing
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a scenario names, built."""
+    """The parts that a scenario names, built on first access."""
 
     scenario: Scenario
 
@@ -43,7 +43,7 @@ class Parts:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """The effects, in their order."""
+        """The effects, in order."""
         given = self.scenario.network.effects
         return [find.build("effect", part, f"network.effects.{number}") for number, part in enumerate(given)]
 
@@ -55,14 +55,14 @@ class Parts:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The algorithm, without a context; one that moves nothing where the protocol asks nobody to run one."""
+        """The algorithm, without a context; one that sends nothing if the protocol needs none."""
         given = self.scenario.algorithm
         built: Algorithm = find.build("algorithm", given if given and self.protocol.asks else NOTHING)
         return built
 
     @cached_property
     def codecs(self) -> dict[str, Codec | None]:
-        """The codec of each direction, "up" and "down".  Raises ScenarioError where one cannot go that way."""
+        """The codec of each direction, "up" and "down".  Raises ScenarioError if one does not suit its direction."""
         return fleet.codecs(self.scenario, self.protocol.shares_only)
 
     @cached_property

@@ -1,10 +1,10 @@
-"""What the first rounds of a point will take, before anything is trained: the run's own clock, links, data and draws.
+"""A preview of a point's first updates without training: the run's own clock, links, data and random draws.
 
-Nothing is trained, so the algorithm stands as `untrained` has it; for one whose messages are always alike (FedAvg)
-times and bytes are those of the run to the last digit.  At most so many updates and so many messages are looked at, and
-so many events in a row in which nothing is sent or computed; those of effects (outages, churn) count for no more.
+The algorithm is replaced by its `untrained` form; if the size of its messages never changes (FedAvg), times and bytes
+equal those of the run exactly.  The preview ends after a number of updates, of messages, or of events in a row in which
+nothing is sent or computed (such as those of outages and churn).
 
-What it does not model: scores, and what only training tells.
+Not modelled: scores, and sizes that are known only after training.
 """
 
 import math
@@ -23,12 +23,12 @@ from fedsim.point.assemble import build
 from fedsim.scenario.measure import Until
 from fedsim.scenario.schema import Scenario
 
-UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # looked at in a point, at most: updates, messages, events without any
+UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # limits: updates, messages, idle events
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The first updates of a point: how many there were, the tables of what led to them, and why there are no more."""
+    """The first updates of a point with their transfers, and why there are fewer than asked for (`why`)."""
 
     updates: pd.DataFrame
     transfers: pd.DataFrame
@@ -36,7 +36,7 @@ class Preview:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds of each update since the one before."""
+        """The seconds between each update and the one before."""
         return [float(value) for value in self.updates["time"].diff().fillna(self.updates["time"])]
 
     @property
@@ -45,15 +45,15 @@ class Preview:
         return [int(value) for value in self.updates["asked"]]
 
     def nbytes(self, direction: str) -> float:
-        """Return the bytes an update of messages that have arrived `up`, `down` or between `peer`s, folded or not."""
+        """Return the bytes per update of messages that arrived in a direction (up, down, peer), folded or not."""
         mine = self.transfers[(directions(self.transfers) == direction) & ~self.transfers["fate"].isin(["cut", "lost"])]
         return float(mine["nbytes"].sum()) / max(1, len(self.updates))
 
 
 def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Preview:
-    """Return the first updates of a point, fewer where its protocol ends before or too much happens.
+    """Return the first updates of a point; fewer if its protocol ends or a limit is reached.
 
-    Raises UserError where the size of an upload is known only once it is trained, and whatever a run would refuse.
+    Raises UserError if the size of an upload is known only after training, or if a run would refuse the scenario.
     """
     recorder = _Counting()
     built = build(scenario, data_root, recorder, trains=False)
@@ -65,7 +65,7 @@ def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Prev
 
 
 class _Counting(Recorder):
-    """A recorder that knows how many updates, messages and other rows there have been."""
+    """A recorder that counts updates, messages and all rows."""
 
     updates = messages = rows = 0
 
@@ -82,7 +82,7 @@ class _Counting(Recorder):
 
 
 def _look(world: World, done: simpy.Process, until: Until | None, recorder: _Counting, updates: int) -> str:
-    """Step the clock to the end of the preview; return why it ends before there have been so many updates."""
+    """Step the clock to the end of the preview; return why there are fewer updates, "" if there are not."""
     env, idle, rows = world.env, 0, 0
     end = math.inf if until is None or until.time is None else until.time
     while recorder.updates < updates:
@@ -93,7 +93,7 @@ def _look(world: World, done: simpy.Process, until: Until | None, recorder: _Cou
         if env.peek() > end or (until is not None and budget.spent(until, world)):
             return "measure.until comes first"
         if recorder.messages > MESSAGES:
-            return f"no more than {MESSAGES:,} messages are looked at, up to {env.now:.6g} s"
+            return f"the preview stops after {MESSAGES:,} messages, at {env.now:.6g} s"
         if idle > IDLE:
             return f"nothing was sent or computed in {IDLE:,} events, up to {env.now:.6g} s"
         env.step()

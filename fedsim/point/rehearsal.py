@@ -27,7 +27,7 @@ from fedsim.scenario.schema import Scenario
 
 
 def problems(parts: Parts) -> list[Problem]:
-    """Return what does not fit the clients and links that there are: protocol, topology, effects, sampler, tables."""
+    """Return what does not fit the clients and links: protocol, topology, effects, sampler or tables."""
     found: list[Problem] = []
     scenario, protocol = parts.scenario, parts.protocol
     rng = partial(seeds.generator, scenario.seed)
@@ -62,10 +62,10 @@ def problems(parts: Parts) -> list[Problem]:
 
 
 def _without_effect(scenario: Scenario, protocol: Protocol, effects: Sequence[Effect]) -> list[Problem]:
-    """Return a problem for each effect without meaning because nothing is sent under the protocol."""
+    """Return a problem for each effect on messages under a protocol that sends none."""
     names = [part.name for part in scenario.network.effects]
     message = (
-        f"affects what clients send and receive, and under {scenario.protocol.name!r} that is nothing; leave it out"
+        f"affects messages, and under {scenario.protocol.name!r} clients neither send nor receive any; leave it out"
     )
     return [
         Problem(f"network.effects.{number}", f"{names[number]!r} {message}")

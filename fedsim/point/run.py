@@ -29,13 +29,13 @@ from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import dump
 
-Tell = Callable[[Progress], None]
+Report = Callable[[Progress], None]
 REPORT_EVERY = 0.2  # seconds between two reports of progress
 
 log = logging.getLogger(__name__)
 
 
-def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float = EVERY) -> dict[str, Any]:
+def run(point: Point, folder: Path, data_root: Path, progress: Report, every: float = EVERY) -> dict[str, Any]:
     """Run one point, write tables, log and resolved scenario into the folder, and return its row of summary.csv.
 
     While it runs it keeps a checkpoint there, every so many seconds of real time, from which the next call goes on.
@@ -45,14 +45,14 @@ def run(point: Point, folder: Path, data_root: Path, progress: Tell, every: floa
         return _run(point, folder, data_root, progress, every)
 
 
-def _run(point: Point, folder: Path, data_root: Path, progress: Tell, every: float) -> dict[str, Any]:
+def _run(point: Point, folder: Path, data_root: Path, progress: Report, every: float) -> dict[str, Any]:
     began, scenario = time.perf_counter(), point.scenario
     recorder = Recorder()
     keeper = Keeper(folder, every, folder / "run.log", stamp.of(scenario))
     built = build(scenario, data_root, recorder, keeper)
     world, observer = built.world, built.observer
     views = observe(built, keeper) if scenario.measure.views else None
-    gc.freeze()  # graphs and clients outlive every round; looking for garbage among them takes a third of the time
+    gc.freeze()  # graphs and clients live throughout; collecting garbage among them takes a third of the time
     try:
         status = _run_clock(built, progress, keeper if observer else None)
     finally:
@@ -86,8 +86,8 @@ def _device(scenario: Scenario) -> str:
     return learning.device_name(scenario.device)
 
 
-def _run_clock(built: Built, progress: Tell, keeper: Keeper | None) -> str:
-    """Step the clock until the protocol ends, a budget is used up, or nobody is left to wait for."""
+def _run_clock(built: Built, progress: Report, keeper: Keeper | None) -> str:
+    """Step the clock until the protocol ends, a budget is used up, or no event is left; return the status."""
     world, observer, _, parts, done = built
     protocol = parts.protocol
     env, until, last = world.env, parts.scenario.measure.until, 0.0
@@ -103,7 +103,7 @@ def _run_clock(built: Built, progress: Tell, keeper: Keeper | None) -> str:
         updated = world.server.updated
         _step(env, keeper)
         if until is not None and budget.spent(until, world):
-            while updated.triggered and not updated.processed:  # who waits for this update comes first
+            while updated.triggered and not updated.processed:  # processes that wait for this update come first
                 _step(env, keeper)
             return "done"
         if time.perf_counter() - last > REPORT_EVERY:
@@ -120,12 +120,12 @@ def _step(env: simpy.Environment, keeper: Keeper | None) -> None:
 
 
 def _title(parts: Parts) -> str | None:
-    """Return the published name of the scenario's algorithm, or None where the protocol asks nobody to run one."""
+    """Return the published name of the scenario's algorithm, or None if the protocol needs none."""
     return title_of(type(parts.algorithm)) if parts.scenario.algorithm and parts.protocol.asks else None
 
 
 def _close(world: World) -> None:
-    """Have the ledger compare what moved with the rows, and log what became of the bytes."""
+    """Have the ledger compare the meters with the rows, and log the bytes by fate."""
     assert world.ledger is not None
     world.ledger.close()
     log.info("bytes: %s", ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items()))

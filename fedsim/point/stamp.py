@@ -60,11 +60,11 @@ class Stamp:
     written: str = ""  # the digest of the scenario as it was written, defaults left out
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the stamp as JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def continues(self, plain: Any) -> bool:
-        """Return whether a checkpoint with this stamp, as JSON, is of just what is run now."""
+        """Return whether a checkpoint with this stamp (JSON) may be continued: nothing has changed since."""
         made = parsed(plain) if isinstance(plain, str) else None
         if made is None or made.libraries != self.libraries or made.modules.keys() != self.modules.keys():
             return False
@@ -124,7 +124,7 @@ class Disk:
     _texts: dict[str, str] = field(default_factory=dict)
 
     def changed(self, stamp: Stamp, parts: Iterable[str] = ()) -> list[str]:
-        """Return the files, as messages show them, whose source is not what a stamp says; a lost module by its name.
+        """Return the files, as messages show them, whose source differs from a stamp; missing modules by name.
 
         `parts` are the modules that the point's names lead to now: a file of the user's in the place of fedsim's, or
         the other way round, is another one.

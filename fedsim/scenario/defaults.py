@@ -3,8 +3,8 @@
 A default is written as a scenario would: a number of seconds as `5 s`, a tuple as a list.  It is known where its
 expression is a literal, arithmetic on literals, `field(default=...)`, an empty `default_factory`, a quantity of
 `units`, or a name that a module sets once to one of these, in the same file or in one that it imports from.  Values
-that are computed in another way, or that a scenario could not express (`inf`), are left out; the class's source
-affects results all the same (`point/stamp.py`).
+that are computed in another way, or that a scenario cannot express (`inf`), are left out; changes to them still count,
+as the stamp covers the class's source (`point/stamp.py`).
 """
 
 import ast
@@ -35,7 +35,7 @@ class Unknown(Exception):  # noqa: N818 - not an error: only the class knows the
 
 
 def of(module: str, cls: str) -> dict[str, Any]:
-    """Return the defaults that a class's source states, as a scenario would write them."""
+    """Return the defaults that a class's source states, as written in a scenario."""
     found = {}
     for name, line in source.fields(module, cls).items():
         if line.value is None:
@@ -88,7 +88,7 @@ def _written(module: str, annotation: ast.expr, value: Any) -> Any:
 
 
 def _sayable(value: Any) -> Any:
-    """Return a value that a scenario can express.  Raises Unknown for any other."""
+    """Return the value if a scenario can express it.  Raises Unknown otherwise."""
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     for one in inner:
         _sayable(one)
@@ -117,7 +117,7 @@ def _kinds(module: str, annotation: ast.expr) -> list[tuple[str, str]]:
 
 
 def _value(module: str, node: ast.expr, deep: int = 0) -> Any:
-    """Return the value of an expression at the top of a module.  Raises Unknown if this cannot compute it."""
+    """Return the value of an expression at the top of a module.  Raises Unknown if it cannot be computed here."""
     if deep > DEEPEST:
         raise Unknown
 

@@ -74,7 +74,7 @@ def note(kind: str, name: str) -> str:
 
 
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
-    """Return what is wrong with a part's name and the names of its options, without importing its file."""
+    """Return the problems with a part's name and the names of its options, without importing its file."""
     where = where or KINDS[kind].key
     module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
@@ -97,8 +97,8 @@ def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
 def build(kind: str, part: Named, where: str | None = None, **context: Any) -> Any:
     """Import the part's file and return its class built with the part's options and the given context.
 
-    Context are fields that the program fills, where the class has them.  Raises ScenarioError where the name, an option
-    or a value is wrong, or where the class itself refuses its values.
+    Context are fields that the program fills, if the class has them.  Raises ScenarioError if the name, an option or a
+    value is wrong, or if the class itself refuses its values.
     """
     where = where or KINDS[kind].key
     cls = find(kind, part, where)
@@ -115,12 +115,12 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
     except ScenarioError:
         raise
-    except UserError as error:  # a file that the part names: the message says which, and where in it
+    except UserError as error:  # the message names the file that the part reads, and the place in it
         raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
 
 
 def find(kind: str, part: Named, where: str) -> type[Any]:
-    """Import the part's file and return the one class of its kind.  Raises ScenarioError where there is none."""
+    """Import the part's file and return the one class of its kind.  Raises ScenarioError if there is none."""
     module = module_of(kind, part.name)
     path = source.file_of(module) if module else None
     if module is None or path is None:
@@ -153,7 +153,7 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
 
 
 def module_of(kind: str, name: str) -> str | None:
-    """Return the dotted module that a name stands for, or None where it cannot be one."""
+    """Return the dotted module of a name, or None if it cannot be one."""
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
     return name if "." in name else shipped.preferred(KINDS[kind].package, name)
@@ -172,7 +172,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _is_one(kind: str, name: str) -> bool:
-    """Return whether a file of the user's, which need not have to do with fedsim, defines a part of this kind."""
+    """Return whether a file of the user's, which may be unrelated to fedsim, defines a part of this kind."""
     module = module_of(kind, name)
     try:
         return module is not None and any(o.is_kind for o in source.outlines(module, KINDS[kind].contract).values())
@@ -181,7 +181,7 @@ def _is_one(kind: str, name: str) -> bool:
 
 
 def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    # What a class says itself may lie outside of its own types, as 0 for a count, and is not held against them.
+    # A default may lie outside of its own type, such as 0 for a count, and is not validated.
     own = {field.name: defaults.plain(_default(field)) for field in source.option_fields(cls)}
     return {key: value for key, value in given.items() if not defaults.same(value, own[key])}
 
@@ -234,7 +234,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 
 @lru_cache(maxsize=256)
 def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
-    # A sweep builds the same few classes for every point, and what checks their fields is slow to make.
+    # A sweep builds the same few classes for every point, and their validators are slow to make.
     return TypeAdapter(cls)
 
 

@@ -1,7 +1,7 @@
 """A part's options as its file declares them: type and unit, default, meaning, and the range of `--tune`.
 
-Types and meanings are read from the source, where the comment beside a field is its meaning; defaults and spans from
-the class, which is imported.
+Types and meanings are read from the source, where the comment beside a field is its meaning; defaults and spans are
+read from the class, which is imported.
 """
 
 import ast
@@ -40,7 +40,7 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class Option:
-    """One option in words; "" for what does not apply."""
+    """One option in words; "" if an entry does not apply."""
 
     name: str
     type: str
@@ -51,14 +51,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Named:
-    """A part given by its name alone."""
+    """A part given by its name, without options."""
 
     name: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def options(cls: type[Any]) -> list[Option]:
-    """Return the options of a part's class, in the order in which its fields stand."""
+    """Return the options of a part's class, in the order of its fields."""
     fields = source.option_fields(cls)
     spans: Mapping[str, Any] = getattr(cls, "tunes", {})
     written = _written(cls)

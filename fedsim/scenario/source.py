@@ -1,7 +1,7 @@
-"""What a file's class takes, read from its source: its options without importing it, so without torch.
+"""Read the options of a file's class from its source, without importing it, and so without torch.
 
-It follows base classes through imports as far as their sources can be found.  Types it only quotes: whether a value
-fits is known when the class is built.  Classes made at run time are not seen.
+Base classes are followed through imports as far as their sources can be found.  Types are quoted, not evaluated:
+values are validated when the class is built.  Not covered: classes made at run time.
 """
 
 import ast
@@ -15,12 +15,12 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-NO_OPTION = ("init=False", "'option': False")  # how a field says that it is none
+NO_OPTION = ("init=False", "'option': False")  # the metadata key of a field that is not an option
 
 
 @dataclass
 class Outline:
-    """A class as its source tells it: its options (True: required), and whether it descends from the contract."""
+    """A class as its source declares it: its options (True: required), and whether it implements the contract."""
 
     options: dict[str, bool] = field(default_factory=dict)
     is_kind: bool = False
@@ -37,7 +37,7 @@ class Line:
 
 
 def spec(module: str) -> ModuleSpec | None:
-    """Return the module's spec without importing anything, or None where there is no such module."""
+    """Return the module's spec without importing anything, or None if there is no such module."""
     path: list[str] | None = None
     found: ModuleSpec | None = None
     parts = module.split(".")
@@ -56,13 +56,13 @@ def file_of(module: str) -> Path | None:
 
 
 def folders_of(package: str) -> list[Path]:
-    """Return the folders of a package, empty where it is none."""
+    """Return the folders of a package, empty if it is not one."""
     found = spec(package)
     return [Path(folder) for folder in (found.submodule_search_locations or [])] if found else []
 
 
 def shown(path: Path) -> str:
-    """Return the path as messages show it: relative to the project or the working folder where it lies inside."""
+    """Return the path as messages show it: relative to the project or working folder if inside."""
     for root in (Path(__file__).resolve().parents[2], Path.cwd()):
         if path.resolve().is_relative_to(root):
             return path.resolve().relative_to(root).as_posix()
@@ -70,7 +70,7 @@ def shown(path: Path) -> str:
 
 
 def line_of(function: Callable[..., Any]) -> str:
-    """Return "file:line" of a function's definition, "" where it has no source, such as one written in C."""
+    """Return "file:line" of a function's definition, "" if it has no source, such as one written in C."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}" if code else ""
 
@@ -103,13 +103,13 @@ def fields(module: str, name: str) -> dict[str, Line]:
 
 
 def option_fields(cls: type[Any]) -> "list[Field[Any]]":
-    """Return the fields of an imported class that are options: that it is built with, and no run fills."""
+    """Return the fields of an imported class that are options: passed when it is built, and not filled by a run."""
     known = dataclass_fields(cls) if is_dataclass(cls) else ()
     return [one for one in known if one.init and one.metadata.get("option", True)]
 
 
 def origin(module: str, node: ast.expr) -> tuple[str, str] | None:
-    """Return the module and the name there that a name, or a dotted one, of this module stands for."""
+    """Resolve a name in this module, dotted or not, to the module that defines it and its name there."""
     path = file_of(module)
     if path is None or path.suffix != ".py" or not isinstance(node, ast.Name | ast.Attribute):
         return None
@@ -117,7 +117,7 @@ def origin(module: str, node: ast.expr) -> tuple[str, str] | None:
 
 
 def constant(module: str, name: str) -> ast.expr | None:
-    """Return the expression that a module sets a name to, None where it does not, or not once at its top."""
+    """Return the expression assigned to a name at the top of a module, None if there is not exactly one."""
     path = file_of(module)
     if path is None or path.suffix != ".py":
         return None
@@ -135,7 +135,7 @@ def constant(module: str, name: str) -> ast.expr | None:
 def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str]:
     """Return the texts of a class attribute that one class of the contract sets to a literal list or tuple of texts.
 
-    Empty where no class of the module does so itself: whoever inherits it is read when it is imported.
+    Empty if no class of the module sets it: an inherited value is known once the module is imported.
     """
     path, classes = file_of(module), outlines(module, contract)
     body = _parse(path).body if path else []
@@ -148,7 +148,7 @@ def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str
 
 
 def docstring(module: str) -> str:
-    """Return the docstring of a module, "" where it has none or there is no such module."""
+    """Return the docstring of a module, "" if it has none or there is no such module."""
     path = file_of(module)
     return (ast.get_docstring(_parse(path)) or "") if path else ""
 
@@ -168,7 +168,7 @@ def _parse(path: Path) -> ast.Module:
 
 @lru_cache(maxsize=256)
 def _parsed(path: Path, changed: int, size: int) -> ast.Module:
-    # A sweep asks for the same few files for every point; one that has been written since is read anew.
+    # A sweep reads the same few files for every point; a file that has changed is read again.
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
@@ -179,7 +179,7 @@ def _outline(module: str, name: str, contract: tuple[str, str], seen: frozenset[
     tree = _parse(path)
     names = _imports(tree, module)
     node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
-    if node is None:  # the name is passed on from elsewhere
+    if node is None:  # imported from elsewhere
         return _outline(*names[name], contract, seen | {(module, name)}) if name in names else Outline(certain=False)
     result = Outline(is_kind=(module, name) == contract)
     for base in reversed(node.bases):
@@ -202,7 +202,7 @@ def _lineage(module: str, name: str, seen: frozenset[tuple[str, str]]) -> list[t
     tree = _parse(path)
     names, seen = _imports(tree, module), seen | {(module, name)}
     node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
-    if node is None:  # the name is passed on from elsewhere
+    if node is None:  # imported from elsewhere
         return _lineage(*names[name], seen) if name in names else []
     targets = [_target(base, module, names) for base in node.bases]
     above = [_lineage(*target, seen) for target in targets if target is not None and target not in HARMLESS]
@@ -225,7 +225,7 @@ def _imports(tree: ast.Module, module: str) -> dict[str, tuple[str, str]]:
 
 
 def _above(module: str, dots: int) -> list[str]:
-    """Return the steps of the package that dots stand for in a module: one dot is the module's, or a package itself."""
+    """Return the parts of the package that leading dots mean: one dot is the module's package, or a package itself."""
     steps, path = module.split("."), file_of(module)
     package = path is not None and path.name == "__init__.py"
     return steps[: len(steps) - dots + package]

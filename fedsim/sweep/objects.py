@@ -37,7 +37,7 @@ class _Name(NamedTuple):
 
 
 def plain(value: Any, files: Files, where: str = "") -> Any:
-    """Return a value as a scenario file would hold it; files for the inputs' folder are added to `files`.
+    """Return a value as written in a scenario file; files for the inputs' folder are added to `files`.
 
     Raises UserError, naming `where` it was given, for an object that a scenario cannot hold.
     """
@@ -124,7 +124,7 @@ def _part(kind: str, value: Any, files: Files, where: str) -> Any:
 
 
 def _known_name(kind: str, cls: type) -> str | None:
-    """Return the name that leads to the class from any process, None where none does."""
+    """Return the name by which any process can import the class, None if there is none."""
     for name in (cls.__module__.rpartition(".")[2], cls.__module__):
         with suppress(ScenarioError):
             if find.module_of(kind, name) == cls.__module__ and find.find(kind, _Name(name, {}), kind) is cls:
@@ -142,12 +142,12 @@ def _saved(cls: type, files: Files) -> str:
 
 
 def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
-    """Return the options of a part that are not the default."""
+    """Return the options of a part that differ from the defaults."""
     fields = source.option_fields(type(value))
     if not fields:
         declared = {one.name for one in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
         if vars(value).keys() - declared:
-            raise UserError(f"{where}: {type(value).__name__} is no dataclass, so that its options cannot be known")
+            raise UserError(f"{where}: {type(value).__name__} is not a dataclass, so its options are unknown")
         return {}
     found = {}
     for one in fields:
@@ -169,7 +169,7 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
 
 
 def _as_written(cls: type, name: str, value: Any) -> Any:
-    """Return an option as a scenario writes it: quantities with their units."""
+    """Return an option as written in a scenario: quantities with their units."""
     if isinstance(value, str | bool | None):
         return value
     try:
