@@ -102,8 +102,8 @@ def try_out(given: argparse.Namespace, console: Console) -> int:
         "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
     }  # fmt: skip
     if wrong := [flag for flag, value in others.items() if value]:
-        told = f"--try checks an algorithm on data of its own and runs no scenario: leave {wrong[0]} out"
-        raise UserError(f"{told}; options of the algorithm stand behind its name, as in: --try fedprox mu=0.1")
+        message = f"--try checks an algorithm on data of its own and runs no scenario: leave {wrong[0]} out"
+        raise UserError(f"{message}; the algorithm's options follow its name, as in: --try fedprox mu=0.1")
     return command.run(given.tried, console)
 
 

@@ -48,7 +48,7 @@ def problems(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["network.effects=[loss, {name: churn, table: online.csv}]"], "network.effects.1: .*online.csv, line 3: "),
         (["network.effects=[{name: trace, rates: rates.csv}]"], "network.effects.0: .*rates.csv, line 2: "),
@@ -73,9 +73,9 @@ def problems(tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_parts_that_do_not_fit_are_told_by_their_key(problems, flags, told):
+def test_parts_that_do_not_fit_are_reported_by_their_key(problems, flags, message):
     (only,) = problems(*flags)
-    assert re.match(told, only)
+    assert re.match(message, only)
 
 
 def test_a_replay_needs_a_server_but_neither_speed_nor_algorithm(problems):

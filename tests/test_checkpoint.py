@@ -210,7 +210,7 @@ def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
     assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)
 
 
-def test_of_a_checkpoint_of_other_sources_it_is_told_which(tmp_path, monkeypatch):
+def test_of_a_checkpoint_of_other_sources_it_is_reported_which(tmp_path, monkeypatch):
     folder, made = tmp_path / "point", stamp.of(small_points.scenario(protocol=SYNC))
     modules = {**made.modules, "algorithms.fedavg": ["another", "another"]}
     for other, told in [
@@ -231,13 +231,13 @@ def test_half_a_checkpoint_is_left_aside(tmp_path, left):
     assert not Keeper(folder, math.inf, folder / "run.log", made).record()
 
 
-def test_a_replay_that_goes_another_way_is_told(tmp_path):
+def test_a_replay_that_goes_another_way_is_reported(tmp_path):
     folder = stopped(tmp_path / "stopped")
     with pytest.raises(checkpoint.ReplayError):
         whole(folder, protocol={**SYNC, "participation": 1.0})
 
 
-def test_what_cannot_be_kept_is_told_and_the_point_runs_on(tmp_path, monkeypatch):
+def test_what_cannot_be_kept_is_reported_and_the_point_runs_on(tmp_path, monkeypatch):
     from algorithms.fedavg import FedAvg
 
     fit = FedAvg.fit

@@ -34,7 +34,7 @@ def test_the_own_value_may_stand_in_the_list_and_is_one_point_all_the_same(load)
     assert [p.id for p in unlisted] == [p.id for p in listed]
 
 
-def test_a_mistake_in_a_varied_value_is_told_at_its_place(load):
+def test_a_mistake_in_a_varied_value_is_reported_at_its_place(load):
     with pytest.raises(UserError, match=r"line \d+: vary\.training\.lr\.1"):
         load(SMALL + "vary: {training.lr: [0.005, -1, 0.2]}\n")
 
@@ -99,7 +99,7 @@ def test_from_outside_a_varied_axis_can_be_given_replaced_and_taken_away(load):
         ("", "vary.seed=3", "--set vary.seed=3: an axis is a list"),
     ],
 )
-def test_mistakes_are_told_with_their_place(load, text, flag, message):
+def test_mistakes_are_reported_with_their_place(load, text, flag, message):
     with pytest.raises(UserError) as caught:
         load(SMALL + text, *([flag] if flag else []))
     assert message in str(caught.value)

@@ -28,14 +28,14 @@ def call(tmp_path, monkeypatch, capsys):
             code = command_line.main(arguments)
         except SystemExit as exit:
             code = exit.code
-        told = capsys.readouterr()
-        assert "Traceback" not in told.err
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        assert "Traceback" not in output.err
+        return code, output.out, output.err
 
     return call
 
 
-def test_help_has_examples_and_version_is_told(call):
+def test_help_has_examples_and_version_is_printed(call):
     code, out, _ = call("--help")
     assert code == 0
     assert "examples:\n  python -m fedsim scenarios/sparse_clients.yaml\n" in out

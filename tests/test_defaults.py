@@ -22,7 +22,7 @@ KINDS = [(kind, name) for kind in find.KINDS for name in find.names(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), KINDS, ids=lambda value: value)
-def test_every_default_of_the_project_is_told_by_its_source_and_is_the_class_s_own(kind, name):
+def test_every_default_of_the_project_is_known_from_its_source_and_is_the_class_s_own(kind, name):
     cls = find.find(kind, Part(name=name), kind)
     told = stated.spelled_out(kind, name, {})
     own = {field.name: find._default(field) for field in source.option_fields(cls)}

@@ -112,7 +112,7 @@ def test_no_more_points_run_at_a_time_than_jobs(tmp_path, engine, monkeypatch):
     assert order == [row["point"] for row in rows]
 
 
-def test_a_worker_that_cannot_load_the_points_is_told(tmp_path, engine):
+def test_a_worker_that_cannot_load_the_points_is_reported(tmp_path, engine):
     def nowhere(point, folder, data, progress):
         raise AssertionError("never begun")
 
@@ -176,7 +176,7 @@ def wait_until(running, holds):
     return found
 
 
-def test_the_command_line_runs_points_on_the_cluster_it_is_told_of(tmp_path, address):
+def test_the_command_line_runs_points_on_the_cluster_that_it_is_given(tmp_path, address):
     (tmp_path / "small.yaml").write_text(TWO)
     done = subprocess.run(
         [sys.executable, "-m", "fedsim", "small.yaml", "--engine", "ray", "--ray-address", address, "--no-report",

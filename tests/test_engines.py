@@ -77,7 +77,7 @@ def test_a_worker_that_dies_between_two_calls_costs_nothing(tmp_path, pool):
     assert idle not in workers(tmp_path)[1:]
 
 
-def test_what_a_point_has_told_is_not_heard_of_the_next(tmp_path):
+def test_what_a_point_has_logged_is_not_repeated_by_the_next(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / LOCK).touch()
     [point], slot = swept(tmp_path, "well").points, Slot("fake_runs")
@@ -126,7 +126,7 @@ def test_a_point_waits_again_after_all_others_and_twice_is_enough(tmp_path):
     assert queue.TRIES == 2
 
 
-def test_a_machine_that_does_not_share_the_folder_is_told(tmp_path):
+def test_a_machine_that_does_not_share_the_folder_is_reported(tmp_path):
     [point] = swept(tmp_path, "well").points
     (tmp_path / "runs").mkdir()
     outcome = attempt(fake_runs.run, tmp_path / "runs", tmp_path, None, {}, point, lambda progress: None)
@@ -165,7 +165,7 @@ def call(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--gpus-per-point", "0.25"], "fedsim: --gpus-per-point: the local engine does not assign GPUs"),
         (["--ray-address", "auto"], "fedsim: --ray-address has no effect with the local engine"),
@@ -175,15 +175,15 @@ def call(tmp_path, monkeypatch, capsys):
         (["--engine", "ray", "--gpus-per-point", "all"], "'all' is neither a fraction of a GPU"),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_one_sentence(call, flags, told):
+def test_a_flag_that_makes_no_sense_is_one_sentence(call, flags, message):
     code, err = call(*flags)
     assert code == 2
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason='Ray is not installed: pip install -e ".[ray]"')
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "message"),
     [
         ("127.0.0.1:9", "fedsim: there is no Ray cluster at '127.0.0.1:9' (ConnectionRefusedError: "),
         (
@@ -192,10 +192,10 @@ def test_a_flag_that_makes_no_sense_is_one_sentence(call, flags, told):
         ),
     ],
 )
-def test_a_cluster_that_is_not_there_is_told_at_once(call, address, told):
+def test_a_cluster_that_is_not_there_is_reported_at_once(call, address, message):
     code, err = call("--engine", "ray", "--ray-address", address)
     assert code == 2
-    assert told in err
+    assert message in err
 
 
 def test_without_ray_one_sentence_says_what_to_install(call, monkeypatch):

@@ -31,7 +31,7 @@ TREE = {"name": "tree", "edges": 2, "latency": "10 ms", "uplink": "8 Mbit/s", "d
         ({"name": "hierarchical", "rounds": 4, "participation": 0.6}, {"network__topology": TREE}),
     ],
 )
-def test_fedavg_takes_what_was_foretold_to_the_last_digit(protocol, more, tmp_path, monkeypatch):
+def test_fedavg_takes_what_was_predicted_to_the_last_digit(protocol, more, tmp_path, monkeypatch):
     more = {"protocol": protocol, **more}
     with monkeypatch.context() as patch:
         patch.setattr(Cohort, "settle", lambda cohort: pytest.fail("something was trained"))
@@ -53,7 +53,7 @@ def test_fedavg_takes_what_was_foretold_to_the_last_digit(protocol, more, tmp_pa
 
 
 @pytest.mark.parametrize("algorithm", ["power", "fed_pub", "local"])
-def test_the_first_update_of_others_is_foretold_too(algorithm, tmp_path):
+def test_the_first_update_of_others_is_predicted_too(algorithm, tmp_path):
     told = preview(small_points.scenario(algorithm=algorithm), tmp_path, updates=1)
     small_points.run_in(tmp_path / "run", algorithm=algorithm, protocol={**small_points.SYNC, "rounds": 1})
     updates, transfers = (pd.read_parquet(tmp_path / "run" / f"{name}.parquet") for name in ("updates", "transfers"))

@@ -40,7 +40,7 @@ def ran(tmp_path, **changes):
 
 
 @each_protocol
-def test_training_that_diverges_moves_no_model_and_is_told(protocol, tmp_path):
+def test_training_that_diverges_moves_no_model_and_is_reported(protocol, tmp_path):
     row, tables = ran(tmp_path, **PROTOCOLS[protocol], **DIVERGE)
     assert row["refused"] == row["asked"] - row["late"] > 0
     assert (row["folded"], row["lost"], row["updates"]) == (0, 0, 0)

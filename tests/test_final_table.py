@@ -171,7 +171,7 @@ def test_ascii_has_signs_for_what_it_lacks_within_the_width(width):
     assert all(line.isascii() for line in lines)
 
 
-def test_failed_points_are_told_with_their_logs():
+def test_failed_points_are_reported_with_their_logs():
     rows = [row(), {**row(), "status": "failed"}, {**row(), "status": "failed"}]
     assert final_table.failures(rows[:1], "runs/x") is None
     assert final_table.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")

@@ -106,7 +106,7 @@ def test_a_missing_option_is_named(lab, look):
 
 @pytest.mark.parametrize("look", [messages, build_error])
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("jiter", "there is no fedsim/net/effects/jiter.py; did you mean 'jitter'? There are: "),
         ("nowhere.fog", "there is no module of that name"),
@@ -115,12 +115,12 @@ def test_a_missing_option_is_named(lab, look):
         ("", "is not an effect"),
     ],
 )
-def test_an_unknown_name_is_told(look, name, told):
-    assert told in "".join(look("effect", Part(name=name)))
+def test_an_unknown_name_is_reported(look, name, message):
+    assert message in "".join(look("effect", Part(name=name)))
 
 
 @pytest.mark.parametrize("look", [messages, build_error])
-def test_a_file_without_its_class_or_with_two_is_told(lab, look):
+def test_a_file_without_its_class_or_with_two_is_reported(lab, look):
     assert "defines no Effect" in "".join(look("effect", Part(name=lab("empty", "x = 1"))))
     two = EFFECT + "\n    class Haze(Fog):\n        pass\n\n    class Mist(Fog):\n        pass\n"
     assert "defines 3 of the kind Effect (Fog, Haze, Mist)" in "".join(look("effect", Part(name=lab("weather", two))))
@@ -134,29 +134,29 @@ def test_of_several_the_one_called_like_the_file_is_taken(lab):
 
 
 @pytest.mark.parametrize("look", [messages, build_error])
-def test_a_file_that_is_not_python_is_told(lab, look):
+def test_a_file_that_is_not_python_is_reported(lab, look):
     told = "".join(look("effect", Part(name=lab("broken", "def f(:\n"))))
     assert "broken.py" in told
 
 
-def test_a_file_that_misses_a_package_is_told(lab):
+def test_a_file_that_misses_a_package_is_reported(lab):
     part = Part(name=lab("needy", "import no_such_package_here\n" + textwrap.dedent(EFFECT)), options={"most": "1 s"})
     assert "cannot be imported: No module named 'no_such_package_here'" in build_error("effect", part)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"most": "1 Mbit/s"}, "network.effects.most: '1 Mbit/s' is not a time: 'Mbit/s' is a unit of rate"),
         ({"most": "1 s", "rate": 3}, "network.effects.rate: 3 is not a fraction: it must lie between 0 and 1"),
         ({"most": "11 s"}, "network.effects: most: the fog lifts after 10 s ("),
     ],
 )
-def test_wrong_values_are_told_in_plain_words(lab, options, told):
-    assert told in build_error("effect", Part(name=lab("fog", EFFECT), options=options))
+def test_wrong_values_are_reported_in_plain_words(lab, options, message):
+    assert message in build_error("effect", Part(name=lab("fog", EFFECT), options=options))
 
 
-def test_an_abstract_class_is_told(lab):
+def test_an_abstract_class_is_reported(lab):
     text = "from fedsim.clock.protocol import Protocol\n\nclass Half(Protocol):\n    pass\n"
     assert "Half in " in (told := build_error("protocol", Part(name=lab("half", text))))
     assert "lacks run" in told

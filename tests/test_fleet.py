@@ -97,30 +97,30 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("table", "network", "key", "told"), BAD)
-def test_a_mistake_names_key_file_and_line(load, table, network, key, told):
+@pytest.mark.parametrize(("table", "network", "key", "message"), BAD)
+def test_a_mistake_names_key_file_and_line(load, table, network, key, message):
     scenario = load(table, clients="{table: clients.csv}", network=network)
     problems = check.points([*scenario.points()])
     assert [problem.key for problem in problems] == [key]
-    assert told in problems[0].message
+    assert message in problems[0].message
     if key == "clients.table":
         assert "clients.csv" in problems[0].message
 
 
 @pytest.mark.parametrize(
-    ("sections", "told"),
+    ("sections", "message"),
     [
         ({"clients": "{speed: 1 GFLOP/s}", "network": "{profile: lte}"}, "clients.count: is missing"),
         ({"clients": "{count: 2}", "network": "{uplink: 1 Mbit/s, downlink: 1 Mbit/s}"}, "network.latency: is missing"),
         ({"clients": "{table: nowhere.csv}", "network": "{profile: lte}"}, "there is no such file"),
     ],
 )
-def test_what_nothing_gives_is_missing(load, sections, told):
-    with pytest.raises(UserError, match=told):
+def test_what_nothing_gives_is_missing(load, sections, message):
+    with pytest.raises(UserError, match=message):
         load(**sections)
 
 
-def test_constants_that_do_not_go_together_are_told_with_their_key(load):
+def test_constants_that_do_not_go_together_are_reported_with_their_key(load):
     scenario = load(clients="{count: 1}", network="{profile: lte, congestion_control: bbr, tcp: {rtt_bias: 0.5}}")
     problems = check.points([*scenario.points()])
     assert [problem.key for problem in problems] == ["network.tcp"]

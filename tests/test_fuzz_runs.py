@@ -106,7 +106,7 @@ def ends(home, shown, number):
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_changed_scenarios_run_or_are_told_why_not(path, home):
+def test_changed_scenarios_run_or_are_refused_with_a_reason(path, home):
     draw, codes = random.Random(path.stem), Counter()
     for number in range(TRIED):
         data = bent(tiny(path, draw), draw)
@@ -117,7 +117,7 @@ def test_changed_scenarios_run_or_are_told_why_not(path, home):
 
 
 @pytest.mark.parametrize("name", WITH_TABLES)
-def test_runs_with_changed_tables_end_well_or_are_told_why_not(name, home):
+def test_runs_with_changed_tables_end_well_or_are_refused_with_a_reason(name, home):
     arrays = {"adjs": np.ones((4, 9, 9)), "attmats": np.ones((9, 4, 2)), "labels": np.eye(9)[:, :3]}
     for table, text in TABLES.items():
         (home / table).write_text(text)

@@ -31,7 +31,7 @@ def ledger(prepares=frozenset(), now=10.0, clients=2, **moved):
     return Ledger(env, Meter(**moved), clients, prepares)
 
 
-def test_books_that_balance_pass_and_are_told_by_their_parts():
+def test_books_that_balance_pass_and_are_reported_by_their_parts():
     books = ledger(down0=110.0, up0=75.0)
     for row in (DOWN, UP, replace(DOWN), replace(UP, sent=4.0, arrived=4.5, wire_bytes=20, fate="cut", kind="share")):
         books.see(row)
@@ -59,7 +59,7 @@ def test_a_byte_that_moved_and_stands_in_no_row_is_found():
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         ([UP], "reply was sent before its request"),
         ([DOWN, replace(UP, sent=0.5)], "reply was sent before its request"),
@@ -74,11 +74,11 @@ def test_a_byte_that_moved_and_stands_in_no_row_is_found():
         ([replace(FOLDED, folded=0, lost=1)], "does not add up"),
     ],
 )
-def test_what_cannot_be_true_is_a_breach(rows, told):
+def test_what_cannot_be_true_is_a_breach(rows, message):
     books = ledger()
     for row in rows[:-1]:
         books.see(row)
-    with pytest.raises(Breach, match=told):
+    with pytest.raises(Breach, match=message):
         books.see(rows[-1])
 
 
@@ -143,7 +143,7 @@ def test_a_wave_is_entered_as_its_rows_would_be():
 
 
 @pytest.mark.parametrize(
-    ("changes", "asked", "told"),
+    ("changes", "asked", "message"),
     [
         ({"ups__arrived": [4.0, 11.0]}, [1.0, 2.0], "a wave has an impossible message"),
         ({"downs__sent": [1.5, 0.0]}, [1.0, 2.0], "a wave has an impossible message"),
@@ -152,12 +152,12 @@ def test_a_wave_is_entered_as_its_rows_would_be():
         ({"spans__client": [0, 0]}, [1.0, 2.0], "did two jobs at once"),
     ],
 )
-def test_a_wave_that_cannot_be_true_is_found(changes, asked, told):
+def test_a_wave_that_cannot_be_true_is_found(changes, asked, message):
     books = ledger(down0=110.0, down1=120.0, up0=55.0, up1=20.0)
 
     def enter():
         books.see_wave(*wave(**changes), np.array(asked))
         books.close()
 
-    with pytest.raises(Breach, match=told):
+    with pytest.raises(Breach, match=message):
         enter()

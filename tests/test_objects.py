@@ -203,7 +203,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_carried_over_is_told_of_before_anything_is_written(here, notebook, case):
+def test_what_cannot_be_carried_over_is_reported_before_anything_is_written(here, notebook, case):
     text, told = REFUSED[case]
     mine = notebook.run(text)["Mine"]
     with pytest.raises(UserError, match=told):
@@ -211,7 +211,7 @@ def test_what_cannot_be_carried_over_is_told_of_before_anything_is_written(here,
     assert not [*here.iterdir()]
 
 
-def test_a_class_without_source_is_told_of(here):
+def test_a_class_without_source_is_reported(here):
     names = {"__name__": "nowhere_at_all"}
     exec("from algorithms.fedavg import FedAvg\nclass Mine(FedAvg):\n    def start(self):\n        return 1\n", names)
     with pytest.raises(UserError, match="the source of Mine is not available, so other processes could not run it"):
@@ -219,7 +219,7 @@ def test_a_class_without_source_is_told_of(here):
     assert not [*here.iterdir()]
 
 
-def test_options_that_no_scenario_can_hold_are_told_of(notebook):
+def test_options_that_no_scenario_can_hold_are_reported(notebook):
     mine = notebook.run(DAMPED)["Damped"](mu=object())
     with pytest.raises(UserError, match="here: the option 'mu' of Damped holds a object, which no scenario can hold"):
         plain(mine)
@@ -273,7 +273,7 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({**graph(), "x": torch.full((40, 2), float("nan"))}, "^graph: 'x' is nan at row 0, column 0"),
         ({"x": graph()["x"], "y": graph()["y"]}, "^graph lacks the array 'edge_index'"),
@@ -283,8 +283,8 @@ def test_a_changed_graph_is_another_point_and_its_place_does_not_matter(here):
         ("graph.npz", "there is no such file"),
     ],
 )
-def test_a_graph_that_does_not_do_is_told_of_and_nothing_stays(here, given, told):
-    with pytest.raises(UserError, match=told):
+def test_a_graph_that_does_not_do_is_reported_and_nothing_stays(here, given, message):
+    with pytest.raises(UserError, match=message):
         simulate(SCENARIO, progress=False, graph=given)
     assert not [*here.iterdir()]
 

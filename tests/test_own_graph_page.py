@@ -85,7 +85,7 @@ def test_an_own_algorithm_differs_and_is_kept(found):
     assert len(kept) == 1
 
 
-def test_the_mistake_is_told_and_leaves_nothing(found):
+def test_the_mistake_is_reported_and_leaves_nothing(found):
     assert re.search(
         r"^graph: 'edge_index', edge \d+ ends at 300, and the 300 vertices are 0 … 299", found["printed"], re.M
     )

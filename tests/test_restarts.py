@@ -1,4 +1,4 @@
-"""A server that restarts: what is cut, what is forgotten, what it falls back to, and that all of it is told."""
+"""A server that restarts: what is cut, what is forgotten, what it falls back to, and that all of it is recorded."""
 
 import pytest
 import small_points

@@ -88,15 +88,15 @@ def test_a_chart_is_drawn(result, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"over": "money"}, r"plot\('money'\): unknown axis; give 'time' or 'bytes'"),
         ({"metric": "auc"}, "there are no scores of the metric 'auc'; there are accuracy"),
         ({"split": "val"}, "there are no scores of the split 'val'; there are test"),
     ],
 )
-def test_a_chart_of_what_there_is_not_is_refused(result, given, told):
-    with pytest.raises(UserError, match=told):
+def test_a_chart_of_what_there_is_not_is_refused(result, given, message):
+    with pytest.raises(UserError, match=message):
         result.plot(**given)
 
 
@@ -140,7 +140,7 @@ def test_a_notebook_that_is_to_be_quiet_shows_nothing(screen, tmp_path):
     assert screen.shown == []
 
 
-def test_failures_are_told_in_the_line_and_many_are_counted(screen):
+def test_failures_are_reported_in_the_line_and_many_are_counted(screen):
     with notebook.Line() as line:
         line.begin(30, 0)
         for number in range(30):

@@ -151,7 +151,7 @@ def test_a_run_in_which_nobody_ever_comes_back_is_stalled(every, tmp_path, monke
     assert {r["version"] for r in scores_of(tmp_path / "run")} == ({1, 2} if every == "1 updates" else {2})
 
 
-def test_progress_is_told_and_never_runs_backwards(tmp_path, monkeypatch):
+def test_progress_is_reported_and_never_runs_backwards(tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr(running, "REPORT_EVERY", 0.0)
     running.run(small_points.point(), tmp_path, tmp_path, told.append)
@@ -177,12 +177,12 @@ def test_a_metric_that_there_is_not_is_the_users_mistake(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("device", "count", "told"),
+    ("device", "count", "message"),
     [("cuda", 0, "no GPU"), ("cuda:1", 0, "no GPU"), ("cuda:1", 1, "1 GPU, counted"), ("cuda:7", 2, "2 GPUs, counted")],
 )
-def test_a_device_that_there_is_not_is_the_users_mistake(device, count, told, monkeypatch):
+def test_a_device_that_there_is_not_is_the_users_mistake(device, count, message, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    with pytest.raises(ScenarioError, match=f"device: '{device}': torch sees {told}.*write 'auto' or 'cpu'"):
+    with pytest.raises(ScenarioError, match=f"device: '{device}': torch sees {message}.*write 'auto' or 'cpu'"):
         learning.choose_device(device)
 
 
@@ -196,19 +196,19 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"clients__count": 500}, "clients.count"),
         ({"data__stream": {"name": "class_incremental", "classes": 9, "every": "2 s"}}, "data.stream.classes"),
         ({"algorithm": {"name": "fedprox", "nu": 1}}, "no option 'nu'"),
     ],
 )
-def test_what_cannot_be_had_is_the_users_mistake(changes, told, tmp_path):
+def test_what_cannot_be_had_is_the_users_mistake(changes, message, tmp_path):
     with pytest.raises(ScenarioError) as caught:
         small_points.run_in(tmp_path / "run", **changes)
     (problem,) = caught.value.problems
-    assert told in str(problem)
-    assert problem.key.split(".")[0] in told or problem.key == "algorithm.nu"
+    assert message in str(problem)
+    assert problem.key.split(".")[0] in message or problem.key == "algorithm.nu"
     assert not list((tmp_path / "run").glob("*.parquet"))
 
 

@@ -135,15 +135,15 @@ def test_nobody_is_asked_where_nobody_free_would_take_part(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("client,rate\n0,1.5\n", r"line 2: column 'rate': 1\.5 is out of range"),
         ("client,rate\n0,0.5\n1,0.1\n0,0.7\n", "line 4: client 0 is listed a second time"),
         ("client,share\n0,0.5\n", "there is no column 'share'"),
     ],
 )
-def test_a_table_that_is_wrong_is_told_before_the_run(tmp_path, text, told):
-    with pytest.raises(UserError, match=told):
+def test_a_table_that_is_wrong_is_reported_before_the_run(tmp_path, text, message):
+    with pytest.raises(UserError, match=message):
         find.build("sampler", Part(name="rates", options={"table": str(table(tmp_path, text))}))
 
 

@@ -108,7 +108,7 @@ def test_a_part_s_numbers_are_finite(load, number):
         load(changed("{name: sync, rounds: 3, participation: 0.5}", f"{{name: deadline, over: {number}}}"))
 
 
-def test_a_share_that_is_wrong_is_not_told_as_a_text_as_well(load):
+def test_a_share_that_is_wrong_is_not_reported_as_a_text_as_well(load):
     with pytest.raises(UserError) as caught:
         load(changed("latency: 50 ms", "profile: {fibre: 2}"))
     assert "network.profile.fibre: 2 is not a fraction" in str(caught.value)
@@ -207,7 +207,7 @@ def test_a_cohort_is_a_mode_a_memory_or_both(load, cohort, flags, mode, memory):
         ("grid: {cohort: [union, {memory: 2 GiB}]}", "two points mean the same"),
     ],
 )
-def test_a_cohort_that_is_wrong_is_told_with_its_mend(load, line, message):
+def test_a_cohort_that_is_wrong_is_reported_with_its_remedy(load, line, message):
     with pytest.raises(UserError, match=message):
         load(f"{SMALL}{line}\n")
 
@@ -325,7 +325,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), [pytest.param(text, message, id=name) for name, text, message in BAD])
-def test_a_mistake_is_told_with_file_line_key_and_mend(load, text, message):
+def test_a_mistake_is_reported_with_file_line_key_and_remedy(load, text, message):
     with pytest.raises(UserError) as caught:
         load(text)
     told = str(caught.value)
@@ -344,7 +344,7 @@ def test_points_that_mean_the_same_are_refused(load):
         load(text)
 
 
-def test_all_mistakes_are_told_at_once_up_to_five(load):
+def test_all_mistakes_are_reported_at_once_up_to_five(load):
     text = changed("count: 4", "count: 0").replace("50 ms", "x").replace("20 M", "0 M").replace("lr: 5e-3", "lr: 0")
     text = text.replace("name: small", "name: a b").replace("lognormal", "l") + "seed: -1\n"
     with pytest.raises(UserError) as caught:
@@ -463,7 +463,7 @@ TENFOLD = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("\n".join(["a0: &a0 [x, x]", *TENFOLD]), "too many values; a scenario has 100,000 values at most"),
         ("a: " + "[" * 3000 + "]" * 3000, "nested too deeply; a scenario has 40 levels at most"),
@@ -473,8 +473,8 @@ TENFOLD = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9
         ("a: {<<: 3}", "x, line 1: '<<' takes a mapping, or a list of mappings"),
     ],
 )
-def test_yaml_that_stands_for_too_much_is_refused_at_once(text, told):
-    with pytest.raises(UserError, match=re.escape(told)):
+def test_yaml_that_stands_for_too_much_is_refused_at_once(text, message):
+    with pytest.raises(UserError, match=re.escape(message)):
         yaml_text.read(text, "x", {})
 
 
@@ -485,6 +485,6 @@ def test_nested_merges_are_gone_through_once():
     assert yaml_text.read(text, "x", {})["a12"] == {"x": 1}  # 10^12 mappings, one by one
 
 
-def test_an_unknown_key_that_looks_like_a_type_is_told(load):
+def test_an_unknown_key_that_looks_like_a_type_is_reported(load):
     with pytest.raises(UserError, match=r"line 1: d\[ata: there is no such key"):
         load("d[ata: 1\n" + SMALL)

@@ -144,7 +144,7 @@ def test_names_hold_the_users_algorithms_and_none_of_its_other_files(reached):
     assert len(known) == len({*known})
 
 
-def test_a_file_in_fedsims_place_that_is_no_algorithm_is_told_with_the_way_out(reached):
+def test_a_file_in_fedsims_place_that_is_no_algorithm_is_reported_with_the_way_out(reached):
     write(reached / "algorithms", {"power.py": "class Power: pass\n"})
     (told,) = map(str, find.check("algorithm", Part(name="power")))
     assert "defines no Algorithm" in told

@@ -80,7 +80,7 @@ def test_a_scenario_object_is_the_same_as_its_mapping(here):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "message"),
     [
         ({"clients__cuont": 3}, r"clients__cuont=3: .*cuont"),
         ({"clients__count": -1}, r"clients__count=-1: clients.count"),
@@ -89,13 +89,13 @@ def test_a_scenario_object_is_the_same_as_its_mapping(here):
         ({"jobs": 0}, "jobs=0: give 1"),
     ],
 )
-def test_a_mistake_is_one_message_and_nothing_is_written(here, overrides, told):
-    with pytest.raises(UserError, match=told):
+def test_a_mistake_is_one_message_and_nothing_is_written(here, overrides, message):
+    with pytest.raises(UserError, match=message):
         simulate(SEND, progress=False, **overrides)
     assert not [*here.iterdir()]
 
 
-def test_a_missing_file_is_told(here):
+def test_a_missing_file_is_reported(here):
     with pytest.raises(UserError, match="there is no such file"):
         simulate("nowhere.yaml")
 

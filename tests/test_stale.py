@@ -277,7 +277,7 @@ def test_a_move_that_fails_leaves_what_was_there(tmp_path):
     assert (place / "row.json").read_text() == "old"
 
 
-def test_other_versions_of_libraries_are_told_and_kept(make):
+def test_other_versions_of_libraries_are_reported_and_kept(make):
     swept, listener = make(seeds=[1, 2]), Listener()
     swept.run(fake_runs.run, HERE, listener)
     for path in stamps(swept).values():

@@ -245,7 +245,7 @@ def test_two_processes_cannot_write_one_folder(make):
     assert [row["status"] for row in swept.run(nested, HERE, Listener())] == ["done"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(make, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(make, tmp_path):
     (tmp_path / "runs").write_text("a file where a folder should be")
     with pytest.raises(UserError, match=r"cannot be written .*; give another folder with --out"):
         make(seeds=[1]).run(fake_runs.run, HERE, Listener())

@@ -94,14 +94,14 @@ def test_what_is_written_is_read_exactly(tmp_path_factory, rows, order, chunk):
         (b"client\n1\n\xff\n", 3, "not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(tmp_path, text, line, message):
+def test_what_is_wrong_is_reported_with_file_and_line(tmp_path, text, line, message):
     path = write(tmp_path, text)
     with pytest.raises(UserError, match=message) as caught:
         read(path, COLUMNS)
     assert str(caught.value).startswith(f"{path}, line {line}: ")
 
 
-def test_a_table_without_rows_or_without_a_file_is_told(tmp_path):
+def test_a_table_without_rows_or_without_a_file_is_reported(tmp_path):
     path = write(tmp_path, "client\n\n")
     with pytest.raises(UserError, match="a header without rows"):
         read(path, COLUMNS)

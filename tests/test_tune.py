@@ -190,7 +190,7 @@ def test_what_is_proposed_twice_is_run_once(tmp_path):
     assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == len({row["options"] for row in rows})
 
 
-def test_a_trial_that_failed_is_told_and_not_chosen(tmp_path):
+def test_a_trial_that_failed_is_reported_and_not_chosen(tmp_path):
     (tmp_path / "fail").write_text("0.02")
     code, shown, out = tune(tmp_path, 6, TEXT.replace(", fed_twp", ""))
     rows = [row for row in trials_in(out) if row["algorithm"] == "fedprox"]
@@ -256,7 +256,7 @@ def test_what_is_kept_of_a_proposal_is_still_in_its_span(share):
         assert span.kept(value) == float(f"{value:.3g}")
 
 
-def test_what_lies_outside_a_span_is_told():
+def test_what_lies_outside_a_span_is_reported():
     assert [BETA.holds(value) for value in (0.01, 0.5, 0.009, 0.51, None, True, "x")] == [True, True, *[False] * 5]
     assert [Span(0.0, 0.9, step=0.1).holds(value) for value in (0.3, 0.35)] == [True, False]
     assert [Span(choices=(3, 5)).holds(value) for value in (3, 4)] == [True, False]
@@ -332,9 +332,9 @@ def test_without_optuna_one_sentence_says_what_to_install(tmp_path, monkeypatch,
     monkeypatch.setitem(sys.modules, "optuna", None)
     (tmp_path / "small.yaml").write_text(TEXT)
     assert command_line.main([str(tmp_path / "small.yaml"), "--tune", "2"]) == 2
-    told = capsys.readouterr().err
-    assert 'pip install "fedsim[tune]"' in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert 'pip install "fedsim[tune]"' in output
+    assert output.count("\n") == 1
 
 
 def test_a_dry_run_of_a_search_is_refused(tmp_path, capsys):

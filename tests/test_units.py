@@ -216,7 +216,7 @@ def test_clocks_that_mean_the_same_make_the_same_point():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("1e999 s", "'1e999' is not a time: it is too large"),
         ("1e999999999 s", "'1e999999999' is not a time: it is too large"),
@@ -225,8 +225,8 @@ def test_clocks_that_mean_the_same_make_the_same_point():
         ("9" * 5000, f"'{'9' * 20}' is not a time: it is too large"),
     ],
 )
-def test_numbers_beyond_a_floats_range_are_refused_at_once(value, told):
-    with pytest.raises(ValueError, match=f"^{told}$"):
+def test_numbers_beyond_a_floats_range_are_refused_at_once(value, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         units.SECONDS.parse(value)
 
 

@@ -61,7 +61,7 @@ class Rows:
         self.decided.append((place, fate))
 
 
-def test_of_a_waves_replies_the_wave_hears():
+def test_a_wave_is_notified_of_its_replies():
     (unread, written), wave = books(), Rows()
     for place in range(3):
         unread.plan(7 + place, wave, place)

@@ -77,7 +77,7 @@ def test_a_folder_that_is_barred_in_the_middle_keeps_its_points_and_goes_on_once
     assert (tmp_path / "calls").read_text().split()[::2].count(first[0]) == 1
 
 
-def test_a_folder_that_is_barred_and_empty_is_told_before_anything_runs(tmp_path):
+def test_a_folder_that_is_barred_and_empty_is_reported_before_anything_runs(tmp_path):
     out = tmp_path / "out"
     out.mkdir(0o555)
     told = f"fedsim: {out} cannot be written (Permission denied); give another folder with --out"

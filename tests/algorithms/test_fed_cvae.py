@@ -202,8 +202,8 @@ def test_what_it_costs():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"), [({"task": LinkPrediction()}, "node_classification"), ({"size": 0.0}, "algorithm.size")]
+    ("options", "message"), [({"task": LinkPrediction()}, "node_classification"), ({"size": 0.0}, "algorithm.size")]
 )
-def test_what_has_no_meaning_is_refused(options, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_what_has_no_meaning_is_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
         made(**options).start()

@@ -119,7 +119,7 @@ def test_distances_of_labels_and_mixing_by_hand(own, all_, emd, share):
     assert got["layer1"]["w"].tolist() == pytest.approx([5.0 - 4.0 * share] * 2)
 
 
-def test_who_has_no_model_or_hears_of_no_labels_takes_the_servers():
+def test_who_has_no_model_or_receives_no_labels_takes_the_servers():
     assert mixing(torch.tensor([1.0, 0.0]), torch.zeros(0)) == 1.0
     assert mixing(torch.zeros(2), torch.tensor([0.5, 0.5])) == 1.0
     model = {"reduction": {}, "layer1": {}}

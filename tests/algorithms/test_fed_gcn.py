@@ -207,14 +207,14 @@ def test_on_snapshots_rows_go_up_once_a_period(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stream", "more", "told"),
+    ("stream", "more", "message"),
     [
         ("static", {}, "numbered: true"),
         ({"name": "static", "numbered": True}, {"data__keep": {"edges": 0.5}}, "data.keep.edges"),
     ],
 )
-def test_who_knows_no_cut_is_told_what_to_write(stream, more, told, tmp_path):
-    with pytest.raises(ScenarioError, match=told):
+def test_who_knows_no_cut_is_told_what_to_write(stream, more, message, tmp_path):
+    with pytest.raises(ScenarioError, match=message):
         small_points.run_in(tmp_path / "run", algorithm="fed_gcn", data__stream=stream, **more)
 
 

@@ -248,13 +248,13 @@ def test_the_client_pays_for_its_transport():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [({"task": LinkPrediction()}, "node_classification"),
      ({"model": MaskedGCN(hidden=8)}, "use_retention"),
      ({"use_div": False, "use_disp": False, "use_fgw": False}, "use_div")],
 )  # fmt: skip
-def test_what_has_no_meaning_is_refused(options, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_what_has_no_meaning_is_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
         made(**options).start()
     if "model" in options:
         assert made(**options, use_retention=False).start()["updates"] == 0

@@ -116,7 +116,7 @@ def test_where_nothing_changes_nothing_is_told_again():
     assert all(map(torch.equal, before, told(driven)))
 
 
-def test_who_was_away_is_told_when_it_is_back():
+def test_who_was_away_is_notified_when_it_is_back():
     driven = still(fedgcn(moving=False, absent={0: 2}))
     driven.round(0)
     assert driven.round(1) == ["train", "embed", "correct"]

@@ -106,7 +106,7 @@ def test_who_reaches_it_in_some_runs_only_cannot_lead():
     assert sentence([never], TIME) == "It is not reached."
 
 
-def test_a_single_algorithm_is_told_by_its_figures():
+def test_a_single_algorithm_is_described_by_its_figures():
     rows = [row for row in SWEEP if row[2] == "A" and row[1] != "0.1"]
     found = told(points(rows))
     assert found["Time to 70 % accuracy on all 5 periods (2 seeds)"] == (

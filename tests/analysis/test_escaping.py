@@ -108,7 +108,7 @@ def texts(value):
     return [value] if isinstance(value, str) else [text for one in inner for text in texts(one)]
 
 
-def test_no_name_ends_what_the_scripts_are_told(page):
+def test_no_name_ends_the_data_of_a_script(page):
     described, library, own = page.scripts
     assert library == ""
     assert ALL.replace("\u2028", " ") in texts(json.loads(described))

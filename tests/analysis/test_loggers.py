@@ -125,7 +125,7 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
         (["--log", "tensorboard", "--tune", "2"], "--trace and --log record the points of a scenario"),
     ],
 )
-def test_what_cannot_be_logged_is_told(words, message, call):  # noqa: F811
+def test_what_cannot_be_logged_is_reported(words, message, call):  # noqa: F811
     code, _, told = call("scenario.yaml", *words)
     assert code == 2
     assert message in told

@@ -179,7 +179,7 @@ def test_trace_leaves_the_tables_and_the_id_alone_and_can_be_made_later(tmp_path
     assert (tmp_path / "traced" / extra[0]).read_bytes() == before[0]
 
 
-def test_a_point_that_cannot_be_traced_is_told_and_the_others_are(tmp_path, monkeypatch, capsys):
+def test_a_point_that_cannot_be_traced_is_reported_and_the_others_are(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scenario.yaml").write_text(TRAFFIC)
     words = ["scenario.yaml", "--jobs", "1", "--no-report"]

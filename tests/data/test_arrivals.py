@@ -133,7 +133,7 @@ def test_recorded_times_are_kept_exactly(tmp_path: Path) -> None:
         ("1,0,soon", "line 4: column 'time_s': 'soon' is not a number"),
     ],
 )
-def test_a_table_that_does_not_fit_is_told_by_its_line(tmp_path: Path, row: str, message: str) -> None:
+def test_a_table_that_does_not_fit_is_reported_by_its_line(tmp_path: Path, row: str, message: str) -> None:
     path = written(tmp_path, "0,0,0", "0,1,5", row)
     with pytest.raises(UserError, match=message):
         recorded(path, [2, 2])
@@ -146,16 +146,18 @@ def test_later_periods_cannot_come_earlier(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [("0,9,3", "line 2: there is no period 9"), ("0;1", "line 2: 1 cell"), ("", "a header without rows")],
 )
-def test_a_table_that_does_not_fit_is_told_by_the_scenarios_key_at_once(tmp_path: Path, row: str, told: str) -> None:
+def test_a_table_that_does_not_fit_is_reported_by_the_scenarios_key_at_once(
+    tmp_path: Path, row: str, message: str
+) -> None:
     path = written(tmp_path, row)
     with pytest.raises(ScenarioError) as caught:
         stream(table=path).run(NotedWorld(), [[Period(0, EMPTY), Period(1, EMPTY)]])  # before any process
     (problem,) = caught.value.problems
     assert problem.key == "data.stream.table"
-    assert f"{path}, {told}" in problem.message or f"{path}: {told}" in problem.message
+    assert f"{path}, {message}" in problem.message or f"{path}: {message}" in problem.message
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_all_at_once_is_one_snapshot() -> None:
     assert (whole["since"] == 0).all()
 
 
-def test_what_cannot_arrive_is_told() -> None:
+def test_what_cannot_arrive_is_reported() -> None:
     with pytest.raises(ScenarioError, match=r"data\.dataset\.of: 'drifting' is already a graph that changes"):
         loaded(of="drifting")
     with pytest.raises(ScenarioError, match=r"data\.dataset\.of: 'digitz' is not a dataset"):

@@ -79,11 +79,11 @@ def test_without_communities_nothing_else_is_drawn_than_before_there_were_any() 
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [({"communities": 1}, "active: one community is always active"), ({"communities": 600}, "communities: too many")],
 )
-def test_options_without_meaning_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_options_without_meaning_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Drifting(**{**LOCAL, **options})
 
 

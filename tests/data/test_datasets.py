@@ -163,12 +163,12 @@ def test_a_scenario_that_asks_for_absent_data_ends_with_one_message_and_code_2(
     plain = scenario(data__dataset=name).plain()
     (offline / "asks.yaml").write_text(json.dumps(plain), encoding="utf-8")  # JSON is YAML too
     assert command_line.main(["asks.yaml", "--data", str(offline), "--jobs", "1"]) == 2
-    told = capsys.readouterr().err
-    assert f"data.dataset: {offline / folder} lacks {files}, and " in told
-    assert "could not be fetched" in told
-    assert "copy the missing files there, or set FEDSIM_DATA to a folder that holds them" in told
-    assert "Traceback" not in told
-    assert told.count("lacks") == 1
+    output = capsys.readouterr().err
+    assert f"data.dataset: {offline / folder} lacks {files}, and " in output
+    assert "could not be fetched" in output
+    assert "copy the missing files there, or set FEDSIM_DATA to a folder that holds them" in output
+    assert "Traceback" not in output
+    assert output.count("lacks") == 1
 
 
 def write_flickr(raw: Path) -> None:
@@ -250,7 +250,7 @@ def test_ogbn_arxiv_is_fetched_once_as_one_archive(offline: Path, monkeypatch: p
     ],
     ids=str,
 )
-def test_tables_that_do_not_fit_are_told_with_their_folder(changed: dict[str, str], offline: Path) -> None:
+def test_tables_that_do_not_fit_are_reported_with_their_folder(changed: dict[str, str], offline: Path) -> None:
     raw = offline / "ogbn_arxiv" / "raw"
     write_arxiv(raw, **changed)
     with pytest.raises(UserError) as caught:
@@ -259,7 +259,7 @@ def test_tables_that_do_not_fit_are_told_with_their_folder(changed: dict[str, st
     assert "copy the files there as they were published" in str(caught.value)
 
 
-def test_files_that_are_something_else_are_told_with_their_folder(offline: Path) -> None:
+def test_files_that_are_something_else_are_reported_with_their_folder(offline: Path) -> None:
     write_flickr(offline / "Flickr" / "raw")
     (offline / "Flickr" / "raw" / "feats.npy").write_text("<html>too many downloads</html>")
     with pytest.raises(UserError, match=r"Flickr/raw, or fetched where it lacks them, cannot be read"):

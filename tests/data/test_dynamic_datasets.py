@@ -183,16 +183,16 @@ def test_star_arrays_are_read_with_features_that_change(offline: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"labels": np.eye(2)}, r"must be \(T, N, N\), \(N, T, F\) and \(N, C\)"),
         ({"adjs": np.zeros((3, 3))}, r"must be \(T, N, N\)"),
         ({"attmats": np.array([{}, []], dtype=object)}, "allow_pickle=False"),
     ],
 )
-def test_arrays_that_do_not_fit_are_told(changed: dict[str, Any], told: str, offline: Path) -> None:
+def test_arrays_that_do_not_fit_are_reported(changed: dict[str, Any], message: str, offline: Path) -> None:
     path = star(offline / "own.npz", **changed)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         find.build("dataset", Part(name="star_arrays", options={"file": str(path)})).load(Path(), 0)
 
 
@@ -210,17 +210,17 @@ def test_a_table_of_events_is_read_by_its_columns(offline: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("u,i,ts\n1,2,3\n", "the header lacks source, destination, timestamp; it has u, i, ts"),
         ("source,destination,timestamp\n1,2,3\n1,,3\n", "line 3 lacks a value"),
         ("source,destination,timestamp\n1,2,noon\n", "noon"),
     ],
 )
-def test_tables_that_do_not_fit_are_told(text: str, told: str, offline: Path) -> None:
+def test_tables_that_do_not_fit_are_reported(text: str, message: str, offline: Path) -> None:
     (offline / "events.csv").write_text(text)
     part = Part(name="tgb", options={"file": str(offline / "events.csv")})
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         find.build("dataset", part).load(Path(), 0)
 
 
@@ -285,7 +285,7 @@ def test_the_drawn_graph_is_the_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"classes": 1}, "classes must be 2 or more"),
         ({"vertices": 20, "growth": 0.9}, "at least twice as many"),
@@ -293,12 +293,12 @@ def test_the_drawn_graph_is_the_seeds() -> None:
         ({"edges": 200_000}, "too many for so few vertices"),
     ],
 )
-def test_options_without_meaning_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_options_without_meaning_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Drifting(**options)
 
 
-def test_edges_that_cannot_be_drawn_are_told() -> None:
+def test_edges_that_cannot_be_drawn_are_reported() -> None:
     crowded = Drifting(vertices=60, edges=400, classes=10, homophily=1.0, growth=0.0)
     with pytest.raises(ScenarioError, match=r"data\.dataset\.edges: not enough different edges"):
         crowded.load(Path(), 0)

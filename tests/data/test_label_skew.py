@@ -64,16 +64,16 @@ def test_clients_are_disjoint_and_equally_large(
         assert all(np.array_equal(*pair) for pair in zip(own, assign(), strict=True))
 
 
-def test_what_runs_out_is_filled_up_and_the_share_reached_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_runs_out_is_filled_up_and_the_share_reached_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     # Labels of 90 and 10 vertices and one client of all 100, whose major label may be either
     y = torch.tensor([0] * 90 + [1] * 10)
     graph = graph_of(torch.zeros(100, 1), torch.zeros(2, 0), y)
     with caplog.at_level(logging.INFO, logger="fedsim.data.partitions.label_skew"):
         (mine,) = LabelSkew(majors=1).assign(graph, 1, np.random.default_rng(0))
     assert len(mine) == 100
-    told = re.search(r"client 0: labels \[(\d)\] have ([\d.]+) %", caplog.text)
-    assert told
-    assert told[2] == ("90.0" if told[1] == "0" else "10.0")
+    message = re.search(r"client 0: labels \[(\d)\] have ([\d.]+) %", caplog.text)
+    assert message
+    assert message[2] == ("90.0" if message[1] == "0" else "10.0")
 
 
 def test_every_label_is_a_major_one_of_somebody() -> None:

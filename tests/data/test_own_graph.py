@@ -191,7 +191,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("kind", ["npz", "pt"])
 @pytest.mark.parametrize("case", ARRAYS)
-def test_arrays_that_do_not_fit_are_told_of(tmp_path, kind, case):
+def test_arrays_that_do_not_fit_are_reported(tmp_path, kind, case):
     change, told = ARRAYS[case]
     arrays = {name: array for name, array in {**own_files.drawn(), **change}.items() if array is not None}
     if case in ("empty", "short y"):
@@ -236,7 +236,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_tables_that_do_not_fit_are_told_of(tmp_path, case):
+def test_tables_that_do_not_fit_are_reported(tmp_path, case):
     vertices, edges, told = TABLES[case]
     (tmp_path / "vertices.csv").write_bytes(vertices if isinstance(vertices, bytes) else vertices.encode())
     (tmp_path / "edges.csv").write_text(edges)
@@ -244,7 +244,7 @@ def test_tables_that_do_not_fit_are_told_of(tmp_path, case):
         load(file=tmp_path / "edges.csv", vertices=tmp_path / "vertices.csv")
 
 
-def test_a_feature_that_is_named_and_not_there_is_told_of(tmp_path):
+def test_a_feature_that_is_named_and_not_there_is_reported(tmp_path):
     (tmp_path / "vertices.csv").write_text(V)
     (tmp_path / "edges.csv").write_text(E)
     with pytest.raises(UserError, match=r"vertices.csv, line 1: there is no column 'weight', which `features:` names"):
@@ -267,7 +267,7 @@ NODES = {
 
 
 @pytest.mark.parametrize("case", NODES)
-def test_nodes_that_do_not_fit_are_told_of(tmp_path, case):
+def test_nodes_that_do_not_fit_are_reported(tmp_path, case):
     attributes, weights, told = NODES[case]
     graph = nx.path_graph(2)
     for node in graph:
@@ -282,7 +282,7 @@ def test_nodes_that_do_not_fit_are_told_of(tmp_path, case):
 
 @pytest.mark.parametrize("kind", ["npz", "pt", "graphml"])
 @pytest.mark.parametrize("content", [b"", b"no graph", b"PK\x03\x04 no archive", b"\x80\x04.", b"<graphml><broken"])
-def test_files_that_cannot_be_read_are_told_of(tmp_path, kind, content):
+def test_files_that_cannot_be_read_are_reported(tmp_path, kind, content):
     (tmp_path / f"graph.{kind}").write_bytes(content)
     with pytest.raises(UserError, match=rf"graph\.{kind} cannot be read"):
         load(file=tmp_path / f"graph.{kind}")
@@ -305,7 +305,7 @@ def test_no_file_runs_code(tmp_path, monkeypatch):
     assert not Path("harm").exists()
 
 
-def test_a_pt_file_that_is_no_graph_is_told_of(tmp_path):
+def test_a_pt_file_that_is_no_graph_is_reported(tmp_path):
     torch.save(torch.zeros(3), tmp_path / "graph.pt")
     with pytest.raises(UserError, match="holds a Tensor and not a graph; save a dict of tensors"):
         load(file=tmp_path / "graph.pt")
@@ -319,7 +319,7 @@ def test_a_pt_file_that_is_no_graph_is_told_of(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "told"),
+    ("name", "options", "message"),
     [
         ("graph.txt", {}, "has none of the known suffixes: .npz, .pt, .pth, .graphml, .csv"),
         ("edges.csv", {}, "name that of the vertices too"),
@@ -328,10 +328,10 @@ def test_a_pt_file_that_is_no_graph_is_told_of(tmp_path):
         ("graph.npz", {"missing_features": "zeros"}, "'zeros' is not one of 'refuse', 'degree' or 'constant'"),
     ],
 )
-def test_options_that_do_not_fit_the_file_are_refused_before_it_is_read(tmp_path, monkeypatch, name, options, told):
+def test_options_that_do_not_fit_the_file_are_refused_before_it_is_read(tmp_path, monkeypatch, name, options, message):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         find.build("dataset", Part(name="file", options={"file": name, **options}))
 
 
@@ -344,15 +344,15 @@ def test_damaged_files_are_read_or_told_of(tmp_path_factory, data, kind):
     whole = path.read_bytes()
     start = data.draw(st.integers(0, len(whole) - 1))
     path.write_bytes(whole[:start] + data.draw(st.binary(max_size=4)) + whole[start + data.draw(st.integers(0, 9)) :])
-    told = ""
+    message = ""
     try:
         graph = load(**part)
     except UserError as error:
-        told = str(error)
-    assert str(path.parent) in told if told else len(graph["y"]) == graph["x"].shape[0] > 0
+        message = str(error)
+    assert str(path.parent) in message if message else len(graph["y"]) == graph["x"].shape[0] > 0
 
 
-def test_packed_archives_are_read_and_damage_in_them_is_told_of(tmp_path):
+def test_packed_archives_are_read_and_damage_in_them_is_reported(tmp_path):
     arrays = own_files.drawn()
     np.savez_compressed(tmp_path / "graph.npz", **arrays)
     np.savez(tmp_path / "plain.npz", **arrays)

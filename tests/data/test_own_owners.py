@@ -69,7 +69,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_table_that_does_not_fit_is_told_of(tmp_path, graph, case):
+def test_a_table_that_does_not_fit_is_reported(tmp_path, graph, case):
     rows, options, told = WRONG[case]
     (tmp_path / "owner.csv").write_text(f"vertex,client\n{rows}")
     with pytest.raises(UserError, match=told) as wrong:
@@ -130,14 +130,14 @@ def test_a_split_that_the_data_set_does_not_have_is_refused(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("edges.csv", "source,target\npaper 00,nowhere\n", "line 2: column 'target': there is no vertex 'nowhere'"),
         ("owner.csv", "vertex,client\n0,0\n", "owner.csv, line 2: column 'vertex': there is no vertex '0'"),
         ("vertices.csv", "id,label\n", "vertices.csv: a header without rows"),
     ],
 )
-def test_the_command_line_ends_with_2_and_one_message(tmp_path, monkeypatch, capsys, name, content, told):
+def test_the_command_line_ends_with_2_and_one_message(tmp_path, monkeypatch, capsys, name, content, message):
     monkeypatch.chdir(tmp_path)
     part = own_files.write(tmp_path, own_files.drawn(), "csv")
     own_files.table(Path("owner.csv"), [{"vertex": f"paper {v}", "client": v % 3} for v in range(12)])
@@ -146,7 +146,7 @@ def test_the_command_line_ends_with_2_and_one_message(tmp_path, monkeypatch, cap
     Path("own.yaml").write_text(json.dumps(scenario))
     assert command_line.main(["own.yaml", "--no-report", "--jobs", "1"]) == 2
     printed = capsys.readouterr()
-    assert told in printed.err
+    assert message in printed.err
     assert "Traceback" not in printed.err
     assert not Path("runs").exists()
 

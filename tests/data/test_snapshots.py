@@ -175,7 +175,7 @@ def test_fewer_labels_leave_train_only_and_the_same_ones_at_all_times() -> None:
                 assert torch.equal(one["test"], other["test"])
 
 
-def test_graphs_that_cannot_be_cut_are_told_with_the_mend() -> None:
+def test_graphs_that_cannot_be_cut_are_reported_with_the_remedy() -> None:
     with pytest.raises(ScenarioError, match=r"data\.stream: 'snapshots' needs a data set that changes"):
         stream().snapshots(drawn(20, 2, 0))
     with pytest.raises(ScenarioError, match="needs a data set that changes"):

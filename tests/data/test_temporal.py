@@ -83,7 +83,7 @@ def test_the_ends_of_a_removed_edge_have_changed() -> None:
     assert [seeds.tolist() for seeds in Overview(snapshots, []).seeds] == [[0, 1, 2, 3], [], [0, 1, 3, 4]]
 
 
-def test_an_owner_hears_of_its_own_edges_and_of_vertices_that_come_to_it() -> None:
+def test_an_owner_receives_its_own_edges_and_vertices_that_come_to_it() -> None:
     entry = [(0, 1, 0.0, 1.0), (1, 2, 0.0, 1.0), (3, 4, 1.0, np.inf), (2, 3, 0.0, np.inf)]
     graph = graph_of_stretches(entry, 5, span=(0.0, 2.0), born=np.zeros(5))
     snapshots = snapshots_of(graph, bounds_of(graph, 2, None))

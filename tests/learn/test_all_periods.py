@@ -132,7 +132,7 @@ def test_on_snapshots_it_needs_a_test_of_their_own(tmp_path, scored):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"measure": {"splits": ["all_periods", "test"]}}, "put 'test' or 'val' before it"),
         ({"measure": {"splits": ["all_periods"]}}, "put 'test' or 'val' before it"),
@@ -149,6 +149,6 @@ def test_on_snapshots_it_needs_a_test_of_their_own(tmp_path, scored):
         ),
     ],
 )  # fmt: skip
-def test_where_it_says_nothing_it_is_refused(tmp_path, changes, told):
-    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' scores the test vertices .*{told}"):
+def test_where_it_says_nothing_it_is_refused(tmp_path, changes, message):
+    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' scores the test vertices .*{message}"):
         small_points.run_in(tmp_path / "run", **changes)

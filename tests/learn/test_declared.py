@@ -31,7 +31,7 @@ def test_what_differs_in_size_is_named_and_nothing_is_of_a_tree_and_itself(one, 
 
 
 @pytest.mark.parametrize(
-    ("declared", "sent", "told"),
+    ("declared", "sent", "message"),
     [
         (
             {"update": {"w": torch.zeros(2, 3)}},
@@ -45,8 +45,8 @@ def test_what_differs_in_size_is_named_and_nothing_is_of_a_tree_and_itself(one, 
         (0, torch.zeros(1), "it is declared as an int, 9 bytes and sent as float32 (1,), 15 bytes"),
     ],
 )
-def test_a_difference_in_words(declared, sent, told):
-    assert difference(declared, sent) == told
+def test_a_difference_in_words(declared, sent, message):
+    assert difference(declared, sent) == message
 
 
 def test_many_differences_are_counted():

@@ -130,7 +130,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "the streams 'static' and"),
         ({**STATIC, "data__partition": "random"}, "every labelled vertex has an owner; take a partition"),
@@ -147,12 +147,12 @@ def test_the_summary_may_tell_of_it(tmp_path):
         ),
     ],
 )
-def test_where_there_is_no_such_test_one_line_says_so(tmp_path, changes, told):
+def test_where_there_is_no_such_test_one_line_says_so(tmp_path, changes, message):
     with pytest.raises(ScenarioError) as caught:
         small_points.run_in(tmp_path / "point", **changes)
     (problem,) = caught.value.problems
     assert problem.key == "measure.splits"
-    assert told in problem.message
+    assert message in problem.message
 
 
 def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():

@@ -72,13 +72,15 @@ def test_where_models_are_personal_it_is_asked_of_the_one_that_the_server_keeps(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"data__stream": {"name": "class_incremental", "every": "1 updates"}}, "the stream 'static'"),
         ({"measure": {"splits": ["pooled"]}}, "cannot be the only split"),
         ({"data__split": {"train": 0.5, "val": 0.5, "test": 0}, "measure": {"splits": ["pooled", "val"]}}, "a share"),
     ],
 )
-def test_where_there_is_none_it_is_refused(changes, told, tmp_path):
-    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'pooled' scores all clients' test vertices: .*{told}"):
+def test_where_there_is_none_it_is_refused(changes, message, tmp_path):
+    with pytest.raises(
+        ScenarioError, match=rf"measure\.splits: 'pooled' scores all clients' test vertices: .*{message}"
+    ):
         scored(tmp_path, **changes)

@@ -72,7 +72,7 @@ def test_the_noise_has_the_deviation_that_is_said():
     assert float(noise.mean()) == pytest.approx(0.0, abs=0.002)
 
 
-def test_an_update_that_is_not_finite_is_told():
+def test_an_update_that_is_not_finite_is_reported():
     with pytest.raises(ScenarioError, match=r"training\.lr: the update of client 0 is not finite"):
         released(replies(vector(math.nan, 0.0)), 1.0)
 

@@ -68,7 +68,7 @@ def test_a_table_of_sound_stretches_is_followed_and_any_other_refused(tmp_path_f
         assert seen.tolist() == expected
 
 
-def test_wrong_tables_are_told_by_their_line(tmp_path):
+def test_wrong_tables_are_reported_by_their_line(tmp_path):
     with pytest.raises(UserError, match="line 3: off_s is 4: it must come after on_s, which is 7"):
         Churn(table=table(tmp_path, "client,on_s,off_s\n0,1,2\n0,7,4\n"))
     with pytest.raises(UserError, match=r"line 2: client 0 is online from 1 s for good already \(line 3\)"):

@@ -194,7 +194,7 @@ def test_throttles_on_one_link_leave_the_product_of_their_shares(moves):
 
 
 @pytest.mark.parametrize("effect", [Congestion(0.5, link="ingres"), Outage(1.0, 1.0, link="ingres")])
-def test_a_link_that_there_is_not_is_told(effect):
+def test_a_link_that_there_is_not_is_reported(effect):
     with pytest.raises(
         UserError, match=r"no link 'ingres' is shared; did you mean 'ingress'. There are: ingress, egress"
     ):

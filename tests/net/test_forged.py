@@ -85,7 +85,7 @@ def test_a_share_is_drawn_from_the_runs_seed(share, count):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"attack": "nan"}, "give either 'share'"),
         ({"attack": "nan", "share": 0.1, "clients": [1]}, "give either 'share'"),
@@ -94,8 +94,8 @@ def test_a_share_is_drawn_from_the_runs_seed(share, count):
         ({"attack": "scaled", "share": 0.1, "factor": 0.0}, "above 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
         find.build("effect", Part(name="byzantine", options=options))
 
 

@@ -265,7 +265,7 @@ def test_whoever_ends_may_join_again_at_once():
 
 
 @given(st.lists(rates, max_size=20), rates, st.floats(1e6, 1e7))
-def test_the_rate_foretold_is_never_too_high_and_right_when_idle(ceilings, ceiling, capacity):
+def test_the_rate_predicted_is_never_too_high_and_right_when_idle(ceilings, ceiling, capacity):
     env = simpy.Environment()
     link = Link(env, capacity)
     assert link.rate_if_joined(ceiling) == min(ceiling, capacity)

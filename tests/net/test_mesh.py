@@ -293,7 +293,7 @@ def test_the_same_flows_end_at_the_same_times_bit_for_bit(seed):
 @settings(max_examples=100)
 @given(seeds)
 @example(7)
-def test_the_rate_foretold_is_never_too_high(seed):
+def test_the_rate_predicted_is_never_too_high(seed):
     flows, capacities, crosses = random_case(seed)
     traffic = Traffic([(0.0, 1e9, ceiling, weight) for _, _, ceiling, weight in flows], capacities, crosses)
     traffic.env.run(until=1e-3)
@@ -304,7 +304,7 @@ def test_the_rate_foretold_is_never_too_high(seed):
         pool.leave(flow)
 
 
-def test_the_rate_foretold_is_right_on_idle_pipes_and_where_others_cannot_use_their_shares():
+def test_the_rate_predicted_is_right_on_idle_pipes_and_where_others_cannot_use_their_shares():
     mesh = Mesh(simpy.Environment())
     wide, narrow, other = mesh.link(100.0), mesh.link(1.0), mesh.link(2.0)
     assert mesh.pool([wide, narrow]).rate_if_joined(50.0) == 1.0
@@ -426,7 +426,7 @@ def test_many_stale_wakes_do_not_pile_up():
     assert waiting <= 1001 + 2
 
 
-def test_a_breach_is_told():
+def test_a_breach_is_reported():
     env = simpy.Environment()
     mesh = Mesh(env)
     link = mesh.link(1e6)

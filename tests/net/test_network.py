@@ -215,7 +215,7 @@ def test_a_cut_flow_gives_its_share_to_the_others():
     assert here.rows[1].arrived == pytest.approx(2.0)
 
 
-def test_a_loss_nobody_waits_for_is_no_failure_and_one_awaited_is_told():
+def test_a_loss_nobody_waits_for_is_no_failure_and_one_awaited_is_raised():
     here, losses = world(), []
 
     def wait(delivery):
@@ -246,7 +246,7 @@ def test_an_offline_client_loses_messages_at_once():
     assert not any(delivery.ok for delivery in deliveries)
 
 
-def test_late_is_told_of_what_arrives_all_the_same():
+def test_late_is_the_fate_of_what_arrives_all_the_same():
     here = world()
     arrives, cut = here.network.send(up(0, 10**6)), here.network.send(up(0, 10**6))
     arrives.fate = cut.fate = "late"

@@ -8,7 +8,7 @@ def nodes(count=3):
     return Nodes(np.full(count, 0.1), np.full(count, 1e6), np.full(count, 2e6))
 
 
-def test_watchers_are_told_in_order_and_only_of_changes():
+def test_watchers_are_notified_in_order_and_only_of_changes():
     seen, these = [], nodes()
     these.watch(lambda client, what: seen.append((client, what, bool(these.online[client]))))
     these.watch(lambda client, what: seen.append("second"))

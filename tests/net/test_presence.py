@@ -35,7 +35,7 @@ def look(env, here, times):
     st.lists(st.tuples(st.floats(0.01, 60.0), st.integers(0, COUNT - 1), st.integers(0, 30)), max_size=8),
     st.sampled_from([((8.0, 4.0),), ((8.0, 4.0), (2.0, 0.5))]),
 )
-def test_looking_late_and_hearing_all_at_once_tell_the_same(looks, naps, plans):
+def test_looking_late_and_being_notified_all_at_once_agree(looks, naps, plans):
     """With one plan and with two, and clients that another cause keeps asleep for a while."""
 
     def run(often):
@@ -71,7 +71,7 @@ def test_stretches_and_shares_tell_the_same_time():
     assert here.share().mean() == pytest.approx(2 / 3, abs=0.05)
 
 
-def test_a_client_that_is_attended_to_is_told_at_its_moment_and_no_other_is():
+def test_a_client_that_is_attended_to_is_notified_at_its_moment_and_no_other_is():
     env, here, moves = presence()
     env.timeout(25.0).callbacks.append(lambda _: here.attend(3))
     env.timeout(25.0).callbacks.append(lambda _: here.attend(4))
@@ -84,7 +84,7 @@ def test_a_client_that_is_attended_to_is_told_at_its_moment_and_no_other_is():
     assert len(moves) > 10
 
 
-def test_who_is_attended_to_again_is_told_again():
+def test_who_is_attended_to_again_is_notified_again():
     env, here, moves = presence(count=1)
     for start in range(0, 100, 10):
         env.timeout(start).callbacks.append(lambda _: here.attend(0))

@@ -154,7 +154,7 @@ def test_a_graph_from_a_file(tmp_path):
         ("a,b\n0,1.5\n", "line 2.*whole"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(tmp_path, text, message):
+def test_what_is_wrong_with_a_file_is_reported(tmp_path, text, message):
     path = tmp_path / "edges.csv"
     path.write_text(text)
     with pytest.raises(UserError, match=message):
@@ -220,5 +220,5 @@ def test_a_scenario_builds_them_by_name():
     assert [cls.has_peers for cls in (Star, Tree, Peers)] == [False, False, True]
 
 
-def test_nobody_is_next_to_himself():
+def test_no_peer_is_its_own_neighbour():
     assert graphs.neighbours(np.array([[0, 0], [0, 1]]), 2) == [(1,), (0,)]

@@ -75,14 +75,14 @@ def test_packets_are_counted_once_each(tmp_path_factory, gaps, window):
         ("client,time_s,uplink_mbps\n0,1,2\n", 1, "a table with commas belongs to the option 'rates'"),
     ],
 )
-def test_what_is_no_trace_is_told_with_its_line(tmp_path, text, line, message):
+def test_what_is_no_trace_is_reported_with_its_line(tmp_path, text, line, message):
     path = write(tmp_path, text)
     with pytest.raises(UserError, match=message) as caught:
         Trace(trace=path)
     assert str(caught.value).startswith(f"{path}, line {line}: ")
 
 
-def test_files_and_folders_that_hold_no_trace_are_told(tmp_path):
+def test_files_and_folders_that_hold_no_trace_are_reported(tmp_path):
     for text, message in [
         ("", "the file is empty"),
         ("# nothing\n", "the file is empty"),
@@ -160,7 +160,7 @@ def test_a_table_names_clients(tmp_path):
     assert followed(Trace(rates=path, scale=2.0, least=1e6), times, clients=3)[:, 1].tolist() == [8, 20, 20, 1]
 
 
-def test_wrong_tables_of_rates_are_told_by_their_line(tmp_path):
+def test_wrong_tables_of_rates_are_reported_by_their_line(tmp_path):
     for text, message in [
         ("client,time_s,uplink_mbps\n0,1,2\n0,1,3\n", r"line 3: client 0 has rates for 1 s already \(line 2\)"),
         ("client,time_s\n0,1\n", "line 1: no rates; add a column 'uplink_mbps'"),

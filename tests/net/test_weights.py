@@ -44,7 +44,7 @@ def test_equals_weighted_progressive_filling(these, capacity):
 
 
 @given(st.lists(st.tuples(st.floats(1e4, 1e7), trips), max_size=20), st.floats(1e4, 1e7), trips, st.floats(1e6, 1e7))
-def test_rates_are_weighted_and_the_one_foretold_is_never_too_high(others, ceiling, trip, capacity):
+def test_rates_are_weighted_and_the_one_predicted_is_never_too_high(others, ceiling, trip, capacity):
     link = Link(simpy.Environment(), capacity)
     assert link.rate_if_joined(ceiling, 1 / trip) == pytest.approx(min(ceiling, capacity), rel=1e-15)
     these = [link.join(1e6, other, lambda flow: None, 1 / long) for other, long in others]

@@ -156,7 +156,7 @@ def test_algorithms_with_steps_of_their_own_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"buffer": 0}, "protocol.buffer"),
         ({"staleness": "linear"}, "protocol.staleness"),
@@ -168,8 +168,8 @@ def test_algorithms_with_steps_of_their_own_are_refused():
         ({"clients": None}, "give either"),
     ],
 )
-def test_options_without_meaning_are_refused(options, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_options_without_meaning_are_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
         find.build("protocol", Part(name="buffered", options={"rounds": 1, "clients": 1, "buffer": 1, **options}))
 
 

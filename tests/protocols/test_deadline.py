@@ -119,7 +119,7 @@ def test_a_step_that_nobody_answered_ends_the_round():
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("over", 0.9, "at least 1"),
         ("over", float("nan"), "finite"),
@@ -129,9 +129,9 @@ def test_a_step_that_nobody_answered_ends_the_round():
         ("timeout", 3, "no option 'timeout'"),
     ],
 )
-def test_options_without_meaning_are_refused(option, value, told):
+def test_options_without_meaning_are_refused(option, value, message):
     options = {"rounds": 1, "clients": 1, "wait": "1 s", option: value}
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=message):
         find.build("protocol", Part(name="deadline", options=options))
 
 

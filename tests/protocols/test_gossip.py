@@ -31,7 +31,7 @@ def moving(algorithm=None, latency=0.1, rate=8e4):
 
 
 @pytest.mark.parametrize("weights", ["equal", "metropolis"])
-def test_one_round_of_equals_who_all_hear_all_is_averaging(weights):
+def test_one_round_of_equal_peers_that_all_receive_from_all_is_averaging(weights):
     peers, flat = lab(clients=5, algorithm=Pull(), links=complete(5)), lab(clients=5, algorithm=Pull())
     assert peers.run(Gossip(rounds=1, weights=weights))
     assert flat.run(Sync(rounds=1, participation=1.0))

@@ -51,7 +51,7 @@ def test_however_few_are_enough_one_is_waited_for():
     assert [(row.asked, row.folded) for row in here.updates] == [(3, 1)]
 
 
-def test_it_waits_as_long_as_it_is_told():
+def test_it_waits_as_long_as_wait_says():
     here = lab(clients=3, speed=[1e6, 1e6, 1e5])
     here.nodes.sleep(0)
     here.run(OneShot(wait=4.0))
@@ -171,7 +171,7 @@ def test_where_nobody_is_in_time_the_first_late_reply_weighs_in_full():
 
 
 @pytest.mark.parametrize("leaves", [5.0, 7.0])
-def test_who_is_lost_after_all_is_told_in_the_last_row(leaves):
+def test_who_is_lost_after_all_is_reported_in_the_last_row(leaves):
     here = lab(clients=3, speed=[1e6, 1e5, 2e5])
     here.at(leaves, here.nodes.leave, 1)
     assert here.run(OneShot(wait=4.0, late="fold", retry=True))

@@ -47,7 +47,7 @@ def test_two_tiers_with_everybody_are_plain_averaging():
     balanced(here)
 
 
-def test_equal_peers_who_all_hear_all_average():
+def test_equal_peers_that_all_receive_from_all_average():
     here, flat = lab(5, links=ALL, algorithm=Long()), lab(5, algorithm=Long())
     assert here.run(Gossip(rounds=1))
     assert flat.run(Sync(rounds=1, participation=1.0))

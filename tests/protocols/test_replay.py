@@ -80,7 +80,7 @@ def test_what_a_scenario_says_of_learning_is_left_aside(replay):
 
 
 @pytest.mark.parametrize(
-    ("transfers", "told"),
+    ("transfers", "message"),
     [
         ("start_s,client,direction,bytes\n0,2,up,10\n", "line 2: client 2: there are 2 clients"),
         ("start_s,client,direction,bytes\n0,0,sideways,10\n", "line 2: column 'direction'"),
@@ -88,8 +88,8 @@ def test_what_a_scenario_says_of_learning_is_left_aside(replay):
         ("start_s,client,bytes\n1,0,10\n", "the column 'direction' is missing"),
     ],
 )
-def test_a_mistake_in_the_table_names_its_line(replay, transfers, told):
-    with pytest.raises(UserError, match=told):
+def test_a_mistake_in_the_table_names_its_line(replay, transfers, message):
+    with pytest.raises(UserError, match=message):
         replay(transfers=transfers)
 
 

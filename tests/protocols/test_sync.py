@@ -123,20 +123,20 @@ def test_a_count_is_at_most_all_clients():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "give either 'participation' (a fraction of the clients) or 'clients' (a count), not both"),
         ({"participation": 0.5, "clients": 2}, "give either 'participation'"),
         ({"participation": 0}, "must be above 0"),
     ],
 )
-def test_exactly_one_of_fraction_and_count_is_given(options, told):
+def test_exactly_one_of_fraction_and_count_is_given(options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is what is tested
         Sync(rounds=1, **options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     with pytest.raises(ScenarioError) as said:
         find.build("protocol", Part(name="sync", options={"rounds": 1, **options}))
-    assert told in str(said.value)
+    assert message in str(said.value)
     assert str(said.value).startswith("protocol")
 
 

@@ -26,9 +26,9 @@ def call(tmp_path, monkeypatch, capsys):
             code = command_line.main(words)
         except SystemExit as exit:
             code = exit.code
-        told = capsys.readouterr()
-        assert "Traceback" not in told.out + told.err
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        assert "Traceback" not in output.out + output.err
+        return code, output.out, output.err
 
     yield call
     for name in {*sys.modules} - before:
@@ -87,7 +87,7 @@ def test_a_file_outside_of_every_package(call, tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_fails_in_a_cohort_alone_is_told(call, tmp_path):
+def test_what_fails_in_a_cohort_alone_is_reported(call, tmp_path):
     body = """
     def loss(self, params, data, given):
         assert len(data["sizes"]) == 1
@@ -100,7 +100,7 @@ def test_what_fails_in_a_cohort_alone_is_told(call, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["fedagv"], "did you mean 'fedavg'?"),
         (["mine.py"], "there is no such file"),
@@ -115,12 +115,12 @@ def test_what_fails_in_a_cohort_alone_is_told(call, tmp_path):
         (["broken.py"], "broken.py cannot be imported: invalid syntax"),
     ],
 )
-def test_bad_input_is_one_message(call, tmp_path, words, told):
+def test_bad_input_is_one_message(call, tmp_path, words, message):
     (tmp_path / "faulty.py").write_text(f"{HEAD}    x: int = 1 // 0\n", "utf-8")
     (tmp_path / "broken.py").write_text("class\n", "utf-8")
     code, out, err = call("--try", *words)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.usefixtures("quick")

@@ -13,17 +13,17 @@ def test_control_variates_that_are_right(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ("correct_sign", "`correct` drives the clients' gradients apart"),
         ("client_sign", "`correct` drives the clients' gradients apart"),
         ("server_sign", "the corrections of all clients do not cancel"),
     ],
 )
-def test_a_sign_that_is_wrong(tmp_path, wrong, told):
+def test_a_sign_that_is_wrong(tmp_path, wrong, message):
     (found,) = corrections.check(trial(tmp_path, CONTROL, **{wrong: -1.0}))
     assert found.kind == "warning"
-    assert found.what.startswith(told)
+    assert found.what.startswith(message)
     assert found.where == here(tmp_path)
     assert "mine.py:" in found.remedy
 
