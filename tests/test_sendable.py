@@ -16,6 +16,7 @@ def test_what_is_utf_8_stays_and_the_rest_is_escaped():
     assert sendable(report) == {"text": "é\n\U0001f600", "parts": [("a\\ud800", 1, None, True)], "\\udfff": 0.5}
 
 
+@pytest.mark.long
 def test_a_failure_whose_message_is_no_utf_8_ends_no_run(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "test_odd.py").write_text(ODD)

@@ -136,6 +136,7 @@ def of_sources(lines):
     return [line for line in lines if " again: " in line or "are finished already" in line]
 
 
+@pytest.mark.long
 def test_own_parts_that_were_edited_run_again_and_comments_do_not(lab):
     assert of_sources(command(lab, TRAFFIC)) == []
     edit(lab / "mylab" / "mine.py", "What is sent in my lab.", "What is sent in another lab.")

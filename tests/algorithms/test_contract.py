@@ -40,6 +40,7 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fed_gcn": {"hops": 0},  # likewise
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
+SLOW = {"fed_ego", "fgssl", "ghost"}  # tried under sync, and under all protocols where long tests run
 FASTER = {"power", "ghost", "fed_tad", "fed_cvae"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sync": SYNC,
@@ -61,7 +62,14 @@ STREAMS = {"one_shot_late": {"data__stream": "static"}}  # how many updates ther
 NETWORKS: dict[str, dict[str, Any]] = {"calm": {}, "stormy": {"network__effects": EFFECTS}}
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
-each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+each_pair = pytest.mark.parametrize(
+    ("algorithm", "protocol"),
+    [
+        pytest.param(algorithm, protocol, marks=pytest.mark.long if algorithm in SLOW and protocol != "sync" else ())
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+    ],
+)
 each_network = pytest.mark.parametrize("network", ["calm", pytest.param("stormy", marks=pytest.mark.long)])
 
 
@@ -188,8 +196,7 @@ def test_an_algorithm_needs_no_option(algorithm):
 
 
 @each_network
-@each_protocol
-@each_algorithm
+@each_pair
 def test_it_keeps_the_contract(algorithm, protocol, network, tmp_path, monkeypatch):
     watch = watched(monkeypatch, tmp_path, **changes(algorithm, protocol, network))
     once = protocol.startswith("one_shot")

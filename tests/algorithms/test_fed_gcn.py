@@ -182,6 +182,7 @@ SURE = {"measure": {"metrics": ["accuracy"], "models": ["global", "local"], "spl
 ROUNDS = {"protocol": {"name": "sync", "rounds": 8, "participation": 1.0}}
 
 
+@pytest.mark.long
 def test_on_cut_communities_sums_help(tmp_path):
     means = {}
     for hops in (0, 2):

@@ -92,6 +92,7 @@ RUN = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_same_graph_in_each_format_gives_the_same_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arrays = own_files.drawn(30)

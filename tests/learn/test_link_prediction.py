@@ -89,6 +89,7 @@ def test_links_are_each_edge_once_and_negatives_are_none_of_them(seed, share):
         start += len(graph["y"])
 
 
+@pytest.mark.long
 def test_every_non_edge_is_drawn_alike():
     graph = graph_of_size(12, 0)
     found = links.of(graph)
