@@ -109,8 +109,8 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     contents = json.dumps(paths.by_contents(scenario.data.model_dump(mode="json")))
     made = prepared.periods_of(prepared.key_of(scenario), clients, scenario.seed, root, device, apart, contents)
     if not made.classes and scenario.task.name == "node_classification":
-        told = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
-        raise ScenarioError([Problem("data.dataset", told)])
+        message = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
+        raise ScenarioError([Problem("data.dataset", message)])
     if made.overview is None:
         _log_orders(made.periods)
     model = parts.algorithm.backbone(find.build("model", scenario.model))
@@ -125,8 +125,10 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     try:
         algorithm = replace(parts.algorithm, context=context)
     except TypeError as error:  # its class has an __init__ of its own
-        told = f"{type(parts.algorithm).__name__} cannot be handed its context ({error}); make it a frozen dataclass"
-        raise ScenarioError([Problem("algorithm", f"{told} whose fields are its options, without __init__")]) from None
+        message = f"{type(parts.algorithm).__name__} cannot be handed its context ({error}); make it a frozen dataclass"
+        raise ScenarioError(
+            [Problem("algorithm", f"{message} whose fields are its options, without __init__")]
+        ) from None
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,

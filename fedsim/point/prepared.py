@@ -115,8 +115,8 @@ def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
     """
     less = {"features": keep["features"] < 1, "edges": keep["edges"] < 1, "fanout": keep["fanout"] is not None}
     if wrong := [name for name, given in less.items() if given]:
-        told = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
-        raise ScenarioError([Problem(f"data.keep.{wrong[0]}", told)])
+        message = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
+        raise ScenarioError([Problem(f"data.keep.{wrong[0]}", message)])
     n = len(graph["y"])
     there = torch.ones(n, dtype=torch.bool)
     return with_keys(graph, {"vertex": torch.arange(n), "changed": there, "arrived": there})
@@ -125,8 +125,8 @@ def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
 def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Callable[[str], np.random.Generator]) -> Graph:
     """Return a whole graph that changes with less of it, the same entries and edges at all times."""
     if "bins" in graph and keep["features"] < 1:
-        told = "features that tell degrees cannot be thinned; thin the edges, or leave it out"
-        raise ScenarioError([Problem("data.keep.features", told)])
+        message = "features that hold degrees cannot be thinned; thin the edges, or leave it out"
+        raise ScenarioError([Problem("data.keep.features", message)])
     (graph,) = fewer_edges(fewer_features([graph], keep["features"], rng), keep["edges"], rng)
     return graph
 

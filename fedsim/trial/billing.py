@@ -2,7 +2,7 @@
 
 A client's job is billed `local_steps` times `effort` plus `extra_steps` training steps, an update `server_flops`.
 Both are held against the operations of torch that they run (`operations.py`); a training step against one that is
-counted in the same way.  Estimates may be rough, so only what is far off is told.
+counted in the same way.  Estimates may be rough, so only what is far off is reported.
 """
 
 from collections import Counter

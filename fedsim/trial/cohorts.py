@@ -24,11 +24,11 @@ def check(trial: Trial) -> list[Finding]:
         whose = f"of client {work.job.client} in step {work.job.step!r} of round {work.number + 1}"
         for fit, one, other in zip(work.fits, work.trained, alone.trained, strict=False):
             if (path := differing(one, other)) is not None:
-                told = f"the fit{path} {whose} has another outcome in a cohort than when the client is trained alone"
-                return [broken(told + _single(trial, alone), places.definition(fit.loss), REMEDY)]
+                message = f"the fit{path} {whose} has another outcome in a cohort than when the client is trained alone"
+                return [broken(message + _single(trial, alone), places.definition(fit.loss), REMEDY)]
         if (path := differing(work.upload, alone.upload)) is not None:
-            told = f"the upload{path} {whose} differs when clients are trained one by one"
-            return [broken(told, trial.method("work"), "work may read nothing of other clients' jobs")]
+            message = f"the upload{path} {whose} differs when clients are trained one by one"
+            return [broken(message, trial.method("work"), "work may read nothing of other clients' jobs")]
     return []
 
 

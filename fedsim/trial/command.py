@@ -110,11 +110,11 @@ def built(part: Part) -> type[Algorithm]:
         raise
     except Exception as error:  # whatever the module does when it is imported
         last = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"importing it raises {type(error).__name__}: {error}"
-        raise UserError(f"--try {part.name}: {told} (at {places.line(last.filename, last.lineno or 0)})") from error
+        message = f"importing it raises {type(error).__name__}: {error}"
+        raise UserError(f"--try {part.name}: {message} (at {places.line(last.filename, last.lineno or 0)})") from error
     if not made.learns:
-        told = f"{type(made).__name__} trains nothing (learns = False), so that there is no contract to try"
-        raise UserError(f"--try {part.name}: {told}")
+        message = f"{type(made).__name__} trains nothing (learns = False), so that there is no contract to try"
+        raise UserError(f"--try {part.name}: {message}")
     return type(made)
 
 
@@ -145,7 +145,7 @@ def _alone(trial: Trial) -> list[Finding]:
     """Say so where it is only in a cohort that it fails."""
     try:
         trial.alone  # noqa: B018
-    except Exception:  # the same or another: the first is told
+    except Exception:  # the same or another: the first is reported
         return []
     return [broken("with every client trained by itself it works", "", cohorts.REMEDY)]
 

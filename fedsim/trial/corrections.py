@@ -66,14 +66,14 @@ def _judged(clients: list[Corrected], where: str, work: str) -> Finding | None:
     look = f"look at the signs in `correct` and where what it reads is computed, in work ({work}) and update"
     wider = _spread(after) / max(_spread(own), 1e-30)
     if wider > SPREAD:
-        told = f"`correct` drives the clients' gradients apart, to {wider:.1f} times their distance from their mean"
-        return warning(f"{told}; control variates bring them together", where, look)
+        message = f"`correct` drives the clients' gradients apart, to {wider:.1f} times their distance from their mean"
+        return warning(f"{message}; control variates bring them together", where, look)
     weights = torch.tensor([one.weight for one in clients], dtype=change.dtype)
     means = change.mean(0), (weights[:, None] * change).sum(0) / weights.sum()
     left = min(float(mean.norm()) for mean in means) / size
     if left > LEFT:
-        told = f"the corrections of all clients do not cancel: {left:.0%} of their size is left in their mean"
-        return warning(f"{told}, which moves the model away from where the clients' gradients point", where, look)
+        message = f"the corrections of all clients do not cancel: {left:.0%} of their size is left in their mean"
+        return warning(f"{message}, which moves the model away from where the clients' gradients point", where, look)
     return None
 
 

@@ -8,7 +8,7 @@ from fedsim.trial.trial import Trial
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Compare every upload with what was declared of it; of each step the first that differs is told."""
+    """Compare every upload with what was declared of it; of each step the first that differs is reported."""
     found: dict[str, Finding] = {}
     for work in trial.played.works:
         step = work.job.step
@@ -22,10 +22,10 @@ def check(trial: Trial) -> list[Finding]:
                 'return a tree of the same shapes, such as {"update": job.download["model"], "samples": 0}',
             )
         elif work.declared is not None and wire.size(work.declared) != wire.size(work.upload):
-            told = declared.difference(work.declared, work.upload)
+            message = declared.difference(work.declared, work.upload)
             found[step] = broken(
                 f"upload_like declares {wire.size(work.declared)} bytes for step {step!r}, client {work.job.client} "
-                f"sends {wire.size(work.upload)}: {told}",
+                f"sends {wire.size(work.upload)}: {message}",
                 trial.method("upload_like"),
                 f"make it agree with what work returns ({trial.method('work')})"
                 + ("" if "upload_like" in vars(trial.cls) else f"; it is inherited: give {trial.cls.__name__} its own"),

@@ -21,8 +21,8 @@ def check(trial: Trial) -> list[Finding]:
         for name, method, tree in (("download", "download", work.job.download), ("upload", "work", work.upload)):
             if method not in found and (problem := unfit(tree)) is not None:
                 path, why = problem
-                told = f"the {name} of client {work.job.client}{path} cannot be sent: {why}"
-                found[method] = broken(told, trial.method(method), FITS)
+                message = f"the {name} of client {work.job.client}{path} cannot be sent: {why}"
+                found[method] = broken(message, trial.method(method), FITS)
     return list(found.values())
 
 
@@ -38,8 +38,8 @@ def check_finite(trial: Trial) -> list[Finding]:
                 if (path := infinite(tree)) is not None:
                     return [_not_finite(f"the {name}{path} {whose}", trial.method(method))]
         if (path := infinite(fold.state)) is not None:
-            told = f"the state{path} after step {fold.step!r} of round {fold.number + 1}"
-            return [_not_finite(told, trial.method("update"))]
+            message = f"the state{path} after step {fold.step!r} of round {fold.number + 1}"
+            return [_not_finite(message, trial.method("update"))]
     return []
 
 

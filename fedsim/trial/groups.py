@@ -12,7 +12,7 @@ from fedsim.trial.trial import Trial
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Look at the fits that were asked for at the same time; each reason is told once."""
+    """Look at the fits that were asked for at the same time; each reason is reported once."""
     found: dict[tuple[str, str], Finding] = {}
     for training in trial.played.trainings:
         fits = [fit for _, fit in training]
@@ -61,10 +61,10 @@ def _by_shape(fits: Sequence[Fit]) -> list[Finding]:
         for path in shapes[0] if len(shapes) > 1 else ():
             seen = [own.get(path) for own in shapes]
             if len(set(seen)) == len(seen):
-                told = f"{name}{path} of a Fit has another shape for every client ({seen[0]}, {seen[1]}, ...)"
+                message = f"{name}{path} of a Fit has another shape for every client ({seen[0]}, {seen[1]}, ...)"
                 return [
                     warning(
-                        f"{told}, so that clients are trained one by one",
+                        f"{message}, so that clients are trained one by one",
                         places.definition(together[0].loss),
                         "keep what has one row for each vertex in the graph's own keys, or give it equal shapes",
                     )

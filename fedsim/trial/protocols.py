@@ -42,16 +42,18 @@ def check(trial: Trial) -> list[Finding]:
         except UserError as error:
             refused.append(Finding("note", f"refused: {_reason(error)}"))
         except Exception as error:  # whatever the author's code raises is what is looked for
-            told = f"it fails: {type(error).__name__}: {error}"
-            failed.setdefault((told.split(": ")[1], trial.author.line_of_error(error)), ([], told))[0].append(name)
+            message = f"it fails: {type(error).__name__}: {error}"
+            failed.setdefault((message.split(": ")[1], trial.author.line_of_error(error)), ([], message))[0].append(
+                name
+            )
         else:
             if outcome == "stalled":
                 failed.setdefault(("", ""), ([], "it stalls: nobody is asked or replies any more"))[0].append(name)
             else:
                 ran.append(name)
     wrong = [
-        broken(f"under {', '.join(under)} {told}", where, "what cannot work is refused by raising UserError")
-        for (_, where), (under, told) in failed.items()
+        broken(f"under {', '.join(under)} {message}", where, "what cannot work is refused by raising UserError")
+        for (_, where), (under, message) in failed.items()
     ]
     return [*wrong, *([Finding("note", f"it runs under {', '.join(ran)}")] if ran else []), *refused]
 

@@ -44,8 +44,8 @@ def check_repeats(trial: Trial) -> list[Finding]:
     if difference is None:
         return []
     what, method = difference
-    told = f"{what} differs when the same rounds are played again with the same seed"
-    return [broken(told, trial.method(method), f"{REMEDY}; time, object ids and sets of texts have no fixed order")]
+    message = f"{what} differs when the same rounds are played again with the same seed"
+    return [broken(message, trial.method(method), f"{REMEDY}; time, object ids and sets of texts have no fixed order")]
 
 
 def _first(one: Play, other: Play) -> tuple[str, str] | None:

@@ -47,8 +47,8 @@ def check(trial: Trial) -> list[Finding]:
             _run(point, parts)
         log = (parts / "run.log").read_text("utf-8")
         if reason := next((line for line in log.splitlines() if NONE in line), None):
-            told = f"a point that is interrupted starts anew: {reason.partition(': ')[2]}"
-            return [warning(told, remedy="keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples")]
+            message = f"a point that is interrupted starts anew: {reason.partition(': ')[2]}"
+            return [warning(message, remedy="keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples")]
         if not [path for path in parts.rglob("*") if path.is_file() and path.name != "run.log"]:
             return [warning("whether a point can be continued was not seen: no checkpoint was taken in time")]
         with _interrupting(None) as continued:
