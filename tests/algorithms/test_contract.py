@@ -62,6 +62,7 @@ STREAMS = {"one_shot_late": {"data__stream": "static"}}  # how many updates ther
 NETWORKS: dict[str, dict[str, Any]] = {"calm": {}, "stormy": {"network__effects": EFFECTS}}
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 each_pair = pytest.mark.parametrize(
     ("algorithm", "protocol"),
     [
