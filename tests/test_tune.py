@@ -291,7 +291,7 @@ GRID = "grid: {algorithm: [power], "
         (
             SMALL + GRID + "algorithm.beta: [0.1, 0.2]}\n",
             "3",
-            "algorithm: power(beta=0.1) and power(beta=0.2) differ in",
+            "algorithm: power(beta=0.1) and power(beta=0.2) differ only in",
         ),
         (SMALL + "grid: {algorithm: [{name: power, beta: 0.1}, {name: power, beta: 0.2}]}\n", "3", "keep one of them"),
         (SMALL.replace("fedavg", "{name: fedprox, mu: 30}"), "1", "--tune 1 tries fedprox only as written"),

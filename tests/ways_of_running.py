@@ -40,7 +40,7 @@ CASES = [(FEDAVG, SYNC, 1), (FEDAVG, BUFFERED, 2), (POWER, SYNC, 2), (POWER, BUF
 class Nobody:
     """Watches a sweep and says nothing."""
 
-    begin = told = ended = note = lambda self, *_: None
+    begin = progressed = ended = note = lambda self, *_: None
 
 
 def points(**host):

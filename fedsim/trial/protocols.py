@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedsim.core.errors import ScenarioError, UserError
+from fedsim.point.check import points as check_points
 from fedsim.point.run import run
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
@@ -65,7 +66,10 @@ def _run(trial: Trial, name: str) -> str:
     if name == "one_shot":  # which asks once, whatever comes later
         changes["data__stream"] = _still(trial.stage.keys["data"]["stream"])
     with folder() as there:
-        return str(run(trial.stage.point(**changes), there, there, lambda progress: None)["status"])
+        point = trial.stage.point(**changes)
+        if wrong := check_points([point], whole=True):
+            raise ScenarioError(wrong)
+        return str(run(point, there, there, lambda progress: None)["status"])
 
 
 def _still(stream: Any) -> Any:

@@ -211,7 +211,7 @@ def test_replay_keeps_old_classes_that_fedavg_forgets(seed):
     def right(algorithm):
         state, _, _ = history(algorithm, periods, Trainer(Adam(0.03), 50), hidden=32, seed=seed)
         for data in periods:
-            output = algorithm.task.forward(tree.stack([state["model"]]), data).argmax(1)
+            output = bound(algorithm, hidden=32, seed=seed).task.forward(tree.stack([state["model"]]), data).argmax(1)
             yield float((output == data["y"])[data["test"]].float().mean())
 
     old, new = right(FedAvg())
