@@ -8,7 +8,6 @@ from dataclasses import dataclass
 UNKNOWN = -1  # bytes of an upload whose size is known only once it is trained; see `Learner.size`
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Ticket:
     """A value that the learner has or will have: the key of its provenance, and its size on the wire in bytes.
 
@@ -16,8 +15,11 @@ class Ticket:
     values.
     """
 
-    key: bytes
-    nbytes: int = 0
+    __slots__ = ("__weakref__", "key", "nbytes")  # no dataclass: there are two for each ask, and frozen ones cost more
+
+    def __init__(self, key: bytes, nbytes: int = 0) -> None:
+        """Stand for the value of this key."""
+        self.key, self.nbytes = key, nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
