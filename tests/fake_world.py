@@ -153,7 +153,7 @@ class Lab:
 
     def value(self, ticket):
         """What a ticket stands for."""
-        value = self.learner._values[ticket]
+        value = ticket.value
         return getattr(value, "tree", value)
 
     @property

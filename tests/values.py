@@ -9,7 +9,7 @@ from fedsim.point.assemble import Built
 
 def value_of(built: Built, ticket: Ticket) -> Any:
     """Return what a ticket stands for, which somebody still holds."""
-    return built.learner._values[ticket]
+    return ticket.value
 
 
 def server_state(built: Built) -> Any:

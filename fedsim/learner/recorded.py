@@ -11,7 +11,7 @@ Without a record (`keys` is None) tickets have no keys, and nothing can be repla
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import numpy as np
 
@@ -49,22 +49,23 @@ class Recorded(Learner):
         self.asked = 0  # number of questions
         self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
         self._jobs: Counter[int] = Counter()
-        self._values: WeakKeyDictionary[Ticket, Any] = WeakKeyDictionary()
+        self._tickets: WeakSet[Ticket] = WeakSet()  # where there is a record
+        self._brought: tuple[Sequence[Reply], list[Any]] = ([], [])  # the replies last opened
 
     def values(self) -> dict[bytes, Any]:
         """Return the values of all tickets still in use, by key."""
-        return {ticket.key: value for ticket, value in [*self._values.items()]}
+        return {ticket.key: ticket.value for ticket in [*self._tickets]}
 
     def resume(self, values: Mapping[bytes, Any]) -> None:
         """Take over the values of a checkpoint, and ask `trained` from now on."""
-        for ticket in [*self._values]:
+        for ticket in [*self._tickets]:
             if ticket.key in values:
-                self._values[ticket] = values[ticket.key]
+                ticket.value = values[ticket.key]
         self.replaying = False
 
     def contents(self, ticket: Ticket) -> Tree:
         """Return the encoded tree of a download or share; not during a replay."""
-        return self._values[ticket].encoded
+        return ticket.value.encoded
 
     def start(self) -> Ticket:
         """Return the first state."""
@@ -73,18 +74,18 @@ class Recorded(Learner):
 
     def steps(self, state: Ticket) -> list[str]:
         """Return the names of the exchanges of the coming round."""
-        return list(self._ask(self._key("steps", state), lambda: self.trained.steps(self._values[state])))
+        return list(self._ask(self._key("steps", state), lambda: self.trained.steps(state.value)))
 
     def more(self, state: Ticket, step: str) -> list[str]:
         """Return further exchanges that the result of this step requires."""
-        return list(self._ask(self._key("more", state, step), lambda: self.trained.more(self._values[state], step)))
+        return list(self._ask(self._key("more", state, step), lambda: self.trained.more(state.value, step)))
 
     def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
         """Return each client's download."""
         keys = [b"" if self._keys is None else self._keys.download(state, client, step) for client in clients]
         if self.replaying:
             return [self._ticket(key, self._recalled(key), None) for key in keys]
-        sent = self.trained.downloads(self._values[state], clients, step)
+        sent = self.trained.downloads(state.value, clients, step)
         return [self._ticket(key, self._noted(key, one.nbytes), one) for key, one in zip(keys, sent, strict=True)]
 
     def work(
@@ -99,7 +100,7 @@ class Recorded(Learner):
             if self.replaying:
                 nbytes, cost = self._recalled(key)
             else:
-                tree = None if download is None else self._values[download].tree
+                tree = None if download is None else download.value.tree
                 made, cost = self.trained.work(client, step, tree, self._seed_of(client, number), travels)
                 nbytes, _ = self._noted(key, [made.declared(), cost])
             uploads.append(self._ticket(key, nbytes, made))
@@ -110,18 +111,18 @@ class Recorded(Learner):
         """Return an upload's bytes on the wire."""
         if upload.nbytes != UNKNOWN:
             return upload.nbytes
-        return int(self._ask(self._key("size", upload), lambda: self._values[upload].nbytes()))
+        return int(self._ask(self._key("size", upload), lambda: upload.value.nbytes()))
 
     def numbers(self, upload: Ticket) -> int:
         """Return the count of numbers in an upload, before compression."""
-        return int(self._ask(self._key("numbers", upload), lambda: numbers(self._values[upload].sent())))
+        return int(self._ask(self._key("numbers", upload), lambda: numbers(upload.value.sent())))
 
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
         """Return for each reply whether all values of its upload are finite, as received."""
         found = []
         for reply in replies:
             key, upload = self._key_of_opened("finite", reply), self._upload(reply)
-            found.append(bool(self._ask(key, lambda: int(self.trained.finite(self._values[upload])))))  # noqa: B023
+            found.append(bool(self._ask(key, lambda: int(self.trained.finite(upload.value)))))  # noqa: B023
         return found
 
     def masses(self, replies: Sequence[Reply]) -> list[float]:
@@ -135,7 +136,7 @@ class Recorded(Learner):
     def operations(self, state: Ticket, replies: Sequence[Reply], step: str) -> float:
         """Return the floating-point operations of folding these replies."""
         key = b"" if self._keys is None else self._keys.folded("operations", state, replies, step)
-        asked = self._ask(key, lambda: self.trained.operations(self._values[state], self._opened(replies), step))
+        asked = self._ask(key, lambda: self.trained.operations(state.value, self._opened(replies), step))
         return float(asked)
 
     def fold(self, state: Ticket, replies: Sequence[Reply], step: str) -> Folded:
@@ -145,11 +146,12 @@ class Recorded(Learner):
         if self.replaying:
             same, epsilon = self._recalled(key)
         else:
-            before = self._values[state]
+            before = state.value
             made, epsilon = self.trained.fold(before, self._opened(replies), step)
             same, _ = self._noted(key, [made is before, epsilon])
         if epsilon is not None and self._keys is not None:
             self._keys.spend("fold", key)
+        self._brought = [], []
         return Folded(state if same else self._ticket(key, 0, made), epsilon)
 
     def share(self, state: Ticket, sender: int | None = None) -> Share:
@@ -159,7 +161,7 @@ class Recorded(Learner):
         if self.replaying:
             nbytes, finite, operations = self._recalled(key)
         else:
-            sent, finite, operations = self.trained.share(self._values[state], sender)
+            sent, finite, operations = self.trained.share(state.value, sender)
             nbytes, *_ = self._noted(key, [sent.nbytes, finite, operations])
         return Share(self._ticket(key, nbytes, sent), bool(finite), operations)
 
@@ -169,8 +171,8 @@ class Recorded(Learner):
         self._ask(key, lambda: 0)
         if self.replaying:
             return self._ticket(key, 0, None)
-        trees = [self._values[share.ticket].tree for share in shares]
-        return self._ticket(key, 0, self.trained.mix(self._values[state], trees, weights))
+        trees = [share.ticket.value.tree for share in shares]
+        return self._ticket(key, 0, self.trained.mix(state.value, trees, weights))
 
     def score(self, states: States) -> Scores:
         """Score every client on the periods it has met."""
@@ -192,12 +194,12 @@ class Recorded(Learner):
         if self._keys is not None:
             self._keys.done(client, upload)
         if not self.replaying:
-            self.trained.clients[client].last = self._values[upload]
+            self.trained.clients[client].last = upload.value
 
     def dropped(self, upload: Ticket) -> None:
         """Note that a job was interrupted."""
         if not self.replaying:
-            self._values[upload].promise.cancel()
+            upload.value.promise.cancel()
 
     def withdrawn(self, client: int, upload: Ticket) -> None:
         """Note that a client's last job never began."""
@@ -214,8 +216,9 @@ class Recorded(Learner):
             self.trained.guard.drawn(chosen, among)
 
     def _ticket(self, key: bytes, nbytes: int, value: Any) -> Ticket:
-        ticket = Ticket(key, nbytes)
-        self._values[ticket] = value
+        ticket = Ticket(key, nbytes, value)
+        if self._keys is not None:
+            self._tickets.add(ticket)
         return ticket
 
     def _key(self, question: str, about: Ticket, *more: Any) -> bytes:
@@ -249,11 +252,14 @@ class Recorded(Learner):
         return reply.upload
 
     def _opened(self, replies: Sequence[Reply]) -> list[Any]:
-        found = []
-        for reply in replies:
-            download = None if reply.download is None else self._values[reply.download].tree
-            found.append(opened(reply, download, self._values[self._upload(reply)]))
-        return found
+        """Return the replies as an algorithm has them; the same for the question of their cost and for folding them."""
+        if self._brought[0] is not replies:
+            found = []
+            for reply in replies:
+                download = None if reply.download is None else reply.download.value.tree
+                found.append(opened(reply, download, self._upload(reply).value))
+            self._brought = replies, found
+        return self._brought[1]
 
     def _scores(
         self, states: States, arrived: tuple[Any, ...] | None, make: Callable[[Callable[[int], Any]], Scores]
@@ -263,6 +269,6 @@ class Recorded(Learner):
         key = b"" if self._keys is None else self._keys.scored(keys, arrived)
 
         def state_of(client: int) -> Any:
-            return self._values[states if isinstance(states, Ticket) else states[client]]
+            return (states if isinstance(states, Ticket) else states[client]).value
 
         return Scores(*self._ask(key, lambda: list(make(state_of))))

@@ -4,6 +4,7 @@ The learner keeps a ticket's value as long as the ticket is referenced; it need 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 UNKNOWN = -1  # bytes of an upload whose size is known only once it is trained; see `Learner.size`
 
@@ -15,11 +16,11 @@ class Ticket:
     values.
     """
 
-    __slots__ = ("__weakref__", "key", "nbytes")  # no dataclass: there are two for each ask, and frozen ones cost more
+    __slots__ = ("__weakref__", "key", "nbytes", "value")  # no dataclass: frozen ones cost more, and each ask makes two
 
-    def __init__(self, key: bytes, nbytes: int = 0) -> None:
-        """Stand for the value of this key."""
-        self.key, self.nbytes = key, nbytes
+    def __init__(self, key: bytes, nbytes: int = 0, value: Any = None) -> None:
+        """Stand for the value of this key; `value` is the learner's, and nobody else looks at it."""
+        self.key, self.nbytes, self.value = key, nbytes, value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -157,31 +157,31 @@ def test_a_replay_goes_on_with_the_values_that_were_saved():
     again.trained.algorithm, again.trained.scoring = trained.algorithm, trained.scoring
     again.resume(values)
     assert not again.replaying
-    assert again._values[state] is values[last.key]
+    assert state.value is values[last.key]
     assert again.share(state).ticket.nbytes == shares[0].ticket.nbytes
     one = again.mix(state, [again.share(state)], [1.0])
     other = first.mix(last, shares, [1.0])
     assert one.key == other.key
-    assert again._values[one] == first._values[other]
+    assert one.value == other.value
 
 
 def test_a_value_goes_when_nobody_holds_its_ticket_and_not_before():
     class Kept(dict):
         """A dict that can be watched."""
 
-    learner = learner_of(keyed=False)
+    learner = learner_of()
     learner.trained.algorithm = within(Whole(), None)
     state = learner.start()
-    learner._values[state] = tree = Kept(learner._values[state])
+    state.value = tree = Kept(state.value)
     seen, held = weakref.ref(tree), [state]
     del tree, state
     gc.collect()
     assert seen() is not None
-    assert len(learner._values) == 1
+    assert len(learner.values()) == 1
     held.clear()
     gc.collect()
     assert seen() is None
-    assert len(learner._values) == 0
+    assert len(learner.values()) == 0
 
 
 def test_what_was_sent_in_a_round_is_gone_with_its_round_and_states_with_those_that_hold_them():
@@ -198,7 +198,7 @@ def test_a_job_gets_the_seed_of_its_number_which_a_withdrawn_one_gives_back():
     for expected, end in ((201, "done"), (202, "withdrawn"), (202, "dropped"), (203, "done")):
         (download,) = learner.downloads(state, [2], "train")
         (upload,) = learner.work([2], "train", [download]).uploads
-        work = learner._values[upload].promise
+        work = upload.value.promise
         assert work.job.seed == expected
         if end == "dropped":
             learner.dropped(upload)
@@ -214,9 +214,9 @@ def test_a_job_sees_the_download_data_and_memory_of_its_moment_and_its_client_re
     (download,) = learner.downloads(state, [0], "train")
     (upload,) = learner.work([0], "train", [download]).uploads
     learner.arrive(0, second)
-    job = learner._values[upload].promise.job
+    job = upload.value.promise.job
     assert (job.client, job.step, job.period, job.data, job.memory) == (0, "train", 0, "data", {})
-    assert job.download is learner._values[download].tree
+    assert job.download is download.value.tree
     client = learner.trained.clients[0]
     assert (client.period, client.data, client.seen) == (1, "later", [first, second])
     assert client.memory == {}
@@ -228,7 +228,7 @@ def test_a_job_sees_the_download_data_and_memory_of_its_moment_and_its_client_re
 def test_sizes_are_those_of_the_finished_work_and_are_known_before_where_they_are_declared(declared):
     learner = learner_of(declared=declared)
     uploads = learner.work([0, 2], "train", [None, None]).uploads
-    done = [learner._values[upload].promise for upload in uploads]
+    done = [upload.value.promise for upload in uploads]
     assert [upload.nbytes == UNKNOWN for upload in uploads] == [not declared] * 2
     assert [work.asked for work in done] == [0, 0]
     assert [learner.size(upload) for upload in uploads] == [wire.size(work.upload) for work in done]

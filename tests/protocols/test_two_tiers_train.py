@@ -21,7 +21,7 @@ def trained(tmp_path, **changes):
 
 
 def server_model(built):
-    return built.learner._values[built.world.server.state]["model"]
+    return built.world.server.state.value["model"]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedprox"])
@@ -50,7 +50,7 @@ def test_the_peer_that_is_last_has_the_mean_of_all_models(tmp_path):
     off = [
         max(
             float((one - other).abs().max())
-            for one, other in zip(tree.leaves(peers.learner._values[state]["model"]), tree.leaves(mean), strict=True)
+            for one, other in zip(tree.leaves(state.value["model"]), tree.leaves(mean), strict=True)
         )
         for state in clients.states.values()
     ]
