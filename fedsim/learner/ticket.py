@@ -1,6 +1,7 @@
 """Tickets: what the clock holds in place of states, downloads, uploads and shares.
 
-The learner keeps a ticket's value as long as the ticket is referenced; it need not be released.  Not modelled: time.
+A ticket's value lives as long as the ticket, which need not be released; only the learner looks at it.  Not modelled:
+time.
 """
 
 from dataclasses import dataclass
