@@ -191,7 +191,7 @@ class DGCoLearn(FedAvg):
     def work(self, job: Job) -> Work:
         """Train on the affected part, answer with rows, or apply corrections."""
         if job.step not in ("train", "first"):
-            if job.memory.get("period") != job.download["period"]:  # its training was broken off, or it never trained
+            if job.memory.get("period") != job.download["period"]:  # its training was interrupted, or it never trained
                 return {"ids": torch.zeros(0, dtype=torch.int32)} if job.step != "correct" else {}
             answer = rows_asked_for if job.step == "embed" else take_corrections
             return answer(self._terms(), job)

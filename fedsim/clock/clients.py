@@ -23,7 +23,7 @@ from fedsim.net.network import Network
 if TYPE_CHECKING:
     from fedsim.data.graph import Period
 
-Begun = tuple[Ticket | None, float]  # an upload to come, and the operations that the work takes
+Floats = npt.NDArray[np.float64]
 
 
 class Joint(Protocol):
@@ -63,7 +63,7 @@ class Clients:
         env: simpy.Environment,
         network: Network,
         learner: Learner,
-        speeds: npt.NDArray[np.float64],
+        speeds: Floats,
         rng: Callable[[str], np.random.Generator],
         write: Callable[[Row], None],
         extend: Callable[[type[Row], Mapping[str, Column]], None],
@@ -112,7 +112,7 @@ class Clients:
             self.holding[client] = True
             self.stir()
 
-    def availability(self) -> npt.NDArray[np.float64]:
+    def availability(self) -> Floats:
         """Return the share (K,) of the time so far that each client has been online; 1 at the very beginning."""
         return self.network.nodes.presence.share()
 
@@ -170,23 +170,23 @@ class Clients:
 
     def start(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
-    ) -> list[Begun]:
-        """Begin each client's work on its download; return its upload and the operations it takes.
+    ) -> tuple[list[Ticket | None], Floats]:
+        """Begin each client's work on its download; return the uploads, and the operations (K,) that they take.
 
         An exchange of secure aggregation has no upload and takes no operations.
         """
         if self.masks is not None and self.masks.owns(step):
-            return [(None, 0.0)] * len(clients)
+            return [None] * len(clients), np.zeros(len(clients))
         self.catch_up(clients)
         uploads, operations = self.learner.work(clients, step, downloads, travels=travels)
-        return [*zip(uploads, operations.tolist(), strict=True)]
+        return [*uploads], operations
 
     def done(self, client: int, upload: Ticket | None) -> None:
         """Note that a client has finished a job; exchanges of secure aggregation leave its memory unchanged."""
         if upload is not None:
             self.learner.done(client, upload)
 
-    def seconds(self, clients: npt.NDArray[np.int64], operations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def seconds(self, clients: npt.NDArray[np.int64], operations: Floats) -> Floats:
         """Return the seconds (K,) that each client needs for its operations at its current speed."""
         return operations / (self._speeds[clients] / self.network.nodes.slowdown[clients])
 
@@ -199,8 +199,8 @@ class Clients:
         """
         if not self.network.nodes.is_online(client):
             return []
-        ((upload, operations),) = self.start([client], step, [download], travels=travels)
-        if not (yield from self.compute(client, operations, span_of(step))):
+        (upload,), operations = self.start([client], step, [download], travels=travels)
+        if not (yield from self.compute(client, float(operations[0]), span_of(step))):
             if upload is not None:
                 self.learner.dropped(upload)
             return []

@@ -85,12 +85,10 @@ class Wave:
         self._downloads, sizes = home.downloads(clients, step, beside)
         self._overhead = Message.carrying(home.node, 0, step, 0).nbytes
         self._down_bytes = self._overhead + np.array(sizes, dtype=np.int64)
-        begun = home.clients.start(clients, step, self._downloads)
-        self._uploads: list[Ticket | None] = [upload for upload, _ in begun]
+        self._uploads, operations = home.clients.start(clients, step, self._downloads)
         self._up_bytes = np.array([self._up_size(k) for k in range(count)], dtype=np.int64)
         planner, sent = home.network.planner, np.full(count, self.began)
         self._down = planner.plan(self._clients, sent, self._down_bytes, upload=False)
-        operations = np.array([each for _, each in begun], dtype=np.float64)
         self._worked = self._down.arrives + home.clients.seconds(self._clients, operations)
         self._up = planner.plan(self._clients, self._worked, self._up_bytes, upload=True)
         self._under_way, self._taken = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
@@ -137,11 +135,11 @@ class Wave:
         if home.env.now >= self._down.arrives[k]:
             return
         self._withdraw(k)
-        ((self._uploads[k], operations),) = home.clients.start([client], self._step, [self._downloads[k]])
+        (self._uploads[k],), operations = home.clients.start([client], self._step, [self._downloads[k]])
         self._up_bytes[k] = self._up_size(k)
         home.network.planner.take_back(client, upload=True)
         one, last = self._clients[k : k + 1], self._due()
-        self._worked[k] = self._down.arrives[k] + home.clients.seconds(one, np.array([operations]))[0]
+        self._worked[k] = self._down.arrives[k] + home.clients.seconds(one, operations)[0]
         self._up.put(k, home.network.planner.plan(one, self._worked[k : k + 1], self._up_bytes[k : k + 1], upload=True))
         self._up_moved[k] = round(float(self._up.size[k]))
         self._span_end[k], self._up_end[k] = self._worked[k], self._up.arrives[k]

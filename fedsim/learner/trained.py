@@ -78,15 +78,11 @@ class Trained:
 
     def downloads(self, state: State, clients: Sequence[int], step: str) -> list[Sent]:
         """Return the download of each client."""
-        sizes, known = wire.Sizes(), dict[int, Sent]()  # most of a cohort are sent the same parts, or the same tree
-        sent = []
-        for client in clients:
-            tree = self.algorithm.download(state, client, step)
-            one = known.get(id(tree)) if self.down is None else None
-            if one is None:
-                one = known[id(tree)] = transforms.sent_down(self.down, tree, client, self.rng, sizes)
-            sent.append(one)
-        return sent
+        sizes = wire.Sizes()  # most of a cohort are sent the same parts
+        return [
+            transforms.sent_down(self.down, self.algorithm.download(state, client, step), client, self.rng, sizes)
+            for client in clients
+        ]
 
     def work(self, client: int, step: str, download: Tree, seed: int, travels: bool) -> tuple[Upload, float]:
         """Return the upload of a job that begins now, and the operations that it takes."""

@@ -56,8 +56,7 @@ def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wir
     """Return a download, encoded and as received."""
     if codec is None:
         return Sent(tree, tree, sizes.of(tree))
-    encoded, received, _ = compress(codec, tree, {}, rng(f"codec down {client}"))
-    return Sent(received, encoded, wire.size(encoded))
+    return _compressed_once(codec, tree, rng(f"codec down {client}"))
 
 
 def sent_between_peers(codec: Codec | None, forgers: Forgers, tree: Tree, sender: int, rng: Rng) -> Sent:
@@ -69,5 +68,10 @@ def sent_between_peers(codec: Codec | None, forgers: Forgers, tree: Tree, sender
     if codec.finite and not is_finite(tree):
         encoded = codec.like(tree)
         return Sent(tree, encoded, wire.size(encoded))
-    encoded, received, _ = compress(codec, tree, {}, rng(f"codec share {sender}"))
+    return _compressed_once(codec, tree, rng(f"codec share {sender}"))
+
+
+def _compressed_once(codec: Codec, tree: Tree, rng: np.random.Generator) -> Sent:
+    """Return what a codec makes of a tree without error feedback."""
+    encoded, received, _ = compress(codec, tree, {}, rng)
     return Sent(received, encoded, wire.size(encoded))

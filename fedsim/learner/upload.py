@@ -83,7 +83,7 @@ class Upload:
         if not self.transforms:
             return self.promise.nbytes
         if self._nbytes is None:
-            tree = self.promise.value() if self.promise.like is None else self.promise.like
+            tree = self.sent()
             for transform in self.transforms:
                 tree = transform.like(tree)
             self._nbytes = wire.size(tree)

@@ -18,15 +18,15 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from fedsim.clock.world import World
 from fedsim.learner import keep
+from fedsim.learner.received import Views
 from fedsim.learner.recorded import Record, Recorded, ReplayError
 from fedsim.point.stamp import Stamp, parsed
 
@@ -59,20 +59,6 @@ def path_in(folder: Path) -> Path:
     return folder / FOLDER / FILE
 
 
-class Observer(Protocol):
-    """An observer of values that changes nothing, such as the clients' views."""
-
-    resting: bool  # True during a replay, which has no values
-
-    def notes(self) -> list[Any]:
-        """Return everything recorded so far."""
-        ...
-
-    def wake(self, notes: Sequence[Any]) -> None:
-        """Continue from these."""
-        ...
-
-
 @dataclass
 class Keeper:
     """Takes a point's checkpoints every `every` seconds, and resumes from the one in its folder."""
@@ -84,7 +70,7 @@ class Keeper:
     steps: int = 0
     _saved: dict[str, Any] | None = None
     _next: float = 0.0
-    _observers: "list[Observer]" = field(default_factory=list)
+    _views: Views | None = None
 
     def __post_init__(self) -> None:
         """Read the checkpoint of an earlier run."""
@@ -99,10 +85,10 @@ class Keeper:
         """Take checkpoints of this world, which has not started yet."""
         self.world, self.lesson, self.learner = world, lesson, learner
 
-    def watch(self, observer: "Observer") -> None:
-        """Pause an observer during the replay, and restore what it had recorded."""
-        observer.resting = self._saved is not None
-        self._observers.append(observer)
+    def watch(self, views: Views) -> None:
+        """Pause the recording of what clients receive during the replay, and restore what it had recorded."""
+        views.resting = self._saved is not None
+        self._views = views
 
     def passed(self) -> None:
         """Note that one more event was processed.  Raises ReplayError if a replay differs from the first run."""
@@ -130,7 +116,7 @@ class Keeper:
         from fedsim.learner.preserve import Unfit
 
         try:
-            values = self.lesson.pack([keep.held(self.learner), [one.notes() for one in self._observers]])
+            values = self.lesson.pack([keep.held(self.learner), self._views.notes() if self._views else None])
         except Unfit as error:
             self.every = math.inf
             log.warning("no checkpoint can be taken, so the point starts again if it is interrupted: %s", error)
@@ -155,10 +141,10 @@ class Keeper:
         here = world.env.now, world.server.version, self.learner.asked
         if here != (saved["now"], saved["version"], saved["asked"]):
             raise ReplayError("the replay of an interrupted point has reached another moment than its first run")
-        held, observed = self.lesson.unpack(saved["values"])
+        held, seen = self.lesson.unpack(saved["values"])
         keep.resume(self.learner, held)
-        for observer, notes in zip(self._observers, observed, strict=True):
-            observer.wake(notes)
+        if self._views:
+            self._views.wake(seen)
         self.log.write_bytes(saved["log"])
 
 

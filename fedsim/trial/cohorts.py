@@ -19,7 +19,7 @@ REMEDY = (
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Compare every fit, and then every upload, with those of the same job trained alone; tell of the first."""
+    """Compare every fit, then every upload, with those of the same job trained alone; report the first difference."""
     for work, alone in zip(trial.played.works, trial.alone.works, strict=False):
         whose = f"of client {work.job.client} in step {work.job.step!r} of round {work.number + 1}"
         for fit, one, other in zip(work.fits, work.trained, alone.trained, strict=False):

@@ -35,7 +35,7 @@ def _by_wish(fits: Sequence[Fit]) -> list[Finding]:
 
 
 def _by_function(fits: Sequence[Fit]) -> list[Finding]:
-    """Tell of a function of the same code that is another object in each job: a lambda, a closure, a partial one."""
+    """Report a function of the same code that is another object in each job: a lambda, a closure, a partial one."""
     findings = []
     for name in ("loss", "correct"):
         functions: list[Callable[..., Any]] = [
@@ -54,7 +54,7 @@ def _by_function(fits: Sequence[Fit]) -> list[Finding]:
 
 
 def _by_shape(fits: Sequence[Fit]) -> list[Finding]:
-    """Tell of an entry of `start` or `given` whose shape differs in every job."""
+    """Report an entry of `start` or `given` whose shape differs in every job."""
     together = [fit for fit in fits if not fit.each]
     for name in ("start", "given"):
         shapes = [dict(_shapes(getattr(fit, name), "")) for fit in together]

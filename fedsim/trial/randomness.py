@@ -20,7 +20,7 @@ REMEDY = (
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Tell of every method that draws global random numbers, with the line that does."""
+    """Report every method that draws global random numbers, with the line that does."""
     found: dict[tuple[str, str], Event] = {}
     for event in trial.recording.draws:
         if event.method != "train":  # which `work` surrounds

@@ -1,6 +1,6 @@
 """The promise that a point that was interrupted ends with the tables of one that was not.
 
-The point is run to its end; run again, broken off in the middle of training after a checkpoint, and continued.
+The point is run to its end; then run again, interrupted during training after a checkpoint, and resumed.
 """
 
 import time
@@ -42,7 +42,7 @@ def check(trial: Trial) -> list[Finding]:
         with _interrupting(None) as trained:
             _run(point, whole)
         if len(trained) < 3:
-            return []  # nothing to be broken off, or not long enough
+            return []  # nothing to interrupt, or too short
         with _interrupting(len(trained) // 2), suppress(Interrupted):
             _run(point, parts)
         log = (parts / "run.log").read_text("utf-8")

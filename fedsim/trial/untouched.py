@@ -19,7 +19,7 @@ REMEDY = {
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Tell of every entry that a call has changed, each once, with the line that did."""
+    """Report every entry that a call has changed, each once, with the line that did."""
     found: dict[tuple[str, str, str], Event] = {}
     for event in trial.recording.changes:
         if event.what not in KEPT:

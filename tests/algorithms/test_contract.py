@@ -9,7 +9,7 @@ import pytest
 import small_points
 import torch
 from small_points import EFFECTS, SYNC, TABLES
-from values import server_state, value_of
+from values import server_state
 
 from fedsim.core import wire
 from fedsim.core.record import SERVER, Recorder
@@ -145,7 +145,7 @@ def watched(patch, tmp_path, **options):
         if message.label is None:
             nbytes = watch.latest[message.src].nbytes
         else:
-            tree = value_of(watch.built, message.label[0]).encoded
+            tree = message.label[0].value.encoded
             watch.sent.append((tree, prints(tree)))
             nbytes = len(wire.encode(tree))
         watch.messages.append((message.src, message.dst, nbytes + envelope))

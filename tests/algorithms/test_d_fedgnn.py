@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import small_points
 import torch
-from values import value_of
 
 from algorithms.d_fedgnn import DFedGNN
 from fedsim.core.record import Recorder
@@ -141,7 +140,7 @@ def parameters(tmp_path, protocol, topology):
     built = build(small_points.scenario(**options), tmp_path, Recorder())
     built.world.env.run(until=built.done)
     built.world.end()
-    return [value_of(built, state) for _, state in sorted(built.world.clients.states.items())]
+    return [state.value for _, state in sorted(built.world.clients.states.items())]
 
 
 @pytest.mark.long
