@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from fedsim.core import wire
 from fedsim.core.units import Bytes
 from fedsim.core.wire import Spec, Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Work
@@ -59,5 +60,5 @@ class Traffic(Algorithm):
 
 @lru_cache
 def ballast(nbytes: int) -> Tree:
-    """Return a tree of this many bytes, always the same object, so that a cohort's download is measured once."""
-    return {"ballast": Spec((nbytes,), "uint8")}
+    """Return a tree of this many bytes, always the same object."""
+    return wire.Measured(ballast=Spec((nbytes,), "uint8"))

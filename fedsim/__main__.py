@@ -132,7 +132,7 @@ def run(
     from fedsim.sweep.simulation import as_given, data_folder, write_report
 
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
-    sweep = Sweep(points, as_given(document), out, data_folder(given.data))
+    sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following)
     left = len(sweep.unfinished(given.fresh))
     try:
         with engine(given, left) as where, Display(console) as display:

@@ -151,7 +151,7 @@ class Clients:
         """Mark these clients as busy in a wave.  Raises ValueError as `begin` does."""
         for client in clients:
             self.begin(client)
-            self.joint[client] = wave
+        self.joint.update(dict.fromkeys(clients, wave))
 
     def part(self, clients: Sequence[int]) -> None:
         """Mark these clients of a wave as free."""

@@ -78,7 +78,7 @@ class Wave:
         `beside` is what masking sends each client with its download.
         """
         self._home, self._step, self._number, self.version = home, step, number, home.version
-        self._clients = np.array(clients, dtype=np.int64)
+        self._clients, self._numbers = np.array(clients, dtype=np.int64), [*clients]
         self._place = {client: k for k, client in enumerate(clients)}
         self.began, count = home.env.now, len(clients)
         self._beside = beside or {}
@@ -205,21 +205,21 @@ class Wave:
         """Process uploads that have arrived; return the replies of those delivered, whose fate is still open."""
         self._under_way[places] = False
         self._down_fate[places], self._up_fate[places] = DELIVERED, fate
-        for k in places.tolist():
+        for k in (arrived := places.tolist()):
             self._take(k)
-        self._home.release(self._clients[places].tolist())
+        self._home.release([self._numbers[k] for k in arrived])
         if fate != DELIVERED:
             return []
         self._undecided += len(places)
         replies = []
-        for k in places.tolist():
+        for k in arrived:
             number = self._number + k
             self._home.unread.plan(number, self, k)
-            replies.append(Reply(self._client(k), self.version, self._downloads[k], self._uploads[k], ask=number))
+            replies.append(Reply(self._numbers[k], self.version, self._downloads[k], self._uploads[k], 1.0, number))
         return replies
 
     def _client(self, k: int) -> int:
-        return int(self._clients[k])
+        return self._numbers[k]
 
     def _up_size(self, k: int) -> int:
         beside = self._beside.get(self._client(k))

@@ -5,11 +5,12 @@ progress display uses.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 SOURCES = ("fedsim", "algorithms")
+Message = tuple[str, int, str]  # the logger, the level and the text
 
 
 @contextmanager
@@ -36,3 +37,35 @@ def keep(path: Path) -> Iterator[None]:
             logger.setLevel(level)
             logger.propagate = propagate
         handler.close()
+
+
+class Collector(logging.Handler):
+    """Collects messages as (logger's name, level, text)."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        super().__init__()
+        self.messages: list[Message] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Collect a message."""
+        self.messages.append((record.name, record.levelno, record.getMessage()))
+
+
+@contextmanager
+def collected() -> Iterator[list[Message]]:
+    """Collect the messages that are logged while the block runs, beside wherever else they go."""
+    handler = Collector()
+    for name in SOURCES:
+        logging.getLogger(name).addHandler(handler)
+    try:
+        yield handler.messages
+    finally:
+        for name in SOURCES:
+            logging.getLogger(name).removeHandler(handler)
+
+
+def repeat(messages: Iterable[Message]) -> None:
+    """Log messages that were collected before."""
+    for name, level, text in messages:
+        logging.getLogger(name).log(level, "%s", text)

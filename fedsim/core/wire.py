@@ -60,6 +60,15 @@ class Sizes:
         return PREFIX + _size(tree, self._known)
 
 
+class Measured(dict[str, Tree]):
+    """A tree that must not change, whose size is computed once."""
+
+    def __init__(self, **tree: Tree) -> None:
+        """Measure it.  Raises ValueError as `size` does."""
+        super().__init__(tree)
+        self.measured = size(tree) - PREFIX, array_bytes(tree)
+
+
 def array_bytes(tree: Tree) -> int:
     """Return the bytes of the arrays' raw buffers alone, without names, shapes and single numbers."""
     kind = type(tree)

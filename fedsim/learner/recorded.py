@@ -15,17 +15,20 @@ from weakref import WeakSet
 
 import numpy as np
 
+from fedsim.core import logbook
 from fedsim.core.wire import Tree
 from fedsim.learner.contract import Folded, Learner, Scores, States, Work
 from fedsim.learner.keys import Keys, digest
 from fedsim.learner.ticket import UNKNOWN, Reply, Share, Ticket
 from fedsim.learner.trained import Trained, opened
+from fedsim.learner.upload import Upload
 from fedsim.net.masking import numbers
 
 if TYPE_CHECKING:
     from fedsim.data.graph import Period
 
-Record = dict[bytes, Any]
+Record = dict[bytes, Any]  # answers by key; under LOGGED, what was logged while they were made, by key
+LOGGED = b"logged"
 
 
 class ReplayError(Exception):
@@ -92,20 +95,25 @@ class Recorded(Learner):
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
     ) -> Work:
         """Begin a job of each client with its current data and memory."""
-        uploads, operations = [], []
-        for client, download in zip(clients, downloads, strict=True):
-            self._jobs[client] += 1
-            number, made = self._jobs[client], None
-            key = b"" if self._keys is None else self._keys.job(client, step, download, number, travels)
-            if self.replaying:
-                nbytes, cost = self._recalled(key)
-            else:
-                tree = None if download is None else download.value.tree
-                made, cost = self.trained.work(client, step, tree, self._seed_of(client, number), travels)
-                nbytes, _ = self._noted(key, [made.declared(), cost])
-            uploads.append(self._ticket(key, nbytes, made))
-            operations.append(cost)
-        return Work(uploads, np.array(operations, dtype=np.float64))
+        self._jobs.update(clients)
+        jobs = [self._jobs[client] for client in clients]
+        keys = [b""] * len(jobs)
+        if self._keys is not None:
+            asked = zip(clients, downloads, jobs, strict=True)
+            keys = [self._keys.job(client, step, download, job, travels) for client, download, job in asked]
+        made: Sequence[Upload | None]
+        if self.replaying:
+            made, answers = [None] * len(jobs), [self._recalled(key) for key in keys]
+        else:
+            trees = [None if download is None else download.value.tree for download in downloads]
+            seeds = [*map(self._seed_of, clients, jobs)]
+            begun, costs = self._made(keys[0], lambda: self.trained.work(clients, step, trees, seeds, travels))
+            fresh = zip(keys, begun, costs, strict=True)
+            made, answers = begun, [self._noted(key, (upload.declared(), cost)) for key, upload, cost in fresh]
+        tickets = [
+            self._ticket(key, nbytes, value) for key, value, (nbytes, _) in zip(keys, made, answers, strict=True)
+        ]
+        return Work(tickets, np.array([cost for _, cost in answers], dtype=np.float64))
 
     def size(self, upload: Ticket) -> int:
         """Return an upload's bytes on the wire."""
@@ -119,6 +127,8 @@ class Recorded(Learner):
 
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
         """Return for each reply whether all values of its upload are finite, as received."""
+        if self._keys is None:
+            return [self.trained.finite(self._upload(reply).value) for reply in replies]
         found = []
         for reply in replies:
             key, upload = self._key_of_opened("finite", reply), self._upload(reply)
@@ -147,7 +157,7 @@ class Recorded(Learner):
             same, epsilon = self._recalled(key)
         else:
             before = state.value
-            made, epsilon = self.trained.fold(before, self._opened(replies), step)
+            made, epsilon = self._made(key, lambda: self.trained.fold(before, self._opened(replies), step))
             same, _ = self._noted(key, [made is before, epsilon])
         if epsilon is not None and self._keys is not None:
             self._keys.spend("fold", key)
@@ -226,7 +236,17 @@ class Recorded(Learner):
 
     def _ask(self, key: bytes, make: Callable[[], Any]) -> Any:
         """Return the recorded answer during a replay; otherwise make and record one."""
-        return self._recalled(key) if self.replaying else self._noted(key, make())
+        return self._recalled(key) if self.replaying else self._noted(key, self._made(key, make))
+
+    def _made(self, key: bytes, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns, and record what it logs."""
+        if self._keys is None:
+            return make()
+        with logbook.collected() as messages:
+            made = make()
+        if messages:
+            self.record.setdefault(LOGGED, {})[key] = messages
+        return made
 
     def _noted(self, key: bytes, answer: Any) -> Any:
         if self._keys is not None:
@@ -237,9 +257,12 @@ class Recorded(Learner):
     def _recalled(self, key: bytes) -> Any:
         self.asked += 1
         try:
-            return self.record[key]
+            answer = self.record[key]
         except KeyError:
-            raise ReplayError("a replay asks a question that the interrupted run did not ask") from None
+            raise ReplayError("a replay asks a question that has no answer in the record") from None
+        if key in (logged := self.record.get(LOGGED, ())):
+            logbook.repeat(logged[key])
+        return answer
 
     def _key_of_opened(self, question: str, reply: Reply) -> bytes:
         if self._keys is None:
@@ -254,11 +277,7 @@ class Recorded(Learner):
     def _opened(self, replies: Sequence[Reply]) -> list[Any]:
         """Return the replies as an algorithm has them; the same for the question of their cost and for folding them."""
         if self._brought[0] is not replies:
-            found = []
-            for reply in replies:
-                download = None if reply.download is None else reply.download.value.tree
-                found.append(opened(reply, download, self._upload(reply).value))
-            self._brought = replies, found
+            self._brought = replies, [opened(reply, self._upload(reply).value) for reply in replies]
         return self._brought[1]
 
     def _scores(

@@ -5,13 +5,13 @@ moment at which it began.  Not modelled: time; how long work takes is up to the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State
-from fedsim.learner import transforms
+from fedsim.learner import ticket, transforms
 from fedsim.learner.client import Client, Clients
 from fedsim.learner.contract import Scores
 from fedsim.learner.transforms import Sent
@@ -84,12 +84,17 @@ class Trained:
             for client in clients
         ]
 
-    def work(self, client: int, step: str, download: Tree, seed: int, travels: bool) -> tuple[Upload, float]:
-        """Return the upload of a job that begins now, and the operations that it takes."""
-        owner = self.clients[client]
-        job = Job(client, step, owner.period, download, owner.data, dict(owner.memory), seed)  # type: ignore[arg-type]
-        upload = self.upload(self.backend.submit(job), owner, step, travels)
-        return upload, float(self.backend.flops(job))
+    def work(
+        self, clients: Sequence[int], step: str, downloads: Sequence[Tree], seeds: Sequence[int], travels: bool
+    ) -> tuple[list[Upload], list[float]]:
+        """Return the uploads of jobs that begin now, and the operations that they take."""
+        uploads, operations, backend = [], [], self.backend
+        for client, download, seed in zip(clients, downloads, seeds, strict=True):
+            owner = self.clients[client]
+            job = Job(client, step, owner.period, download, owner.data, {**owner.memory}, seed)  # type: ignore[arg-type]
+            uploads.append(self.upload(backend.submit(job), owner, step, travels))
+            operations.append(float(backend.flops(job)))
+        return uploads, operations
 
     def upload(self, promise: Promise, owner: Client, step: str, travels: bool) -> Upload:
         """Return the upload of a promise, with its transforms."""
@@ -141,6 +146,7 @@ class Trained:
         return [transforms.forged(self.forgers, client, self.rng), *self._compressed]
 
 
-def opened(reply: Any, download: Tree, upload: Upload) -> Reply:
+def opened(reply: ticket.Reply, upload: Upload) -> Reply:
     """Return a reply as an algorithm sees it, with trees in place of tickets."""
+    download = None if reply.download is None else reply.download.value.tree
     return Reply(reply.client, reply.version, download, upload.value(), reply.weight, reply.ask)

@@ -106,6 +106,6 @@ class Upload:
 
     def memory(self) -> dict[str, Any]:
         """Return the client's memory as the job leaves it."""
-        if any(transform.remembers for transform in self.transforms):
+        if self.transforms and any(transform.remembers for transform in self.transforms):
             self.value()
         return self.promise.memory()

@@ -24,7 +24,7 @@ from fedsim.core.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.core.seeds import Streams
 from fedsim.learner.keys import Keys
 from fedsim.learner.received import Views
-from fedsim.learner.recorded import Recorded
+from fedsim.learner.recorded import Record, Recorded
 from fedsim.learner.traffic import Plain
 from fedsim.learner.trained import Trained
 from fedsim.net.masking import STEPS, Masking
@@ -53,19 +53,25 @@ def observe(built: Built, keeper: Keeper) -> Views:
 
 
 def build(
-    scenario: Scenario, data_root: Path, recorder: Recorder, keeper: Keeper | None = None, *, trains: bool = True
+    scenario: Scenario,
+    data_root: Path,
+    recorder: Recorder,
+    keeper: Keeper | None = None,
+    *,
+    answers: Record | None = None,
+    trains: bool = True,
 ) -> Built:
     """Return the world of a scenario with its processes started.
 
-    If something is learned, `keeper` takes its checkpoints.  With `trains` False, an `untrained` algorithm takes the
-    place of the scenario's, and nothing is scored.
+    If something is learned, `keeper` takes its checkpoints, or `answers` are the record of another point, which it
+    follows.  With `trains` False, an `untrained` algorithm takes the place of the scenario's, and nothing is scored.
     """
     parts = Parts(scenario)
     algorithm, rng, own_rng = parts.algorithm, Streams(scenario.seed), Streams(scenario.seed)
     codec = parts.codecs
     if not algorithm.learns:
         trained = Trained(algorithm, Plain(algorithm), own_rng, up=codec["up"], down=codec["down"])
-        world, learner = _world(parts, rng, trained, None, recorder)
+        world, learner = _world(parts, rng, trained, recorder)
         world.clients.holding[:] = True
         return Built(world, None, learner, parts, world.env.process(parts.protocol.run(world)))
     from fedsim.point import learning
@@ -78,7 +84,7 @@ def build(
 
         known = untrained(lesson.algorithm)
         trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
-    world, learner = _world(parts, rng, trained, keeper, recorder)
+    world, learner = _world(parts, rng, trained, recorder, keeper, answers)
     observer = None
     if trains:
         by_chance = parts.protocol.by_chance and world.sampler.even
@@ -94,7 +100,12 @@ def build(
 
 
 def _world(
-    parts: Parts, rng: Streams, trained: Trained, keeper: Keeper | None, recorder: Recorder
+    parts: Parts,
+    rng: Streams,
+    trained: Trained,
+    recorder: Recorder,
+    keeper: Keeper | None = None,
+    answers: Record | None = None,
 ) -> tuple[World, Recorded]:
     env, scenario, columns = simpy.Environment(), parts.scenario, parts.columns
 
@@ -121,8 +132,9 @@ def _world(
         return seeds.integer(scenario.seed, "job", client, job)
 
     draws = scenario.network.codec.down is not None or parts.protocol.shares_only
-    keys = None if keeper is None else Keys(b"", links.forgers, draws=draws)
-    learner = Recorded(trained, seed_of, keys, keeper.record() if keeper else None)
+    record = keeper.record() if keeper else answers
+    keys = None if record is None else Keys(b"", links.forgers, draws=draws)
+    learner = Recorded(trained, seed_of, keys, record)
     speeds = columns.get("speed", links.nodes.uplink)  # not used: without asks no client computes
     clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
     computer = scenario.server

@@ -77,6 +77,11 @@ class Keeper:
         self._saved = _read(path_in(self.folder), self.stamp)
         self._next = time.monotonic() + self.every
 
+    @property
+    def resumes(self) -> bool:
+        """Whether the point resumes from a checkpoint, which its clock has not reached yet."""
+        return self._saved is not None
+
     def record(self) -> Record:
         """Return the record of the earlier run, empty if there is none."""
         return {} if self._saved is None else keep.unpacked(self._saved["record"])

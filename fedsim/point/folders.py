@@ -16,6 +16,7 @@ from fedsim.point import checkpoint
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
+RECORDS = "records"  # of what points have learned, for others to follow
 PARTIAL, OLD = ".partial-", ".old-"  # a running point, and results being replaced
 ID = re.compile(r"[0-9a-f]{12}")
 
@@ -63,7 +64,8 @@ def clear(out: Path) -> None:
     logs = [path for path in out.glob("*.log") if ID.fullmatch(path.stem)]
     for path in [*logs, out / "summary.csv", out / "results.txt", out / "scenario.yaml"]:
         path.unlink(missing_ok=True)
-    shutil.rmtree(out / "report", ignore_errors=True)
+    for folder in ("report", RECORDS):
+        shutil.rmtree(out / folder, ignore_errors=True)
     clear_partial(out, set())
 
 

@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from fedsim.core.progress import Progress
 from fedsim.core.record import Recorder
 from fedsim.core.version import __version__
 from fedsim.learn.algorithm import title_of
-from fedsim.point import stamp
+from fedsim.learner.recorded import Record, Recorded, ReplayError
+from fedsim.point import following, stamp
 from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper
 from fedsim.point.parts import Parts
@@ -38,20 +40,37 @@ log = logging.getLogger(__name__)
 def run(point: Point, folder: Path, data_root: Path, progress: Report, every: float = EVERY) -> dict[str, Any]:
     """Run one point, write tables, log and resolved scenario into the folder, and return its row of summary.csv.
 
-    While it runs it keeps a checkpoint there, every so many seconds of real time, from which the next call goes on.
-    Raises UserError where the scenario asks for something that cannot be had, Breach where the books do not balance.
+    The point follows the records of earlier points beside its folder if they answer all its questions (`following.py`).
+    Otherwise it is trained, and keeps a checkpoint, every so many seconds of real time, from which the next call
+    resumes.  Raises UserError if the scenario asks for something that cannot be had, Breach if the books do not
+    balance.
     """
+    began, out = time.perf_counter(), folder.parent
+    keeper = Keeper(folder, every, folder / "run.log", stamp.of(point.scenario))
+    if not keeper.resumes and (answers := following.Answers(out, point.root)):
+        with suppress(ReplayError), logbook.keep(folder / "run.log"):
+            row, _ = _run(point, folder, data_root, progress, answers=answers)
+            return {**row, "followed": " ".join(answers.points), "real_seconds": time.perf_counter() - began}
     with logbook.keep(folder / "run.log"):
-        return _run(point, folder, data_root, progress, every)
+        row, learner = _run(point, folder, data_root, progress, keeper)
+    if point.root and learner.trained.algorithm.learns:
+        following.save(out, point.root, point.id, learner.record)
+    return {**row, "followed": None, "real_seconds": time.perf_counter() - began}
 
 
-def _run(point: Point, folder: Path, data_root: Path, progress: Report, every: float) -> dict[str, Any]:
-    began, scenario = time.perf_counter(), point.scenario
-    recorder = Recorder()
-    keeper = Keeper(folder, every, folder / "run.log", stamp.of(scenario))
-    built = build(scenario, data_root, recorder, keeper)
+def _run(
+    point: Point,
+    folder: Path,
+    data_root: Path,
+    progress: Report,
+    keeper: Keeper | None = None,
+    answers: Record | None = None,
+) -> tuple[dict[str, Any], Recorded]:
+    """Run a point that takes checkpoints, or has all answers; return its row and its learner."""
+    scenario, recorder = point.scenario, Recorder()
+    built = build(scenario, data_root, recorder, keeper, answers=answers)
     world, observer = built.world, built.observer
-    views = observe(built, keeper) if scenario.measure.views else None
+    views = observe(built, keeper) if scenario.measure.views and keeper else None
     gc.freeze()  # graphs and clients live throughout; collecting garbage among them takes a third of the time
     try:
         status = _run_clock(built, progress, keeper if observer else None)
@@ -74,10 +93,11 @@ def _run(point: Point, folder: Path, data_root: Path, progress: Report, every: f
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if observer else None
     row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
-    keeper.end()  # only now: the disk may be full
+    if keeper:
+        keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(built.parts)}
     device = {"device": _device(scenario) if observer else None, "threads": scenario.threads}
-    return {**row, **own, "real_seconds": time.perf_counter() - began, "provenance": device}
+    return {**row, **own, "provenance": device}, built.learner
 
 
 def _device(scenario: Scenario) -> str:

@@ -77,10 +77,13 @@ def of(scenario: Scenario, written: str = "") -> Stamp:
     Call it before the run imports the point's parts: a file edited in between then counts as changed after the run, so
     that the point runs once too often rather than too rarely.
     """
-    needed = needs(scenario)
-    modules = {name: executed(name, path) for name, path in sorted(needed.modules.items())}
-    hashes = {name: (mark.text, mark.meaning) for name, mark in modules.items()}
-    return Stamp(__version__, versions(needed.libraries), hashes, written)
+    return _stamped(needs(scenario), written)
+
+
+def of_learning(parts: Iterable[tuple[str, Part]]) -> Stamp:
+    """Return the stamp of a run of these parts (kind, part) alone."""
+    modules = [module for kind, part in parts for module in _modules_of(kind, part)]
+    return _stamped(imports.needed([ROOT, *modules], WITHOUT_NUMBERS))
 
 
 def needs(scenario: Scenario) -> imports.Needed:
@@ -196,6 +199,12 @@ def version_of(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
+
+
+def _stamped(needed: imports.Needed, written: str = "") -> Stamp:
+    modules = {name: executed(name, path) for name, path in sorted(needed.modules.items())}
+    hashes = {name: (mark.text, mark.meaning) for name, mark in modules.items()}
+    return Stamp(__version__, versions(needed.libraries), hashes, written)
 
 
 def _modules_of(kind: str, part: Part) -> list[str]:

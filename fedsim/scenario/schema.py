@@ -195,7 +195,8 @@ class Point:
 
     The scenario has every default of its parts written out.  `axes` holds the values as written, parts as compact
     texts; `places` the keys of the file that set its keys; `written` is the digest of the scenario before defaults were
-    written out, which identifies a point after a default has changed.
+    written out, which identifies a point after a default has changed.  Points with the same `root` learn from the same,
+    so that one may follow the record of another (`point/following.py`); without a root, a point does not.
     """
 
     id: str
@@ -203,3 +204,4 @@ class Point:
     axes: dict[str, Any]
     places: dict[str, str] = field(default_factory=dict)
     written: str = ""
+    root: str = ""

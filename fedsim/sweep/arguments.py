@@ -106,6 +106,11 @@ def parser() -> argparse.ArgumentParser:
         help="points that run at the same time (default: one for each CPU core, at most)")  # fmt: skip
     add("--checkpoint", type=_seconds, default=60.0, metavar="SECONDS",
         help="how often a running point saves its state, to go on from there; 0: never (default: 60)")  # fmt: skip
+    add(
+        "--no-following",
+        action="store_true",
+        help="train every point, also where another has learned the same (points that differ in their network alone)",
+    )
     add("--engine", choices=["local", "ray"], default="local", help="where points run: here, or on a Ray cluster")
     add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray started here)")
     add("--gpus-per-point", type=_gpus, metavar="N", help="with --engine ray: the GPUs of each point, such as 0.25")

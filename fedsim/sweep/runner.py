@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from fedsim.core.whole_files import Unwritable, replace, unwritable, write_table
 from fedsim.point import check, imports, provenance, stale, stamp
 from fedsim.point.attempt import Outcome, Row, Run, attempt
 from fedsim.point.folders import PARTIAL, clear, clear_partial, finished, folders, settle
+from fedsim.point.following import root_of
 from fedsim.point.lock import locked
 from fedsim.scenario.schema import Point
 
@@ -30,7 +32,7 @@ RESULTS = [
     "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
     "late", "refused", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
-    "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds",
+    "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds", "followed",
 ]  # fmt: skip
 
 
@@ -68,6 +70,7 @@ class Sweep:
     given: str
     out: Path
     data: Path
+    following: bool = True  # whether points may take what was learned from the records of others
 
     def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
         """Run the unfinished points and return every point's row, in the grid's order.
@@ -125,13 +128,13 @@ class Sweep:
             yield f"{which} anew: {reason}"
 
     def _run_rest(self, rows: dict[str, Row], run: Run, engine: Engine, watcher: Watcher) -> None:
-        rest = [point for point in self.points if point.id not in rows]
+        rest = self._rooted([point for point in self.points if point.id not in rows])
         good = len(rows)
         watcher.begin(len(self.points), good)
         self._write_summary(rows)
         git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
         for point in rest[:1]:
-            stamp.needs(point.scenario)  # reads most of the sources that all points need
+            stamp.needs(point.scenario)  # reads most of the sources that all points need, unless points have roots
         place, data = self.out.absolute(), self.data.absolute()  # workers may have another working folder
         job = partial(attempt, run, place, data, git, imports.known())
         with closing(engine.work(rest, job, watcher.progressed)) as results:
@@ -144,6 +147,14 @@ class Sweep:
                 message = self._keep_log(point, outcome)
                 self._write_summary(rows)
                 watcher.ended(point, self._whole(point, rows[point.id]), message)
+
+    def _rooted(self, points: Sequence[Point]) -> list[Point]:
+        """Return the points with their roots, the first of each root before all others."""
+        if not self.following:
+            return [*points]
+        rooted = [replaced(point, root=root_of(point.scenario)) for point in points]
+        first = {point.root: point.id for point in reversed(rooted) if point.root}
+        return sorted(rooted, key=lambda point: first.get(point.root, point.id) != point.id)
 
     def _keep_log(self, point: Point, outcome: Outcome) -> str:
         log = self.out / f"{point.id}.log"

@@ -76,7 +76,8 @@ class Hall:
     def begin(self, client):
         self.begun[client] += 1
         seed = 100 * client + self.begun[client]
-        return self.trained.work(client, "train", self.model, seed, travels=True)[0].promise
+        (upload,), _ = self.trained.work([client], "train", [self.model], [seed], travels=True)
+        return upload.promise
 
     def finish(self, client, promise):
         self.hosts[client].last = Upload(promise, self.hosts[client], "train")

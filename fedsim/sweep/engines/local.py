@@ -76,7 +76,7 @@ class Local:
         try:
             while queue or any(slot.point for slot in slots):
                 for slot in slots:
-                    if slot.point is None and queue:
+                    if slot.point is None and queue.ready:
                         report(slot.begin(queue.next(), job), Progress(0.0, 0.0, None, 0))
                 wait([slot.future for slot in slots if slot.future], timeout=PATIENCE, return_when=FIRST_COMPLETED)
                 for slot in slots:

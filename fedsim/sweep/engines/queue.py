@@ -1,5 +1,8 @@
 """The queue of points that wait for a worker, and the retry of those whose worker has died.
 
+Points with the same root learn from the same (`point/following.py`): one runs alone, and when it has ended the others
+may follow its record.  Waiting points without a root, or of another one, go first meanwhile.
+
 A worker may die because of other load on the machine, so its point is tried once more, after all others; a point that
 has lost two workers is taken to be the cause.
 """
@@ -28,22 +31,38 @@ class Queue:
         """Enqueue all points."""
         self._waiting = deque(points)
         self._tried: Counter[str] = Counter()
+        self._leading: dict[str, str] = {}  # the running point of each root of which none has ended
+        self._led: set[str] = set()  # roots of which a point has ended
 
     def __bool__(self) -> bool:
         """Return whether any point waits."""
         return bool(self._waiting)
 
+    @property
+    def ready(self) -> bool:
+        """Whether any point waits that can run now."""
+        return any(self._is_ready(point) for point in self._waiting)
+
     def next(self) -> Point:
-        """Remove and return the first waiting point, and count one more try of it."""
-        point = self._waiting.popleft()
+        """Remove and return the first point that can run now, and count one more try of it."""
+        point = next(point for point in self._waiting if self._is_ready(point))
+        self._waiting.remove(point)
         self._tried[point.id] += 1
+        if point.root and point.root not in self._led:
+            self._leading[point.root] = point.id
         return point
 
     def ended(self, point: Point, result: Any) -> list[tuple[Point, Any]]:
         """Return the point with its result; return nothing if its worker died and it is queued again."""
+        if self._leading.get(point.root) == point.id:
+            del self._leading[point.root]
         if not isinstance(result, Died):
+            self._led.add(point.root)
             return [(point, result)]
         if self._tried[point.id] < TRIES:
             self._waiting.append(point)
             return []
         return [(point, Died(f"tried {TRIES} times: {result.reason}"))]
+
+    def _is_ready(self, point: Point) -> bool:
+        return point.root not in self._leading

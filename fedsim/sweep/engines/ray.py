@@ -71,7 +71,7 @@ class Ray:
         queue, running = Queue(points), dict[Any, Point]()
         try:
             while queue or running:
-                while queue and (self.jobs is None or len(running) < self.jobs):
+                while queue.ready and (self.jobs is None or len(running) < self.jobs):
                     point = queue.next()
                     running[task.remote(job, point, reports)] = point
                 ended, _ = ray.wait([*running], timeout=PATIENCE)

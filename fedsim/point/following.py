@@ -1,0 +1,125 @@
+"""Following: a point takes what was learned from the record of another, and only its own clock runs.
+
+Under many protocols the network changes when things happen and not what is learned.  So the points of a sweep are
+grouped by their *root*, a hash of everything that learning depends on.  The first of a group is trained, and the
+answers that its learner gave (`learner/recorded.py`) are kept in the folder `records`.  The clock of another point of
+the group runs in full, with its own times, bytes and losses, and finds the answer to each of its questions there, by
+key.  If a question has no answer, the point goes astray: it starts again with a learner that trains, and its own record
+is kept too.  Which protocols and effects allow this is never assumed; the keys decide.
+
+Points that record what clients receive (`measure.views`) need the values themselves, and follow nobody.  Not noticed:
+another processor, which may change last digits; records are as good as results that were made elsewhere.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from fedsim.learner import keep
+from fedsim.learner.recorded import LOGGED, Record
+from fedsim.point import stamp
+from fedsim.point.folders import RECORDS
+from fedsim.point.parts import Parts
+from fedsim.scenario import paths
+from fedsim.scenario.schema import LABELS, Scenario
+
+# What changes only the clock.  A protocol decides who takes part, so that points of another are another group.
+CLOCK = {
+    "clients": "speed table",
+    "network": "model profile latency uplink downlink server effects congestion_control tls_rtts reuse tcp",
+    "measure": "every until target target_on",
+}
+WHOLE = frozenset((*LABELS, "server"))  # keys and sections without any effect on learning
+LEARNING = frozenset(("dataset", "partition", "stream", "model", "task", "codec", "algorithm"))  # kinds of parts
+QUICK = 1  # zlib's level
+
+log = logging.getLogger(__name__)
+
+
+def root_of(scenario: Scenario) -> str:
+    """Return the root of a point's learning as text, "" if it neither leads nor follows."""
+    if scenario.data is None or scenario.measure.views:
+        return ""
+    parts = Parts(scenario)
+    forging = [part for part, effect in zip(scenario.network.effects, parts.effects, strict=True) if effect.forges]
+    learning = [(kind, part) for kind, _, part in scenario.parts() if kind in LEARNING]
+    sources = stamp.of_learning([*learning, *(("effect", part) for part in forging)])
+    if not all(meaning for _, meaning in sources.modules.values()):
+        return ""  # a file has changed since it was imported
+    plain = scenario.plain()
+    for section, left_out in CLOCK.items():
+        plain[section] = {key: value for key, value in plain[section].items() if key not in left_out.split()}
+    described = {
+        "scenario": {key: value for key, value in plain.items() if key not in WHOLE},
+        "clients": len(parts.columns["latency"]),
+        "forging": [part.model_dump(mode="json") for part in forging],
+        "modules": {name: meaning for name, (_, meaning) in sources.modules.items()},
+        "versions": [sources.fedsim, dict(sources.libraries)],
+    }
+    text = json.dumps(paths.by_contents(described), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def save(out: Path, root: str, point: str, record: Record) -> None:
+    """Keep the record of a point that was trained.  Raises OSError if it cannot be written."""
+    path = out / RECORDS / root / point
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{point}.partial")
+    try:
+        hidden.write_bytes(zlib.compress(keep.packed(record), QUICK))
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)  # if the disk is full
+
+
+class Answers(dict[bytes, Any]):
+    """The answers in all records of a root, of which a further one is read when those before it have no answer.
+
+    `points` are the ids of the points whose answers these are, in order of use.
+    """
+
+    def __init__(self, out: Path, root: str) -> None:
+        """Read the oldest record; without any, there is no answer."""
+        super().__init__()
+        folder = out / RECORDS / root
+        files = [path for path in folder.iterdir() if not path.name.startswith(".")] if root and folder.is_dir() else []
+        self._unread = sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        self.points: list[str] = []
+        while self._unread and not self:
+            self._add(self._unread[0], _record(self._unread[0]))
+
+    def __missing__(self, key: bytes) -> Any:
+        """Return the answer of another record.  Raises KeyError if none has one."""
+        for path in [*self._unread]:
+            if key in (found := _record(path)):
+                self._add(path, found)
+                return self[key]
+        raise KeyError(key)
+
+    def _add(self, path: Path, found: Record) -> None:
+        self._unread.remove(path)
+        logged = {**self.get(LOGGED, {}), **found.get(LOGGED, {})}
+        self.update(found)
+        self[LOGGED] = logged
+        self.points += [path.name] if found else []
+
+
+def _record(path: Path) -> Record:
+    """Return a record, empty if it cannot be read."""
+    try:
+        return _unpacked(path, path.stat().st_mtime_ns)
+    except (OSError, zlib.error, ValueError, msgpack.UnpackException):
+        log.warning("the record %s cannot be read and is not followed", path)
+        return {}
+
+
+@lru_cache(maxsize=1)  # the points that follow a record run one after another, mostly
+def _unpacked(path: Path, _: int) -> Record:
+    return keep.unpacked(zlib.decompress(path.read_bytes()))
