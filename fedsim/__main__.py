@@ -188,7 +188,8 @@ def tune(
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     run_each = partial(run_point, every=given.checkpoint)
     with engine(given) as where:
-        bench = Bench(out / "tuning", as_given(document), data, run_each, where, Display(console), given.fresh)
+        shown, following = Display(console), not given.no_following
+        bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following)
         return command.tune(scenario, document, points, given.tune, bench, console)
 
 

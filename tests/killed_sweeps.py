@@ -30,8 +30,9 @@ POINTS = [
         network__effects=[{"name": "byzantine", "attack": "noise", "share": 0.4}],
         measure__views=True,
     ),
+    small_points.point(protocol={**small_points.SYNC, "rounds": 3}, network__latency="400 ms"),  # follows the first
 ]
-WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", "summary.csv")
+WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", POINTS[0].id, "summary.csv")  # the fourth: its record
 
 
 class Nobody:
@@ -43,9 +44,12 @@ class Nobody:
     progressed = ended = note = lambda self, *_: None
 
 
-def swept(out):
+def swept(out, following=True):
     with Local(1) as engine:
-        Sweep(POINTS, "given: here\n", out, out).run(partial(run, every=0.0), engine, Nobody())
+        rows = Sweep(POINTS, "given: here\n", out, out, following).run(partial(run, every=0.0), engine, Nobody())
+    followed = POINTS[0].id if following else None
+    if rows[2]["followed"] != followed:
+        raise SystemExit(f"followed {rows[2]['followed']} instead of {followed}")
 
 
 def child(out, kill_at=""):
@@ -136,7 +140,7 @@ def on_a_full_disk(root):
 
 
 def main(root):
-    swept(root / "whole")  # here, so that the children find all that it loads
+    swept(root / "whole", following=False)  # here, so that the children find all that it loads
     wanted = tables(root / "whole")
     shown = {"random": at_random(root, wanted, 16, random.Random(7)), "writing": while_writing(root, wanted)}
     print(json.dumps({"kills": shown, "full": on_a_full_disk(root)}))

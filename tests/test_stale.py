@@ -236,7 +236,7 @@ def test_old_results_stay_until_the_new_ones_are_complete(make, tmp_path):
 
     def run(point, folder, data, progress):
         seen.append(folders.finished(swept.out / point.id) is not None)
-        if point is second:
+        if point.id == second.id:
             raise KeyboardInterrupt
         return fake_runs.run(point, folder, data, progress)
 

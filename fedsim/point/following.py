@@ -48,9 +48,10 @@ def root_of(scenario: Scenario) -> str:
     if scenario.data is None or scenario.measure.views:
         return ""
     parts = Parts(scenario)
-    forging = [part for part, effect in zip(scenario.network.effects, parts.effects, strict=True) if effect.forges]
+    given = enumerate(zip(scenario.network.effects, parts.effects, strict=True))
+    forging = {place: part for place, (part, effect) in given if effect.forges}  # its place names its random stream
     learning = [(kind, part) for kind, _, part in scenario.parts() if kind in LEARNING]
-    sources = stamp.of_learning([*learning, *(("effect", part) for part in forging)])
+    sources = stamp.of_learning([*learning, *(("effect", part) for part in forging.values())])
     if not all(meaning for _, meaning in sources.modules.values()):
         return ""  # a file has changed since it was imported
     plain = scenario.plain()
@@ -59,7 +60,7 @@ def root_of(scenario: Scenario) -> str:
     described = {
         "scenario": {key: value for key, value in plain.items() if key not in WHOLE},
         "clients": len(parts.columns["latency"]),
-        "forging": [part.model_dump(mode="json") for part in forging],
+        "forging": {place: part.model_dump(mode="json") for place, part in forging.items()},
         "modules": {name: meaning for name, (_, meaning) in sources.modules.items()},
         "versions": [sources.fedsim, dict(sources.libraries)],
     }

@@ -44,7 +44,7 @@ class Display:
     def __init__(self, console: Console, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:
         """Show nothing yet; the console must not interpret markup, because names of points may look like it."""
         self.console = console
-        self.points = self.done = self.failed = 0
+        self.points = self.done = self.failed = self.followed = 0
         self._before, self._began = 0, now()  # points finished before, and when this sweep began
         self._running: dict[str, tuple[Point, Progress]] = {}
         self._now, self._every = now, every
@@ -91,6 +91,7 @@ class Display:
         with self._lock:
             self.done += 1
             self.failed += bool(message)
+            self.followed += bool(row.get("followed"))
             self._running.pop(point.id, None)
         what = f"{self.done}/{self.points} {point.id} {name(point.axes)}"
         if message:
@@ -104,16 +105,14 @@ class Display:
 
     def line(self) -> str:
         """Return the sweep's progress in one line."""
-        failed = f", {self.failed} failed" if self.failed else ""
-        running = f", {len(self._running)} running" if self._running else ""
-        return ", ".join([f"{self.done}/{self.points} points done{failed}{running}", *self._times()])
+        running = [f"{len(self._running)} running"] if self._running else []
+        return ", ".join([f"{self.done}/{self.points} points done", *self._counts(), *running, *self._times()])
 
     def screen(self, width: int) -> list[str]:
         """Return the lines of the display: one for the sweep, and one for each running point."""
         with self._lock:
             running = [*self._running.values()]
-            failed = [f"{self.failed} failed"] if self.failed else []
-            whole = Bar(f"{self.done}/{self.points} points", self._share(), [*failed, *self._times()])
+            whole = Bar(f"{self.done}/{self.points} points", self._share(), [*self._counts(), *self._times()])
         bars = [_bar(point, progress) for point, progress in running]
         return [*_drawn([whole], width), *_drawn(bars, width)]
 
@@ -131,6 +130,11 @@ class Display:
     def _share(self) -> float:
         shares = sum(progress.share for _, progress in self._running.values())
         return min(1.0, (self.done + shares) / self.points) if self.points else 0.0
+
+    def _counts(self) -> list[str]:
+        """Return how many points followed what another had learned (`point/following.py`), and how many failed."""
+        counts = (self.followed, "followed others"), (self.failed, "failed")
+        return [f"{count} {what}" for count, what in counts if count]
 
     def _times(self) -> list[str]:
         """Return the time since the beginning, and an estimate of the time left once there is some progress."""

@@ -44,6 +44,7 @@ def simulate(
     data: Path | str | None = None,
     jobs: int = 1,
     fresh: bool = False,
+    following: bool = True,
     progress: bool = True,
     **overrides: Any,
 ) -> Result:
@@ -55,6 +56,7 @@ def simulate(
     replaces the data set: PyG's `Data`, a mapping of arrays, or a file.  `out`: the folder of the results (runs/NAME).
     `data`: that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that
     uses more must start under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
+    `following`: whether points that differ in their network alone may follow what one of them has learned.
 
     Raises UserError for a mistake in what was given, before anything is written, and if a file that affects results was
     edited after this Python imported it.  Failed points cause a warning; their status is "failed", and their logs are
@@ -85,7 +87,7 @@ def simulate(
         check.hold(points, document, whole=True)
         if graph is not None:
             _hold_graph(points, str(folder.resolve() / objects.FOLDER))
-        rows = _run(points, document, folder, data, jobs, fresh, progress)
+        rows = _run(points, document, folder, data, jobs, fresh, following, progress)
     _warn(rows, folder)
     return Result(folder, pd.DataFrame(rows), tuple(points[0].axes))
 
@@ -97,9 +99,10 @@ def _run(
     data: Path | str | None,
     jobs: int,
     fresh: bool,
+    following: bool,
     progress: bool,
 ) -> list[Row]:
-    sweep = Sweep(points, as_given(document), folder, data_folder(None if data is None else Path(data)))
+    sweep = Sweep(points, as_given(document), folder, data_folder(None if data is None else Path(data)), following)
     shown = notebook.Line() if progress and notebook.inside() else None
     watcher = shown or Display(Console(quiet=not progress, markup=False, highlight=False))
     try:

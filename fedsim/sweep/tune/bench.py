@@ -29,6 +29,7 @@ class Bench:
     engine: Engine
     display: Display
     fresh: bool = False
+    following: bool = True
     rows: dict[str, Row] = field(default_factory=dict)
     _reasons: list[str] = field(default_factory=list)  # why trials run again, as shown
     _points: dict[str, Point] = field(default_factory=dict)  # those that did not fail
@@ -42,7 +43,7 @@ class Bench:
         self.display.done += len(points) - len(new)
         if new:
             # All points tried, so that summary.csv lists them all; finished ones are only read.
-            sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data)
+            sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data, self.following)
             ended = sweep.run(self.run_point, self.engine, self, self.fresh)
             self.fresh = False
             self.rows |= {row["point"]: row for row in ended}

@@ -1,0 +1,164 @@
+"""A point that follows the record of another has the very tables that it has by itself."""
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+import same_points
+import small_points
+
+from fedsim.learner import keep
+from fedsim.point import following
+from fedsim.point.folders import RECORDS
+from fedsim.point.following import Answers, root_of, save
+from fedsim.point.run import run
+
+NEAR, FAR = "lognormal(50 ms, 0.4)", "lognormal(300 ms, 0.4)"
+WAITING = {**same_points.DEADLINE, "wait": "5 min", "over": 1.0}  # long enough for everybody
+# What asks the same at every latency.
+FOLLOWS = {
+    "sync": {},
+    "hierarchical": {"protocol": same_points.EDGES, "network__topology": same_points.TREE},
+    "one_shot": {"protocol": "one_shot", "data__stream": "static"},
+    "one_shot, ghost": same_points.LEARN["one_shot, ghost"],
+    "deadline": {"protocol": WAITING},
+    "int8 both ways": {"network__codec": {"up": "int8", "down": "int8"}},
+    "private": {"privacy": {"clip": 0.5, "noise": 0.3}},
+    "masked": {"privacy": {"secure_aggregation": True, "clip": 0.5, "noise": 0.2}, "protocol": same_points.SYNC},
+    "masked, in waves, forgers": same_points.LEARN["masked, in waves, forgers"],
+    "forgers": same_points.LEARN["forgers"],
+    "power": {"algorithm": {"name": "power", "rebuild_steps": 2, "restarts": 0}},
+    "dg_colearn": {**same_points.LEARN["dg_colearn"], "measure__views": False},
+    "loss that delays": {"network__effects": [{"name": "loss", "rate": "1 %"}]},
+}
+# What depends on which reply comes first, or on the time.
+ASTRAY = {
+    name: same_points.LEARN[name]
+    for name in (
+        "sync in a storm",
+        "buffered, top_k up",
+        "deadline, by each client's clock",
+        "restarts, rand_k up",
+        "gossip among peers",
+    )
+}
+
+
+def point(changes, latency, rooted=True):
+    plain = dict(same_points.LEARNING)
+    for key, value in changes.items():
+        section, _, inner = key.partition("__")
+        plain[section] = {**plain[section], inner: value} if inner else value
+    plain["network"] = {**plain["network"], "latency": latency}
+    made = small_points.point(**plain)
+    return replace(made, root=root_of(made.scenario)) if rooted else made
+
+
+def run_in(out, made):
+    folder = out / made.id
+    folder.mkdir(parents=True)
+    return run(made, folder, folder, lambda progress: None), folder
+
+
+def files(folder):
+    found = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".parquet", ".log", ".yaml")}
+    assert len(found) == 8
+    return found
+
+
+@pytest.mark.parametrize("name", [*FOLLOWS, *ASTRAY])
+def test_a_point_that_follows_has_the_tables_and_the_log_that_it_has_alone(name, tmp_path):
+    changes = {**FOLLOWS, **ASTRAY}[name]
+    leader = point(changes, NEAR)
+    first, _ = run_in(tmp_path / "out", leader)
+    row, folder = run_in(tmp_path / "out", point(changes, FAR))
+    alone, other = run_in(tmp_path / "alone", point(changes, FAR, rooted=False))
+    assert files(folder) == files(other)
+    own = ("real_seconds", "followed")
+    assert {key: row[key] for key in row if key not in own} == {key: alone[key] for key in alone if key not in own}
+    assert row["sim_seconds"] != first["sim_seconds"]
+    assert row["followed"] == (leader.id if name in FOLLOWS else None)
+    assert len([*(tmp_path / "out" / RECORDS).glob("*/*")]) == (1 if name in FOLLOWS else 2)
+
+
+def test_the_record_of_a_point_that_went_astray_is_followed_too(tmp_path):
+    changes = ASTRAY["buffered, top_k up"]
+    run_in(tmp_path, point(changes, NEAR))
+    astray, _ = run_in(tmp_path, point(changes, FAR))
+    target = point({**changes, "measure__target": 0.1}, FAR)  # another point that asks the same
+    assert astray["followed"] is None
+    assert run_in(tmp_path, target)[0]["followed"].split() == [point(changes, NEAR).id, point(changes, FAR).id]
+
+
+def test_answers_come_from_several_records_and_an_unreadable_one_has_none(tmp_path):
+    for number, (name, record) in enumerate([("one", {b"a": 1}), ("two", {b"b": 2}), ("three", {b"c": 3})]):
+        save(tmp_path, "root", name, record)
+        moment = time.time_ns() - 10**9 * (9 - number)
+        os.utime(tmp_path / RECORDS / "root" / name, ns=(moment, moment))
+    (tmp_path / RECORDS / "root" / "two").write_bytes(b"torn")
+    answers = Answers(tmp_path, "root")
+    assert answers.points == ["one"]
+    assert answers[b"c"] == 3
+    assert answers[b"a"] == 1
+    assert answers.points == ["one", "three"]
+    with pytest.raises(KeyError):
+        answers[b"b"]
+    assert not Answers(tmp_path, "")
+    assert not Answers(tmp_path, "another")
+
+
+CHANGES = {
+    "seed": {"seed": 12},
+    "learning rate": {"training__lr": 0.04},
+    "an option of the algorithm": {"algorithm": {"name": "fedavg", "aggregation": "median"}},
+    "split": {"data__split": {"train": 0.3, "val": 0.2, "test": 0.5}},
+    "clients": {"clients__count": 4},
+    "codec": {"network__codec": {"up": "half"}},
+    "forgers": {"network__effects": [same_points.FLIP]},
+    "metrics": {"measure__metrics": ["accuracy"]},
+    "protocol": {"protocol": same_points.SYNC},
+    "privacy": {"privacy": {"clip": 0.5, "noise": 0.3}},
+    "threads": {"threads": 2},
+}
+CLOCK = {
+    "links": {"network__uplink": "1 Mbit/s", "network__server": {}},
+    "speed": {"clients__speed": "1 GFLOP/s"},
+    "server": {"server": {"speed": "1 GFLOP/s"}},
+    "churn": {"network__effects": [same_points.CHURN]},
+    "target": {"measure__target": 0.5},
+    "every": {"measure__every": "2 s"},
+    "name": {"name": "another"},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_learning_depends_on_changes_the_root(name):
+    assert root_of(point(CHANGES[name], NEAR).scenario) != root_of(point({}, NEAR).scenario)
+
+
+@pytest.mark.parametrize("name", CLOCK)
+def test_what_only_the_clock_depends_on_does_not(name):
+    assert root_of(point(CLOCK[name], FAR).scenario) == root_of(point({}, NEAR).scenario) != ""
+
+
+def test_the_place_of_a_forging_effect_counts_since_it_names_what_is_drawn():
+    early, late = [same_points.FLIP, same_points.CHURN], [same_points.CHURN, same_points.FLIP]
+    one, other = (root_of(point({"network__effects": effects}, NEAR).scenario) for effects in (early, late))
+    assert one != other
+
+
+def test_points_with_views_and_points_that_learn_nothing_have_no_root():
+    assert not root_of(point({"measure__views": True}, NEAR).scenario)
+    assert not root_of(small_points.scenario(**same_points.TRAFFIC))
+
+
+def test_a_record_is_read_once_by_the_points_of_a_process_that_follow_it(tmp_path, monkeypatch):
+    save(tmp_path, "root", "one", {b"a": 1})
+    read = []
+    monkeypatch.setattr(following.keep, "unpacked", lambda data: read.append(data) or keep_unpacked(data))
+    assert Answers(tmp_path, "root") == Answers(tmp_path, "root")
+    assert len(read) == 1
+
+
+keep_unpacked = keep.unpacked

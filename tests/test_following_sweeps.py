@@ -1,0 +1,154 @@
+"""Sweeps whose points follow one another: which are trained, what is shown, and that nothing stale is followed."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import fake_runs
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from small_points import PLAIN
+from test_sweep import Listener, calls, make, table
+
+from fedsim import simulate
+from fedsim.point.folders import RECORDS, TABLES
+from fedsim.sweep.engines.local import Local
+from fedsim.sweep.engines.queue import Died, Queue
+from fedsim.sweep.runner import Sweep
+
+__all__ = ["make"]  # a fixture
+ROOT = Path(__file__).resolve().parents[1]
+SLOW, SLOWER, SLOWEST = "100 ms", "400 ms", "2 s"
+
+
+def swept(out, *latencies, **more):
+    """Run the small scenario at these latencies, and return the rows of its points by latency."""
+    axes = {"grid__network.latency": latencies} if len(latencies) > 1 else {"network__latency": latencies[0]}
+    result = simulate({**PLAIN, "grid": {}}, out=out, progress=False, **axes, **more)
+    return result.points
+
+
+def trained(rows):
+    return [not isinstance(followed, str) for followed in rows["followed"]]
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_one_point_is_trained_and_the_others_have_the_tables_that_they_have_alone(tmp_path, jobs):
+    some = swept(tmp_path / "some", SLOW, SLOWER, SLOWEST, jobs=jobs)
+    each = swept(tmp_path / "each", SLOW, SLOWER, SLOWEST, following=False)
+    assert trained(some) == [True, False, False]
+    assert trained(each) == [True] * 3
+    assert [*some["followed"][1:]] == [some["point"][0]] * 2
+    assert not (tmp_path / "each" / RECORDS).exists()
+    for point in some["point"]:
+        for name in TABLES:
+            one, other = (tmp_path / out / point / f"{name}.parquet" for out in ("some", "each"))
+            assert one.read_bytes() == other.read_bytes()
+    assert [row["followed"] for row in table(tmp_path / "some")] == ["", *some["followed"][1:]]
+
+
+def test_a_point_that_is_added_later_costs_no_training(tmp_path):
+    swept(tmp_path, SLOW)
+    assert trained(swept(tmp_path, SLOW, SLOWER)) == [True, False]
+    assert trained(swept(tmp_path, SLOWEST)) == [False]
+    assert len([*(tmp_path / RECORDS).glob("*/*")]) == 1
+    assert trained(swept(tmp_path, SLOWEST, fresh=True)) == [True]
+
+
+def test_the_first_of_each_root_goes_first(make, tmp_path):
+    sweep = make(seeds=[1, 2])
+    points = [sweep.points[0], *(point for point in sweep.points if point.scenario.seed == 2)]
+    again = [point for point in make("well", "well2", seeds=[1, 2]).points if point.scenario.seed == 1]
+    both = Sweep([*points[:1], *again, *points[1:]], sweep.given, sweep.out, tmp_path)
+    rooted = both._rooted(both.points)
+    roots = [point.root for point in rooted]
+    firsts = [roots.index(root) for root in dict.fromkeys(roots)]
+    assert firsts == [*range(len(firsts))]
+    assert sorted(point.id for point in rooted) == sorted(point.id for point in both.points)
+
+
+def named(point, id, root):
+    return replace(point, id=id, root=root)
+
+
+def test_a_root_has_one_running_point_until_one_has_ended(make):
+    (point,) = make().points
+    queue = Queue([named(point, f"{root}{number}", root) for root in "ab" for number in range(3)])
+    first, second = queue.next(), queue.next()
+    assert (first.id, second.id) == ("a0", "b0")
+    assert queue
+    assert not queue.ready
+    assert queue.ended(first, "a row") == [(first, "a row")]
+    assert [queue.next().id, queue.next().id] == ["a1", "a2"]
+    assert not queue.ready
+    assert queue.ended(second, Died("memory")) == []  # it is tried again, after the others of its root
+    assert [queue.next().id] == ["b1"]
+    assert not queue.ready
+
+
+def test_points_without_a_root_never_wait(make):
+    (point,) = make().points
+    queue = Queue([named(point, str(number), "") for number in range(3)])
+    assert [queue.next().id for _ in range(3)] == ["0", "1", "2"]
+    assert not queue
+
+
+def test_every_point_of_a_pool_ends_though_some_wait_for_others(make, tmp_path):
+    sweep = make("well", "stall", seeds=[1, 2, 3])
+    with Local(2, prepare="fake_runs") as engine:
+        rows = sweep.run(fake_runs.run, engine, Listener())
+    assert len(rows) == 6
+    assert Counter(calls(tmp_path)) == {point.id: 1 for point in sweep.points}
+    assert [row["point"] for row in rows] == [point.id for point in sweep.points]
+
+
+OWN = '''\
+"""FedAvg that may leave the model as it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from algorithms.fedavg import FedAvg
+from fedsim.learn.algorithm import Reply, State
+
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    """FedAvg that learns, or does not."""
+
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        learns = True
+        return super().update(state, replies, step) if learns else {**state}
+'''
+
+
+@pytest.mark.long
+def test_nothing_that_an_edited_algorithm_has_learned_is_followed(tmp_path):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "mine.py").write_text(OWN)
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({**PLAIN, "algorithm": "lab.mine"}))
+
+    def command(*latencies):
+        axis = f"grid.network.latency=[{', '.join(latencies)}]"
+        line = [sys.executable, "-m", "fedsim", "own.yaml", "--set", axis, "--out", "out", "--jobs", "1", "--no-report"]
+        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            line, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = table(tmp_path / "out")
+        scores = [pq.read_table(tmp_path / "out" / row["point"] / "scores.parquet")["value"] for row in rows]
+        return done.stdout, [bool(row["followed"]) for row in rows], [column.to_pylist() for column in scores]
+
+    said, followed, before = command(SLOW, SLOWER)
+    assert followed == [False, True]
+    assert "1 followed others" in said
+    (tmp_path / "lab" / "mine.py").write_text(OWN.replace("learns = True", "learns = False"))
+    said, followed, after = command(SLOW, SLOWER, SLOWEST)
+    assert "mine.py has changed since" in said
+    assert followed == [False, True, True]
+    assert after[0] == after[1] == after[2] != before[0] == before[1]
