@@ -3,7 +3,7 @@
     python benchmarks/following.py [--seeds 2] [--latencies 20] [--rounds 40]
 
 The first row is scenarios/sparse_clients.yaml with so many seeds: three latencies, three participation rates and three
-methods a seed.  The second is one of its points (FedAvg, everybody) at so many latencies, against that point alone.
+methods a seed.  The others are one of its points (everybody, one method) at so many latencies, against it alone.
 Sides run in turn, each in a process of its own with one thread; its start and its imports are timed apart and taken
 off.  The tables of both sides are compared, byte for byte.
 """
@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "sparse_clients.yaml"
-ONE = ["grid.protocol.participation=[1.0]", "grid.algorithm=[fedavg]", "grid.seed=[0]"]
+ONE = ["grid.protocol.participation=[1.0]", "grid.seed=[0]"]
+METHODS = {"FedAvg": "fedavg", "POWER": "{name: power, beta: 0.1}"}
 
 
 def seconds(out, *settings, flags=()):
@@ -48,7 +49,9 @@ def main():
     seeds, rounds = f"grid.seed={[*range(given.seeds)]}", f"protocol.rounds={given.rounds}"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        start = seconds(out / "start", *ONE, "grid.network.latency=[10 ms]", "protocol.rounds=1")
+        start = seconds(
+            out / "start", *ONE, "grid.algorithm=[fedavg]", "grid.network.latency=[1 s]", "protocol.rounds=1"
+        )
         some = seconds(out / "some", seeds, rounds) - start
         each = seconds(out / "each", seeds, rounds, flags=["--no-following"]) - start
         check_same(out / "some", out / "each")
@@ -56,10 +59,12 @@ def main():
             f"{27 * given.seeds} points: {some:.1f} s of processor, {each:.1f} s without following: {some / each:.2f}"
         )
         latencies = ", ".join(f"{10 * (number + 1)} ms" for number in range(given.latencies))
-        many = seconds(out / "many", *ONE, rounds, f"grid.network.latency=[{latencies}]") - start
-        one = seconds(out / "one", *ONE, rounds, "grid.network.latency=[10 ms]") - start
-        check_same(out / "many", out / "one")
-        print(f"{given.latencies} latencies: {many:.1f} s, one {one:.1f} s: {many / one:.2f} times")
+        for name, algorithm in METHODS.items():
+            common = [*ONE, f"grid.algorithm=[{algorithm}]", rounds]
+            many = seconds(out / f"many {name}", *common, f"grid.network.latency=[{latencies}]") - start
+            one = seconds(out / f"one {name}", *common, "grid.network.latency=[10 ms]") - start
+            check_same(out / f"many {name}", out / f"one {name}")
+            print(f"{given.latencies} latencies, {name}: {many:.1f} s, one {one:.1f} s: {many / one:.2f} times")
 
 
 if __name__ == "__main__":

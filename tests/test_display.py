@@ -84,6 +84,17 @@ def test_the_time_left_counts_what_this_sweep_has_done_and_parts_of_points():
     assert shown.line() == "10/10 points done, elapsed 1:00"
 
 
+def test_points_that_followed_another_are_counted():
+    shown, _ = display()
+    shown.begin(3, 0)
+    for point, followed in ("a", None), ("b", "a"), ("c", "a b"):
+        shown.ended(Named(point), {"status": "done", "followed": followed}, "")
+    assert shown.line().startswith("3/3 points done, 2 followed others, elapsed")
+    text = " ".join(" ".join(shown.screen(80)).split())
+    assert max(map(len, shown.screen(80))) <= 80
+    assert "2 followed others elapsed" in text
+
+
 def test_without_a_terminal_there_is_a_line_at_both_ends_and_one_for_each_failure():
     shown, file = display()
     with shown:

@@ -21,3 +21,15 @@ def test_the_loggers_are_left_as_they_were(tmp_path):
     with logbook.keep(tmp_path / "run.log"):
         assert [len(logger.handlers) for logger in loggers] == [len(handlers) + 1 for *_, handlers in before]
     assert [(logger.level, logger.propagate, list(logger.handlers)) for logger in loggers] == before
+
+
+def test_messages_that_were_collected_are_repeated_as_they_were(tmp_path):
+    with logbook.keep(tmp_path / "first.log"), logbook.collected() as messages:
+        logging.getLogger("algorithms.power").warning("%d of 100 %% skipped", 2)
+        logging.getLogger("fedsim.learn").info("all well")
+    assert [name for name, *_ in messages] == ["algorithms.power", "fedsim.learn"]
+    with logbook.keep(tmp_path / "second.log"):
+        logbook.repeat(messages)
+    assert (tmp_path / "second.log").read_bytes() == (tmp_path / "first.log").read_bytes()
+    logging.getLogger("algorithms.power").warning("afterwards")
+    assert len(messages) == 2
