@@ -38,12 +38,15 @@ def compute_times(points: pd.DataFrame, found: pd.DataFrame, axes: list[str]) ->
     """Return means and `_sd` over replicates: `axes`, rank, algorithm, n, then COLUMNS and real_seconds.
 
     The rank within a condition, 1 for the smallest, is by the sum of client_seconds and server_seconds, where an
-    unknown one counts as zero. real_seconds is the host's for a whole point, set-up and scoring included. Conditions
-    keep their order; those without any span of computing are left out. `found` has each point's `compute_seconds`,
-    under the points' index.
+    unknown one counts as zero. real_seconds is the host's for a whole point, set-up and scoring included; points that
+    followed what another had learned are left out of it, and it is NaN where all did. Conditions keep their order;
+    those without any span of computing are left out. `found` has each point's `compute_seconds`, under the points'
+    index.
     """
     rows = points.drop(columns=COLUMNS, errors="ignore").join(found[COLUMNS].astype("float64"))
     rows = rows[rows["client_seconds"].notna() | rows["server_seconds"].notna()]
+    if "followed" in rows:
+        rows["real_seconds"] = rows["real_seconds"].where(rows["followed"].fillna("") == "")
     means = over_replicates(rows, [*axes, "algorithm"], [*COLUMNS, "real_seconds"])
     means["cost"] = means[COLUMNS[:2]].sum(axis=1)
     ranks = (means.groupby(axes, sort=False) if axes else means)["cost"].rank(method="min")

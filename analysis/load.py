@@ -27,11 +27,12 @@ COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
 LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", "periods_at_target", "method", "wanted"]
+LATER += ["followed"]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
 NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
 NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the latter takes ten seconds for 1,000 scenarios
-TEXTS = ["method", "metric", "target_on"]
+TEXTS = ["method", "metric", "target_on", "followed"]
 FIXED = ["point", "status", "seed", *TEXTS, *NUMBERS]  # columns of a summary other than its axes
 
 

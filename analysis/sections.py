@@ -188,7 +188,7 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
     """Return the part on computing (see compute_time.compute_times)."""
     columns = {"per client job": "client_seconds", "per server update": "server_seconds"}
     columns |= {"all clients, whole run": "client_total", "server, whole run": "server_total"}
-    columns |= {"real time per point": "real_seconds"}
+    columns |= {"real time per trained point": "real_seconds"}
     frame, axes, same = settled(frame, axes, ["client_seconds", "server_seconds", "client_total", "server_total"])
     heads = [*map(short, axes), "rank", "algorithm", "n", *columns]
     rows = [
@@ -201,7 +201,8 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
         "Simulated seconds of computing: operations divided by a node's speed. Means over replicates"
         f"{spread_in_words(frame)}. Ranked by job and update together, least first. An algorithm with several steps "
         "per round has as many jobs, which the figures for the whole run include. Real time is that of the computer "
-        f"that ran the simulation, for a whole point with set-up and scoring. {same}"
+        f"that ran the simulation, for a whole point with set-up and scoring, without the points that followed what "
+        f"another had learned. {same}"
     )
     return part("computing", "Computing time", sheet(heads, rows, "compute_time", len(axes) + 3, note))
 

@@ -25,6 +25,9 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
     seconds = show(finished["real_seconds"].sum(), SECONDS)
     done, listed = len(finished), len(runs.points)
     words = f"{done} of {listed} points have results, computed in {seconds} of real time in total."
+    if followed := int((finished["followed"].fillna("") != "").sum()):
+        others = "followed what another point had learned, with the tables that training gives"
+        words += f" {followed} of them {others} (column followed of summary.csv)."
     parts = [paragraph(words), table(["what", "values"], rows)]
     odd = runs.points[runs.points["status"] != "done"]
     if len(odd):

@@ -104,6 +104,10 @@ def test_answers_come_from_several_records_and_an_unreadable_one_has_none(tmp_pa
     assert answers.points == ["one", "three"]
     with pytest.raises(KeyError):
         answers[b"b"]
+    (tmp_path / RECORDS / "root" / "one").write_bytes(b"torn")
+    assert Answers(tmp_path, "root").points == ["three"]
+    (tmp_path / RECORDS / "root" / "three").unlink()
+    assert not Answers(tmp_path, "root")
     assert not Answers(tmp_path, "")
     assert not Answers(tmp_path, "another")
 

@@ -106,10 +106,10 @@ class Answers(dict[bytes, Any]):
 
     def _add(self, path: Path, found: Record) -> None:
         self._unread.remove(path)
-        logged = {**self.get(LOGGED, {}), **found.get(LOGGED, {})}
-        self.update(found)
-        self[LOGGED] = logged
-        self.points += [path.name] if found else []
+        if found:
+            logged = {**self.get(LOGGED, {}), **found.get(LOGGED, {})}
+            self.update({**found, LOGGED: logged})
+            self.points.append(path.name)
 
 
 def _record(path: Path) -> Record:

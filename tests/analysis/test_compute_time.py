@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from analysis.compute_time import compute_seconds, compute_times
+from analysis.compute_time import COLUMNS, compute_seconds, compute_times
 from analysis.sections import compute_time
 
 SPANS = [  # client, start, end, what
@@ -74,3 +74,14 @@ def test_the_server_counts_in_the_rank():
 def test_runs_without_computing_are_left_out():
     points, tables = sweep([("1 s", "a", "0", 1.0)])
     assert times(points, {name: rows.iloc[:0] for name, rows in tables.items()}).empty
+
+
+def test_real_time_is_that_of_points_that_were_trained():
+    rows = [("1 s", "a", 0, 2.0), ("1 s", "a", 1, 4.0), ("2 s", "a", 0, 2.0)]
+    points = pd.DataFrame(rows, columns=["latency", "algorithm", "seed", "job"])
+    points = points.assign(real_seconds=[9.0, 1.0, 1.0], followed=["", "another", "another"])
+    found = pd.DataFrame({column: points["job"] for column in COLUMNS})
+    frame = compute_times(points, found, ["latency"])
+    assert frame["real_seconds"].tolist()[0] == 9.0
+    assert frame["real_seconds"].isna().tolist() == [False, True]
+    assert "real time per trained point" in compute_time(frame, ["latency"])
