@@ -80,7 +80,7 @@ def test_real_time_is_that_of_points_that_were_trained():
     rows = [("1 s", "a", 0, 2.0), ("1 s", "a", 1, 4.0), ("2 s", "a", 0, 2.0)]
     points = pd.DataFrame(rows, columns=["latency", "algorithm", "seed", "job"])
     points = points.assign(real_seconds=[9.0, 1.0, 1.0], followed=["", "another", "another"])
-    found = pd.DataFrame({column: points["job"] for column in COLUMNS})
+    found = pd.DataFrame(dict.fromkeys(COLUMNS, points["job"]))
     frame = compute_times(points, found, ["latency"])
     assert frame["real_seconds"].tolist()[0] == 9.0
     assert frame["real_seconds"].isna().tolist() == [False, True]
