@@ -92,6 +92,7 @@ class Ghost(Algorithm):
     labels: Literal["uniform", "held"] = "uniform"  # labels of a graph: uniform over all classes, or those trained on
     size: Fraction = 1.0  # vertices of a pseudo graph per vertex of the client; OASIS has 0.1 for ogbn-arxiv
     order: Literal["sequential", "joint"] = "sequential"  # train on one graph after another, or on all in every step
+    client_order: list[int] | None = None  # clients whose graphs come first, in this order; null: a random order
     server_steps: Count = 5  # T_G, steps per graph
     server_lr: float = 1e-2  # learning rate of one Adam for all graphs of a round
     server_decay: float = 4e-4  # weight decay of that Adam
@@ -140,9 +141,12 @@ class Ghost(Algorithm):
         return {}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Train on graphs of the generators received, in a random order."""
+        """Train on graphs of the generators received, in a random order or in that of `client_order`."""
         able = sorted((reply for reply in replies if "generator" in reply.upload), key=lambda reply: reply.client)
         order = torch.randperm(len(able), generator=self.random("order", state["updates"])).tolist()
+        if self.client_order is not None:
+            place = {client: number for number, client in enumerate(self.client_order)}
+            order.sort(key=lambda i: place.get(able[i].client, len(place)))
         tasks = [(able[i], m) for i in order for m in range(self.repeats)]
         new = {**state, "updates": state["updates"] + 1}
         graphs = (self.drawn(state, reply, m) for reply, m in tasks)  # one at a time: all of them may be large

@@ -8,8 +8,8 @@ optimum, since the problem is not convex.  T is then held fixed, and Â is a con
 
     ∂L/∂X̂ = (1 − a) (2 diag(q) X̂ − 2 Tᵀ X)
 
-Reconstructed: the factor 1 − a is part of the gradient here; the helper of the kind that the public code imports
-leaves it out, which amounts to another weight of the loss.  The structural term counts in the value, not in the slope.
+as in the public helpers of this kind, which weigh the feature term by 1 − a too.  The structural term counts in the
+value, not in the slope.
 """
 
 import numpy as np

@@ -16,6 +16,8 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph, with_masks
 from fedsim.data.sparsity import fewer_labels
 
+Rounding = Literal["sum", "each"]
+
 
 @dataclass(frozen=True)
 class SplitOptions:
@@ -24,6 +26,7 @@ class SplitOptions:
     `numpy_seed`: draw from NumPy's legacy generator with that seed, as the benchmark did, instead of the run's seed.
     `by`: the shares are of each class at a client, or of all its labelled vertices, whatever their classes; or the
     masks are those of the data set, and the shares are ignored.
+    `rounding`: training and validation together are rounded down, or each of them is, as in GHOST's published split.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
     """
 
@@ -32,23 +35,33 @@ class SplitOptions:
     numpy_seed: int | None = None
     labels: float = 1.0
     by: Literal["class", "client", "given"] = "class"
+    rounding: Rounding = "sum"
 
 
-def split(graph: Graph, train: float, val: float, rng: np.random.Generator | np.random.RandomState) -> Graph:
+def split(
+    graph: Graph,
+    train: float,
+    val: float,
+    rng: np.random.Generator | np.random.RandomState,
+    rounding: Rounding = "sum",
+) -> Graph:
     """Return the graph with masks: ⌊train·n⌋ of a class's n vertices train, up to ⌊(train + val)·n⌋ validate.
 
-    The rest tests; the vertices are shuffled first.  A label below zero means unlabelled: in no mask.
+    With rounding `each`, up to ⌊train·n⌋ + ⌊val·n⌋ do.  The rest tests; the vertices are shuffled first.  A label below
+    zero means unlabelled: in no mask.
     """
     y = graph["y"].numpy()
-    return _divided(graph, [np.flatnonzero(y == label) for label in range(classes_of([graph]))], train, val, rng)
+    return _divided(
+        graph, [np.flatnonzero(y == label) for label in range(classes_of([graph]))], train, val, rng, rounding
+    )
 
 
-def split_whole(graph: Graph, train: float, val: float, rng: np.random.Generator) -> Graph:
+def split_whole(graph: Graph, train: float, val: float, rng: np.random.Generator, rounding: Rounding = "sum") -> Graph:
     """Return the graph with masks: shares of all its n labelled vertices, shuffled, with the same rounding.
 
     Of five vertices or more at least one trains at a share of 0.2; rare classes may be in one mask only.
     """
-    return _divided(graph, [np.flatnonzero(graph["y"].numpy() >= 0)], train, val, rng)
+    return _divided(graph, [np.flatnonzero(graph["y"].numpy() >= 0)], train, val, rng, rounding)
 
 
 def _divided(
@@ -57,11 +70,14 @@ def _divided(
     train: float,
     val: float,
     rng: np.random.Generator | np.random.RandomState,
+    rounding: Rounding,
 ) -> Graph:
     masks = torch.zeros(3, len(graph["y"]), dtype=torch.bool)
     for members in groups:
         rng.shuffle(members)
-        first, second = floor_share(train, len(members)), floor_share(train + val, len(members))
+        n = len(members)
+        first = floor_share(train, n)
+        second = floor_share(train + val, n) if rounding == "sum" else first + floor_share(val, n)
         for mask, part in zip(masks, np.split(members, [first, second]), strict=True):
             mask[torch.as_tensor(part)] = True
     return with_masks(graph, *masks)
@@ -88,7 +104,8 @@ def split_all(
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
         divide = split if options.by == "class" else split_whole
-        done = [divide(graph, options.train, options.val, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
+        shares = options.train, options.val
+        done = [divide(graph, *shares, rng(f"data.split.{k}"), options.rounding) for k, graph in enumerate(graphs)]
     return fewer_labels(done, options.labels, rng)
 
 

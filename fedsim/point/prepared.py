@@ -77,7 +77,8 @@ def periods_of(
     partition = find.build("partition", Part.model_validate(data["partition"])).with_names(partial(dataset.names, root))
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
-    split = SplitOptions(own_split["train"], own_split["val"], own_split["numpy_seed"], keep["labels"], own_split["by"])
+    shares = own_split["train"], own_split["val"]
+    split = SplitOptions(*shares, own_split["numpy_seed"], keep["labels"], own_split["by"], own_split["rounding"])
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
         owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))

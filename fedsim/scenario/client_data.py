@@ -30,6 +30,9 @@ class Split(Section):
         description="The shares are of each class at a client, or of all that it holds; given: the data set's own "
         "split, and the shares are not used.",
     )
+    rounding: Literal["sum", "each"] = Field(
+        default="sum", description="Round train and train + val down, or train and val each; the rest tests."
+    )
     numpy_seed: int | None = Field(default=None, ge=0, description="Split with NumPy's legacy generator and this seed.")
 
     @model_validator(mode="after")
@@ -40,6 +43,8 @@ class Split(Section):
             raise ValueError(f"train + val + test is {self.train + self.val + self.test:.6g}: it must be 1")
         if self.by != "class" and self.numpy_seed is not None:
             raise ValueError(f"numpy_seed divides class by class; leave it out, or 'by: {self.by}'")
+        if self.rounding != "sum" and self.numpy_seed is not None:
+            raise ValueError("numpy_seed rounds train and train + val down; leave it out, or 'rounding: each'")
         return self
 
 
