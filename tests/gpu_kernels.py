@@ -38,7 +38,7 @@ def backends() -> dict[str, set[str]]:
         if not found[name] and "\n  dispatch:" not in entry and name not in delegates:
             found[name] = {"CompositeImplicitAutograd"}
         for derived in AUTOGEN.findall(entry):
-            found |= dict.fromkeys(derived.split(", "), {"CompositeExplicitAutograd"})
+            found |= {key: {"CompositeExplicitAutograd"} for key in derived.split(", ")}
     for name, delegate in delegates.items():
         found[name] = found[name] | found[delegate]
     return found
@@ -46,13 +46,18 @@ def backends() -> dict[str, set[str]]:
 
 def missing(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> str | None:
     """Return why a GPU cannot compute an operation on these tensors, or None if it can."""
-    space, _, name = func.name().partition("::")
-    if space != "aten":
-        return None
-    sparse = any(tensor.layout == torch.sparse_csr for tensor in tensors)
-    if not backends()[name] & (SPARSE if sparse else DENSE):
-        return f"{name} has no kernel for {'sparse matrices on ' if sparse else ''}CUDA"
-    whole = {tensor.dtype for tensor in tensors if not tensor.is_floating_point() and not tensor.is_complex()}
-    if name.partition(".")[0].rstrip("_") in PRODUCTS and whole:
+    name, multiplies, dense, sparse = _known(func)
+    is_sparse = any(tensor.layout == torch.sparse_csr for tensor in tensors)
+    if not (sparse if is_sparse else dense):
+        return f"{name} has no kernel for {'sparse matrices on ' if is_sparse else ''}CUDA"
+    if multiplies and (whole := {one.dtype for one in tensors if not one.is_floating_point() and not one.is_complex()}):
         return f"{name} is not computed of {', '.join(map(str, whole))} on CUDA"
     return None
+
+
+@cache
+def _known(func: torch._ops.OpOverload) -> tuple[str, bool, bool, bool]:
+    """Return an operation's name, whether it is a product, and whether it has a kernel for dense and sparse tensors."""
+    space, _, name = func.name().partition("::")
+    there = backends()[name] if space == "aten" else EVERYWHERE
+    return name, name.partition(".")[0].rstrip("_") in PRODUCTS, bool(there & DENSE), bool(there & SPARSE)

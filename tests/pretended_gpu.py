@@ -2,7 +2,7 @@
 
     with pretended_gpu() as gpu:
         x = torch.ones(3, device="cuda")
-        x + torch.ones(3)  # raises Mixed
+        x + torch.ones(3)  # raises MixedError
 
 Numbers are those of the host: nothing but the claim differs.  Two modes of torch do it.  One sees what Python asks of
 tensors (`.device`, `.to`, `torch.zeros(..., device=...)`, `.numpy()`); the other sees every operation below autograd,
@@ -21,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from gpu_operands import ANYWHERE, CPU, GPU, Mixed, common, hold, memories, place, put, tensors_in
+from gpu_operands import ANYWHERE, CPU, GPU, MixedError, common, hold, memories, place, put, tensors_in
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
@@ -45,9 +45,10 @@ class Generator(torch.Generator):
 
 @dataclass
 class Gpu:
-    """What has been done on it."""
+    """What has been done on it, and on the host at the same time."""
 
     operations: int = 0
+    on_host: int = 0
 
 
 def named(device: Any) -> torch.device:
@@ -55,7 +56,7 @@ def named(device: Any) -> torch.device:
     found = torch.device(device)
     if found.type == "cuda" and found.index not in (None, 0):
         raise RuntimeError(f"invalid device ordinal: {found}")
-    return GPU if found.type == "cuda" else found
+    return {"cuda": GPU, "cpu": CPU}.get(found.type, found)
 
 
 class Operations(TorchDispatchMode):
@@ -65,13 +66,20 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self._gpu = gpu
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # there is no compiler here: torch would load it to keep it out
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
             where = common(func, args, kwargs)
-            self._gpu.operations += where == GPU
+            if where is GPU:
+                self._gpu.operations += 1
+            else:
+                self._gpu.on_host += 1
             result = func(*args, **kwargs)
-            for one in tensors_in(result):
+            for one in tensors_in([result]):
                 if not one.is_meta and not hasattr(memories(one)[0], "place"):
                     put(one, where)
         return result
@@ -91,9 +99,9 @@ class Questions(TorchFunctionMode):
         if kwargs.get("device") is not None:
             raise NotImplementedError(f"{func} with a device: tests/pretended_gpu.py does not know what it makes")
         result = func(*args, **kwargs)
-        for one in tensors_in(result):
-            if not one.is_meta and place(one) == ANYWHERE:  # as those that it was made of
-                put(one, next((place(other) for other in tensors_in([args, kwargs])), CPU))
+        for one in tensors_in([result]):
+            if not one.is_meta and place(one) is ANYWHERE:  # as those that it was made of
+                put(one, next((place(other) for other in tensors_in([*args, *kwargs.values()])), CPU))
         return result
 
 
@@ -118,7 +126,7 @@ def _moved(tensor: Tensor, where: Any, dtype: torch.dtype | None = None, copy: b
     there = place(tensor) if where is None else named(where)
     if there.type == "meta":
         return cast.to("meta")
-    if there == place(tensor):
+    if there is place(tensor):
         return cast.clone() if copy and cast is tensor else cast
     return _Move.apply(cast, there)
 
@@ -140,7 +148,7 @@ def _made(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if generator := kwargs.get("generator"):
         hold(func, generator, where)
     made = func(*args, **kwargs)
-    if where == GPU and func in (torch.as_tensor, torch.asarray):
+    if where is GPU and func in (torch.as_tensor, torch.asarray):
         made = made.clone()  # not the array's own memory
     put(made, where)
     return made
@@ -156,7 +164,7 @@ def _made_like(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    copy = bool(kwargs.get("copy"))
+    copy = bool(kwargs.pop("copy", False))
     if args and isinstance(args[0], Tensor):
         return _moved(tensor, place(args[0]), args[0].dtype, copy)
     if isinstance(kwargs.get("other"), Tensor):
@@ -166,7 +174,7 @@ def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _numpy(tensor: Tensor, *args: Any, force: bool = False, **kwargs: Any) -> Any:
-    if place(tensor) == GPU and not force:
+    if place(tensor) is GPU and not force:
         raise TypeError(f"can't convert {GPU} device type tensor to numpy: use Tensor.cpu() first")
     return tensor.numpy(*args, force=force, **kwargs)
 
@@ -177,7 +185,7 @@ def _array(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
 
 
 def _pinned(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    if place(tensor) == GPU:
+    if place(tensor) is GPU:
         raise RuntimeError(f"cannot pin a tensor on {GPU}: only dense CPU tensors can be pinned")
     return tensor.clone()
 
@@ -190,7 +198,7 @@ def _copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _refused(what: str) -> Callable[..., Any]:
     def rule(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if place(tensor) == GPU:
+        if place(tensor) is GPU:
             raise NotImplementedError(f"{what} of a tensor on the {NAME}, which would forget where it is")
         return getattr(Tensor, what)(tensor, *args, **kwargs)
 
@@ -204,9 +212,9 @@ def _where(tensor: Tensor) -> torch.device:
 SPARSE = (torch.sparse_csr_tensor, torch.sparse_csc_tensor, torch.sparse_compressed_tensor)
 RULES: dict[Any, Callable[..., Any]] = {
     Tensor.device.__get__: _where,
-    Tensor.is_cuda.__get__: lambda tensor: _where(tensor) == GPU,
-    Tensor.is_cpu.__get__: lambda tensor: _where(tensor) == CPU,
-    Tensor.get_device: lambda tensor: 0 if _where(tensor) == GPU else -1,
+    Tensor.is_cuda.__get__: lambda tensor: _where(tensor) is GPU,
+    Tensor.is_cpu.__get__: lambda tensor: _where(tensor) is CPU,
+    Tensor.get_device: lambda tensor: 0 if _where(tensor) is GPU else -1,
     Tensor.to: _to,
     Tensor.cpu: lambda tensor, **_: _moved(tensor, CPU),
     Tensor.cuda: lambda tensor, device=None, *_, **__: _moved(tensor, "cuda" if device is None else device),
@@ -243,4 +251,4 @@ def pretended_gpu() -> Iterator[Gpu]:
         yield gpu
 
 
-__all__ = ["CPU", "GPU", "Gpu", "Mixed", "pretended_gpu"]
+__all__ = ["CPU", "GPU", "Gpu", "MixedError", "pretended_gpu"]

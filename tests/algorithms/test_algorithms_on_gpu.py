@@ -1,0 +1,38 @@
+"""Every algorithm on a pretended GPU, and under every protocol where long tests run.
+
+Nothing may mix devices, and tables, states and memories are the host's to the last bit.
+"""
+
+import pytest
+from gpu_points import check_alike
+from test_contract import ALGORITHMS, changes, each_algorithm, each_protocol
+
+SHORT = {
+    "protocol": {"name": "sync", "rounds": 2, "participation": 1.0},
+    "data__stream": {"name": "class_incremental", "classes": 2, "every": "1 updates"},
+    "training": {"optimiser": "adam", "lr": 0.05, "local_steps": 1},
+    "clients": {"count": 3, "speed": "1 GFLOP/s"},
+    "measure": {"metrics": ["accuracy"], "models": ["global", "local"]},
+}
+CHEAPER = {
+    "power": {"name": "power", "rebuild_steps": 1, "restarts": 0},
+    "fedsage_plus": {"name": "fedsage_plus", "generator_epochs": 1, "encoder": 4, "latent": 3, "narrow": 4, "wide": 5},
+}
+
+
+@each_algorithm
+def test_algorithms(algorithm):
+    options = changes(algorithm, "sync", "calm")
+    options.pop("clients__speed", None)
+    check_alike(**{**options, **SHORT, "algorithm": CHEAPER.get(algorithm, options["algorithm"])})
+
+
+@pytest.mark.long
+@each_protocol
+@each_algorithm
+def test_protocols(algorithm, protocol):
+    check_alike(**changes(algorithm, protocol, "calm"))
+
+
+def test_what_is_cheaper_here_is_an_algorithm():
+    assert {*CHEAPER} <= {*ALGORITHMS}
