@@ -47,6 +47,8 @@ def backends() -> dict[str, set[str]]:
 def missing(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> str | None:
     """Return why a GPU cannot compute an operation on these tensors, or None if it can."""
     name, multiplies, dense, sparse = _known(func)
+    if dense and sparse and not multiplies:
+        return None
     is_sparse = any(tensor.layout == torch.sparse_csr for tensor in tensors)
     if not (sparse if is_sparse else dense):
         return f"{name} has no kernel for {'sparse matrices on ' if is_sparse else ''}CUDA"

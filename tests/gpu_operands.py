@@ -19,6 +19,7 @@ ANYWHERE = torch.device("meta")
 
 COPIES = {"copy_", "_to_copy"}  # between any two devices
 SHAPES = {"is_same_size"}  # reads no numbers
+ALONE = COPIES | SHAPES
 INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 FILLED = {"fill_", "fill", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}  # by one number, wherever it is
 SINGLE = {"lift_fresh", "_local_scalar_dense"}  # which torch does on both kinds of devices by itself
@@ -75,9 +76,9 @@ def memories(tensor: Tensor) -> list[Any]:
 
 def place(tensor: Tensor) -> torch.device:
     """Return where a tensor pretends to be."""
-    if tensor.layout == torch.strided:
-        return getattr(tensor.untyped_storage(), "place", CPU)
-    return getattr(memories(tensor)[0], "place", CPU)
+    if tensor.layout != torch.strided:
+        tensor = tensor.values() if tensor.layout == torch.sparse_csr else tensor._values()
+    return getattr(tensor.untyped_storage(), "place", CPU)
 
 
 def put(tensor: Tensor, where: torch.device) -> None:
@@ -89,15 +90,15 @@ def put(tensor: Tensor, where: torch.device) -> None:
 def common(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     """Return the device on which an operation takes place.  Raises MixedError where its tensors are on several."""
     kind, others = kind_of(func), [*kwargs.values()] if kwargs else []
-    tensors = [one for one in tensors_in([*args, *others]) if not one.is_meta]
-    if kind.name in COPIES | SHAPES:
+    tensors = [one for one in tensors_in([*args, *others] if others else args) if not one.is_meta]
+    if kind.name in ALONE:
         return place(tensors[0])
     places = [place(one) for one in tensors]
     if kind.name in INDEXED:
         where = _indexed(func, args)
     elif not places:
         where = ANYWHERE
-    elif all(one is places[0] for one in places):
+    elif len({*places}) == 1:
         where = places[0]
     elif kind.name in FILLED:
         where = _same(func, [one for one in tensors if one is not _filling(args)])
@@ -118,7 +119,7 @@ def common(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str,
 
 def _hold_besides(func: Any, given: list[Any], where: torch.device) -> None:
     for one in given:
-        if isinstance(one, torch.Generator):
+        if isinstance(one, torch._C.Generator):
             hold(func, one, where)
         if isinstance(one, torch.UntypedStorage) and getattr(one, "place", CPU) is not where:
             raise MixedError(f"{func}: the memory is on {getattr(one, 'place', CPU)} and the tensor on {where}")

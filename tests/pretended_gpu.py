@@ -49,6 +49,7 @@ class Gpu:
 
     operations: int = 0
     on_host: int = 0
+    anywhere: bool = False  # whether there may be results that lie ANYWHERE
 
 
 def named(device: Any) -> torch.device:
@@ -79,14 +80,19 @@ class Operations(TorchDispatchMode):
             else:
                 self._gpu.on_host += 1
             result = func(*args, **kwargs)
-            for one in tensors_in([result]):
+            for one in (result,) if type(result) is Tensor else tensors_in([result]):
                 if not one.is_meta and not hasattr(memories(one)[0], "place"):
                     put(one, where)
+                    self._gpu.anywhere |= where is ANYWHERE
         return result
 
 
 class Questions(TorchFunctionMode):
     """Sees what Python asks of torch."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        super().__init__()
+        self._gpu = gpu
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -94,15 +100,23 @@ class Questions(TorchFunctionMode):
             return RULES[func](*args, **kwargs)
         if func in _device_constructors():
             return _made(func, args, kwargs)
-        if getattr(func, "__name__", "").endswith("_like") or getattr(func, "__name__", "").startswith("new_"):
+        if _is_like(func):
             return _made_like(func, args, kwargs)
         if kwargs.get("device") is not None:
             raise NotImplementedError(f"{func} with a device: tests/pretended_gpu.py does not know what it makes")
         result = func(*args, **kwargs)
-        for one in tensors_in([result]):
-            if not one.is_meta and place(one) is ANYWHERE:  # as those that it was made of
-                put(one, next((place(other) for other in tensors_in([*args, *kwargs.values()])), CPU))
+        if self._gpu.anywhere:
+            self._gpu.anywhere = False
+            for one in tensors_in([result]):
+                if not one.is_meta and place(one) is ANYWHERE:  # then where those are that it was made of
+                    put(one, next((place(other) for other in tensors_in([*args, *kwargs.values()])), CPU))
         return result
+
+
+@functools.cache
+def _is_like(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name.endswith("_like") or name.startswith("new_")
 
 
 class _Move(torch.autograd.Function):
@@ -138,7 +152,7 @@ def _made(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return func(*args, device=device, **kwargs)
     if func in SPARSE and device is None:
         device = place(args[2])
-    if func in SPARSE:
+    elif func in SPARSE:
         args = tuple(_moved(one, device) if isinstance(one, Tensor) else one for one in args)
     elif func in (torch.as_tensor, torch.asarray) and isinstance(data, Tensor):
         return _moved(data, device, kwargs.get("dtype"), kwargs.get("copy") or False)
@@ -191,22 +205,27 @@ def _pinned(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-    made: Tensor = memo.get(id(tensor)) or Tensor.__deepcopy__(tensor, memo)
-    put(made, place(tensor))
-    return made
+    if id(tensor) not in memo:
+        memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return memo[id(tensor)]
 
 
 def _refused(what: str) -> Callable[..., Any]:
+    plain = getattr(Tensor, what)
+
     def rule(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         if place(tensor) is GPU:
             raise NotImplementedError(f"{what} of a tensor on the {NAME}, which would forget where it is")
-        return getattr(Tensor, what)(tensor, *args, **kwargs)
+        return plain(tensor, *args, **kwargs)
 
     return rule
 
 
 def _where(tensor: Tensor) -> torch.device:
-    return tensor.device if tensor.is_meta else place(tensor)
+    there = tensor.device if tensor.is_meta else place(tensor)
+    if there is ANYWHERE:
+        raise MixedError("torch has made this tensor inside of an operation, which did not say where it lies")
+    return there
 
 
 SPARSE = (torch.sparse_csr_tensor, torch.sparse_csc_tensor, torch.sparse_compressed_tensor)
@@ -222,7 +241,6 @@ RULES: dict[Any, Callable[..., Any]] = {
     Tensor.__array__: _array,
     Tensor.pin_memory: _pinned,
     Tensor.__deepcopy__: _copied,
-    Tensor.__reduce_ex__: _refused("__reduce_ex__"),
     Tensor.__dlpack__: _refused("__dlpack__"),
 }
 
@@ -230,7 +248,8 @@ RULES: dict[Any, Callable[..., Any]] = {
 @contextmanager
 def pretended_gpu() -> Iterator[Gpu]:
     """Have torch of this thread pretend that there is one GPU, `cuda:0`."""
-    questions, gpu = Questions(), Gpu()
+    gpu = Gpu()
+    questions = Questions(gpu)
     backward = torch.autograd._engine_run_backward
 
     @functools.wraps(backward)
@@ -241,6 +260,7 @@ def pretended_gpu() -> Iterator[Gpu]:
 
     with (
         patch.object(torch.autograd, "_engine_run_backward", seen),
+        patch.object(Tensor, "_reduce_ex_internal", _refused("_reduce_ex_internal")),
         patch.object(torch, "Generator", Generator),
         patch.object(torch.cuda, "is_available", lambda: True),
         patch.object(torch.cuda, "device_count", lambda: 1),
