@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from loop import apart, timed, to_state_dict
-from rounds import model, next_round, scenario
+from rounds import next_round, scenario
 
 from fedsim.core.record import Recorder
 from fedsim.point.assemble import build
@@ -56,7 +56,10 @@ def main() -> int:
             if number >= warm:
                 seconds[device].append(took)
     ours, theirs = (statistics.median(seconds[device]) for device in ("cuda", "cpu"))
-    weights = [{name: one.cpu() for name, one in to_state_dict(model(built)).items()} for built in builts.values()]
+    weights = [
+        {name: one.cpu() for name, one in to_state_dict(built.world.server.state.value["model"]).items()}
+        for built in builts.values()
+    ]
     name, most = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated() / 2**20
     print(f"{name}: {1000 * ours:.1f} ms a round; host: {1000 * theirs:.1f} ms, {theirs / ours:.2f} times as long")
     print(f"{most:.0f} MiB at most on the GPU; models {apart(*weights):.1e} apart")
