@@ -4,8 +4,10 @@ Nothing may mix devices, and tables, states and memories are the host's to the l
 """
 
 import pytest
-from gpu_points import check_alike
+from gpu_points import CHANGING, LINKS, check_alike, sparse_graph
 from test_contract import ALGORITHMS, changes, each_algorithm, each_protocol
+
+from fedsim.core.errors import ScenarioError
 
 SHORT = {
     "protocol": {"name": "sync", "rounds": 2, "participation": 1.0},
@@ -20,11 +22,33 @@ CHEAPER = {
 }
 
 
-@each_algorithm
-def test_algorithms(algorithm):
+def short(algorithm):
     options = changes(algorithm, "sync", "calm")
     options.pop("clients__speed", None)
-    check_alike(**{**options, **SHORT, "algorithm": CHEAPER.get(algorithm, options["algorithm"])})
+    return {**options, **SHORT, "algorithm": CHEAPER.get(algorithm, options["algorithm"])}
+
+
+@each_algorithm
+def test_algorithms(algorithm):
+    check_alike(**short(algorithm))
+
+
+@pytest.mark.long
+@each_algorithm
+def test_sparse_features(algorithm, tmp_path):
+    data = sparse_graph(tmp_path / "graph.npz")["data__dataset"]
+    check_alike(**{**short(algorithm), "data__dataset": data})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("data", [CHANGING, LINKS], ids=["snapshots", "links"])
+@each_algorithm
+def test_graphs_that_change(algorithm, data):
+    options = {**short(algorithm), **data}
+    try:
+        check_alike(**options)
+    except ScenarioError as refused:
+        pytest.skip(str(refused))
 
 
 @pytest.mark.long

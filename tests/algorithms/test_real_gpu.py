@@ -12,7 +12,9 @@ import pytest
 import same_points
 import small_points
 import torch
-from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS
+from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS, sparse_graph
+from test_algorithms_on_gpu import short
+from test_contract import each_algorithm
 
 pytestmark = [
     pytest.mark.long,
@@ -49,3 +51,12 @@ def check_near(folder, **changes):
 @pytest.mark.parametrize("name", POINTS)
 def test_points_run_on_the_gpu(name, tmp_path):
     check_near(tmp_path, **POINTS[name])
+
+
+def test_sparse_features(tmp_path):
+    check_near(tmp_path, **sparse_graph(tmp_path / "graph.npz"))
+
+
+@each_algorithm
+def test_algorithms_run_on_the_gpu(algorithm, tmp_path):
+    check_near(tmp_path, **short(algorithm))
