@@ -15,7 +15,7 @@ import numpy as np
 import small_points
 import torch
 from pretended_gpu import Gpu, pretended_gpu
-from small_points import SYNC
+from small_points import PLAIN, SYNC
 from torch import Tensor
 from values import client_of, server_state
 
@@ -87,6 +87,22 @@ LEARNING: dict[str, dict[str, Any]] = {
     "fed_gcn, snapshots": {
         **CHANGING, "data": {**CHANGING["data"], "stream": {**SNAPSHOTS, "scored": "split"}}, "algorithm": "fed_gcn",
         "model": {"name": "gcn", "hidden": 4},
+    },
+    "hardly any vertices": {
+        **FEW, "data__dataset": {**PLAIN["data"]["dataset"], "vertices": 12, "degree": 1.0},
+        "data__split": {"train": 0.2, "val": 0.4, "test": 0.4}, "clients__count": 8,
+    },
+    "hardly any links": {
+        **LINKS, "clients": {"count": 8, "speed": "100 kFLOP/s"},
+        "data": {**LINKS["data"], "dataset": {**DRIFTING, "vertices": 16, "edges": 12}},
+    },
+    "dg_colearn, vertices that change hands": {
+        **CHANGING, "algorithm": ALIGNED, "protocol": {**ALL, "rounds": 4},
+        "data": {**CHANGING["data"], "partition": {"name": "label_skew", "majors": 1, "each_snapshot": True}},
+    },
+    "power, second derivatives of attention": {
+        **FEW, "algorithm": {"name": "power", "rebuild_steps": 1, "restarts": 0},
+        "model": {"name": "gat", "hidden": 4}, "clients": {"count": 2, "speed": "1 GFLOP/s"},
     },
     "dg_colearn, links": {
         **LINKS, "algorithm": ALIGNED, "protocol": {**ALL, "rounds": 4},

@@ -9,6 +9,7 @@ import torch
 from pretended_gpu import CPU, GPU, MixedError, pretended_gpu
 from torch import Tensor
 
+from fedsim.core import wire
 from fedsim.data.graph import csr
 
 
@@ -141,6 +142,13 @@ def test_numbers_may_be_read():
     assert bool(there(3).any())
     assert there(3).tolist() == [1, 1, 1]
     assert here(3)[torch.tensor(1).cuda()] == 1  # a number, which torch reads
+
+
+def test_messages_are_encoded_from_there():
+    tree = {"a": torch.arange(6.0).view(2, 3), "b": [torch.ones(2, dtype=torch.bfloat16), 3]}
+    on_gpu = {"a": tree["a"].cuda(), "b": [tree["b"][0].cuda(), 3]}
+    assert wire.encode(on_gpu) == wire.encode(tree)
+    assert wire.size(on_gpu) == len(wire.encode(tree))
 
 
 def test_nothing_is_forgotten_silently():

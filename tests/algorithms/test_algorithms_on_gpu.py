@@ -33,8 +33,9 @@ def test_algorithms(algorithm):
     check_alike(**short(algorithm))
 
 
-@pytest.mark.long
-@each_algorithm
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[pytest.mark.long] * (name != "fed_ergnn")) for name in ALGORITHMS]
+)
 def test_sparse_features(algorithm, tmp_path):
     data = sparse_graph(tmp_path / "graph.npz")["data__dataset"]
     check_alike(**{**short(algorithm), "data__dataset": data})
