@@ -97,7 +97,7 @@ LEARNING: dict[str, dict[str, Any]] = {
         "data": {**LINKS["data"], "dataset": {**DRIFTING, "vertices": 16, "edges": 12}},
     },
     "dg_colearn, vertices that change hands": {
-        **CHANGING, "algorithm": ALIGNED, "protocol": {**ALL, "rounds": 4},
+        **CHANGING, "algorithm": {**ALIGNED, "exchange": "layerwise"}, "protocol": {**ALL, "rounds": 4},
         "data": {**CHANGING["data"], "partition": {"name": "label_skew", "majors": 1, "each_snapshot": True}},
     },
     "power, second derivatives of attention": {

@@ -6,10 +6,8 @@ import pytest
 from pretended_gpu import NAME, pretended_gpu
 from test_checkpoint import CASES, events, stop, whole  # noqa: F401
 
-FIRST = ("buffered", "codecs")
 
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name not in FIRST)) for name in CASES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name != "codecs")) for name in CASES])
 def test_a_point_on_a_gpu_goes_on_as_if_nothing_had_happened(name, tmp_path, events):  # noqa: F811
     changes = {**CASES[name], "device": "cuda"}
     with pretended_gpu():

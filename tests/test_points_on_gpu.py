@@ -9,8 +9,10 @@ from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS, check_alike, s
 
 LINKING = ("gcn", "roland", "evolve_gcn_h")  # models whose links are predicted where long tests do not run
 # Attacks, privacy, protocols and views: those that differ in what they compute.
-BESIDE = ("private", "masked", "forgers", "values that are not finite", "gossip, int8, forgers, views")
-LONG = {"fed_gcn, one hop", *(f"dg_colearn, {how}" for how in ("none", "exact", "paper", "full_graph", "fedgcn"))}
+BESIDE = ("private", "masked", "forgers", "gossip, int8, forgers, views")
+LONG = {"fed_gcn, one hop", *(name for name in LEARNING if name.startswith("dg_colearn"))} - {
+    "dg_colearn, vertices that change hands"
+}
 
 
 def some(names, first):

@@ -3,11 +3,16 @@
 Nothing may mix devices, and tables, states and memories are the host's to the last bit.
 """
 
+import typing
+from dataclasses import fields
+
 import pytest
 from gpu_points import CHANGING, LINKS, check_alike, sparse_graph
 from test_contract import ALGORITHMS, changes, each_algorithm, each_protocol
 
 from fedsim.core.errors import ScenarioError
+from fedsim.scenario import find
+from fedsim.scenario.part import Part
 
 SHORT = {
     "protocol": {"name": "sync", "rounds": 2, "participation": 1.0},
@@ -39,6 +44,30 @@ def test_algorithms(algorithm):
 def test_sparse_features(algorithm, tmp_path):
     data = sparse_graph(tmp_path / "graph.npz")["data__dataset"]
     check_alike(**{**short(algorithm), "data__dataset": data})
+
+
+def choices():
+    """Yield every other value of an algorithm's own switches and choices, with its name."""
+    for name in ALGORITHMS:
+        kind = type(find.build("algorithm", Part(name=name)))
+        hints = typing.get_type_hints(kind)
+        for field in (one for one in fields(kind) if one.name in kind.__annotations__):
+            values = [True, False] if hints[field.name] is bool else ()
+            if typing.get_origin(hints[field.name]) is typing.Literal:
+                values = typing.get_args(hints[field.name])
+            yield from ((name, field.name, value) for value in values if value != field.default)
+    yield "fed_ego", "sigma", 0.5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("algorithm", "option", "value"), choices())
+def test_options(algorithm, option, value):
+    options = short(algorithm)
+    options["algorithm"] = {**options["algorithm"], option: value}
+    try:
+        check_alike(**options)
+    except ScenarioError as refused:
+        pytest.skip(str(refused))
 
 
 @pytest.mark.long
