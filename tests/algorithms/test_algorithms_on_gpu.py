@@ -60,7 +60,7 @@ def choices():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("algorithm", "option", "value"), choices())
+@pytest.mark.parametrize(("algorithm", "option", "value"), [*choices()])
 def test_options(algorithm, option, value):
     options = short(algorithm)
     options["algorithm"] = {**options["algorithm"], option: value}
