@@ -26,14 +26,19 @@ from fedsim.scenario import find
 
 FEW = {"protocol": {**SYNC, "rounds": 2}, "data__stream": "static"}
 DRIFTING = {"name": "drifting", "vertices": 48, "edges": 70, "classes": 3, "features": 6, "snapshots": 4}
-SNAPSHOTS = {"name": "snapshots", "steps": 4, "every": "2 updates"}
+SNAPSHOTS = {"name": "snapshots", "steps": 4, "every": "1 updates"}
 ALL = {**SYNC, "participation": 1.0}
 CHANGING: dict[str, Any] = {
     "data": {"dataset": DRIFTING, "partition": "random", "stream": SNAPSHOTS},
     "model": {"name": "roland", "hidden": 4},
     "clients": {"count": 3, "speed": "100 kFLOP/s"},
-    "protocol": {**ALL, "rounds": 3},
+    "protocol": {**ALL, "rounds": 2},
     "measure": {"metrics": ["accuracy", "micro_f1"], "models": ["global", "local"]},
+}
+TWICE: dict[str, Any] = {  # two rounds in each period
+    **CHANGING,
+    "data": {**CHANGING["data"], "stream": {**SNAPSHOTS, "every": "2 updates"}},
+    "protocol": {**ALL, "rounds": 4},
 }
 LINKS: dict[str, Any] = {
     **CHANGING,
@@ -97,18 +102,19 @@ LEARNING: dict[str, dict[str, Any]] = {
         "data": {**LINKS["data"], "dataset": {**DRIFTING, "vertices": 16, "edges": 12}},
     },
     "dg_colearn, vertices that change hands": {
-        **CHANGING, "algorithm": {**ALIGNED, "exchange": "layerwise"}, "protocol": {**ALL, "rounds": 4},
-        "data": {**CHANGING["data"], "partition": {"name": "label_skew", "majors": 1, "each_snapshot": True}},
+        **TWICE, "algorithm": {**ALIGNED, "exchange": "layerwise"},
+        "data": {**TWICE["data"], "partition": {"name": "label_skew", "majors": 1, "each_snapshot": True}},
     },
-    "power, second derivatives of attention": {
-        **FEW, "algorithm": {"name": "power", "rebuild_steps": 1, "restarts": 0},
-        "model": {"name": "gat", "hidden": 4}, "clients": {"count": 2, "speed": "1 GFLOP/s"},
+    "fed_twp, second derivatives of attention": {
+        "algorithm": "fed_twp", "model": {"name": "gat", "hidden": 4}, "protocol": {**SYNC, "rounds": 3},
+        "clients": {"count": 2, "speed": "1 GFLOP/s"},
     },
     "dg_colearn, links": {
         **LINKS, "algorithm": ALIGNED, "protocol": {**ALL, "rounds": 4},
+        "data": {**LINKS["data"], "stream": {**LINKS["data"]["stream"], "every": "2 updates"}},
     },
     **{
-        f"dg_colearn, {how}": {**CHANGING, "protocol": {**ALL, "rounds": 4}, "algorithm": {**ALIGNED, "exchange": how}}
+        f"dg_colearn, {how}": {**TWICE, "algorithm": {**ALIGNED, "exchange": how}}
         for how in ("none", "exact", "paper", "full_graph", "fedgcn", "layerwise")
     },
 }  # fmt: skip

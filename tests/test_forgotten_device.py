@@ -3,7 +3,7 @@
 import pytest
 import torch
 from forgotten_device import forgotten, mentions
-from gpu_points import CHANGING, FEW, LINKS, learned
+from gpu_points import FEW, LINKS, TWICE, learned
 from pretended_gpu import MixedError, pretended_gpu
 
 from algorithms.fed_tad import FedTAD
@@ -19,7 +19,7 @@ FUNCTIONS = {
     "the model": (Task.drawn, FEW),
     "data": (graph.to_device, FEW),
     "dropout": (ops.dropout, {**FEW, "model": {"name": "gcn", "hidden": 4, "dropout": 0.5}}),
-    "subgraphs": (graph.induced, {**CHANGING, "algorithm": {"name": "dg_colearn", "rounds": 2, "exchange": "none"}}),
+    "subgraphs": (graph.induced, {**TWICE, "algorithm": {"name": "dg_colearn", "rounds": 2, "exchange": "none"}}),
     "links": (links._derive, LINKS),
     "noise": (Release.release, {**FEW, "privacy": {"clip": 0.5, "noise": 0.3}}),
     "what a server draws": (FedTAD.distil, {**FEW, "algorithm": TAD}),

@@ -9,7 +9,7 @@ from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS, check_alike, s
 
 LINKING = ("gcn", "roland", "evolve_gcn_h")  # models whose links are predicted where long tests do not run
 # Attacks, privacy, protocols and views: those that differ in what they compute.
-BESIDE = ("private", "masked", "forgers", "gossip, int8, forgers, views")
+BESIDE = ("masked", "gossip, int8, forgers, views")
 LONG = {"fed_gcn, one hop", *(name for name in LEARNING if name.startswith("dg_colearn"))} - {
     "dg_colearn, vertices that change hands"
 }
