@@ -55,6 +55,7 @@ from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.personal import Absent, grouped, latest, model_of, moved
+from fedsim.learn.tasks.node_classification import classes_only
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,11 @@ class FedGTA(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the first model, and nothing known of any client."""
+        """Return the first model, and nothing known of any client.
+
+        Raises ScenarioError for a task without classes.
+        """
+        classes_only(self.task, "'fedgta' propagates predicted classes: take task: node_classification")
         return {**super().start(), "last": {}, "personal": {}}
 
     def download(self, state: State, client: int, step: str) -> Tree:

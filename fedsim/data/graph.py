@@ -179,9 +179,10 @@ def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
 
     So are pairs, which are scored on whole periods only.
     """
-    rows = torch.as_tensor(np.asarray(vertices), dtype=torch.long)
-    number = torch.full((len(graph["y"]),), -1, dtype=torch.long)
-    number[rows] = torch.arange(len(rows))
+    device = graph["y"].device
+    rows = torch.as_tensor(vertices, dtype=torch.long, device=device)
+    number = torch.full((len(graph["y"]),), -1, dtype=torch.long, device=device)
+    number[rows] = torch.arange(len(rows), device=device)
     edges = number[graph["edges"]]
     edges = edges[:, (edges >= 0).all(0)]
     return part(graph, rows, edges)

@@ -38,7 +38,7 @@ def times(rows: Tensor, dense: Tensor) -> Tensor:
     """Return a CSR matrix times a dense one, without a gradient."""
     dense = dense.detach().contiguous()
     if dense.device.type != "cpu" or not len(dense):
-        return rows @ dense
+        return rows.to(dense.dtype) @ dense
     # embedding_bag sums weighted rows several times as fast as torch's sparse product
     return torch.embedding_bag(
         dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values().to(dense.dtype),

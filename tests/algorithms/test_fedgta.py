@@ -10,11 +10,13 @@ from contexts import within
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
 from fedsim.core import wire
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_task
+from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
 
 
@@ -28,6 +30,12 @@ def graph(seed=0, n=12, features=5, classes=4, edges=20):
     y = torch.randint(classes, (n,), generator=g)
     ends = torch.randint(max(n, 1), (2, edges), generator=g)  # directed, with self-loops and repetitions
     return graph_of(torch.randn(n, features, generator=g), ends, y, train, ~train, ~train)
+
+
+def test_without_classes_it_is_refused():
+    algorithm = within(FedGTA(), bind_task(LinkPrediction(), GCN(hidden=8), 5, 4, 0, "cpu"))
+    with pytest.raises(ScenarioError, match="take task: node_classification"):
+        algorithm.start()
 
 
 # ---- what a client sends
