@@ -1,5 +1,6 @@
 """A point that follows the record of another has the very tables that it has by itself."""
 
+import logging
 import os
 import time
 from dataclasses import replace
@@ -8,8 +9,10 @@ import pytest
 import same_points
 import small_points
 
+from algorithms.fedavg import FedAvg
 from fedsim.learner import keep
 from fedsim.point import following
+from fedsim.point.checkpoint import Keeper
 from fedsim.point.folders import RECORDS
 from fedsim.point.following import Answers, root_of, save
 from fedsim.point.run import run
@@ -166,3 +169,25 @@ def test_a_record_is_read_once_by_the_points_of_a_process_that_follow_it(tmp_pat
 
 
 keep_unpacked = keep.unpacked
+
+
+def test_a_follower_logs_what_the_algorithm_logged_while_it_learned(tmp_path, monkeypatch):
+    update = FedAvg.update
+
+    def heard(self, state, replies, step):
+        logging.getLogger("algorithms.fedavg").warning("%d replies", len(replies))
+        return update(self, state, replies, step)
+
+    monkeypatch.setattr(FedAvg, "update", heard)
+    _, first = run_in(tmp_path, point({}, NEAR))
+    row, second = run_in(tmp_path, point({}, FAR))
+    assert row["followed"]
+    lines = [(folder / "run.log").read_text().splitlines() for folder in (first, second)]
+    assert [line for line in lines[1] if "replies" in line] == ["WARNING algorithms.fedavg: 4 replies"] * 5
+    assert [line for line in lines[0] if "bytes:" not in line] == [line for line in lines[1] if "bytes:" not in line]
+
+
+def test_a_point_that_has_a_checkpoint_resumes_from_it_and_follows_nobody(tmp_path, monkeypatch):
+    run_in(tmp_path, point({}, NEAR))
+    monkeypatch.setattr(Keeper, "resumes", True)
+    assert run_in(tmp_path, point({}, FAR))[0]["followed"] is None

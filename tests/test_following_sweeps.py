@@ -10,6 +10,7 @@ from pathlib import Path
 import fake_runs
 import pyarrow.parquet as pq
 import pytest
+import small_points
 import yaml
 from small_points import PLAIN
 from test_sweep import Listener, calls, make, table
@@ -59,16 +60,11 @@ def test_a_point_that_is_added_later_costs_no_training(tmp_path):
     assert trained(swept(tmp_path, SLOWEST, fresh=True)) == [True]
 
 
-def test_the_first_of_each_root_goes_first(make, tmp_path):
-    sweep = make(seeds=[1, 2])
-    points = [sweep.points[0], *(point for point in sweep.points if point.scenario.seed == 2)]
-    again = [point for point in make("well", "well2", seeds=[1, 2]).points if point.scenario.seed == 1]
-    both = Sweep([*points[:1], *again, *points[1:]], sweep.given, sweep.out, tmp_path)
-    rooted = both._rooted(both.points)
-    roots = [point.root for point in rooted]
-    firsts = [roots.index(root) for root in dict.fromkeys(roots)]
-    assert firsts == [*range(len(firsts))]
-    assert sorted(point.id for point in rooted) == sorted(point.id for point in both.points)
+def test_the_first_of_each_root_goes_first(tmp_path):
+    points = [small_points.point(seed=seed, network__latency=latency) for seed in (1, 2) for latency in (SLOW, SLOWER)]
+    both = Sweep(points, "given: here\n", tmp_path, tmp_path)
+    assert [point.id for point in both._rooted(points)] == [points[place].id for place in (0, 2, 1, 3)]
+    assert [point.root for point in replace(both, following=False)._rooted(points)] == [""] * 4
 
 
 def named(point, id, root):
