@@ -167,8 +167,8 @@ class Network:
         return seeds.uniforms(self._luck, src, dst, number, count=2)
 
     def _draws_of(self, src: int, dst: int, number: int) -> tuple[float, float]:
-        handshake, loss = self._draws(np.array([src]), np.array([dst]), np.array([number]))
-        return float(handshake[0]), float(loss[0])
+        handshake, loss = seeds.row_of_uniforms(self._luck, src, dst, number, count=2)
+        return handshake, loss
 
     @property
     def makes_leave(self) -> bool:

@@ -26,8 +26,17 @@ class Phase(Enum):
     ENDED = auto()
 
 
-class Passage:
-    """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut."""
+WAITING, FLUID, ENDED = Phase  # read at every step of a passage, and faster than Enum attributes
+
+
+class Passage(simpy.Event):
+    """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut.
+
+    It is its own timer: since it waits for one thing at a time, the same event is scheduled again for each step.
+    """
+
+    _ok = True  # as an event it never fails
+    _value = None
 
     def __init__(
         self,
@@ -39,18 +48,18 @@ class Passage:
         arrived: Callable[["Passage"], None],
     ) -> None:
         """Prepare the passage; `begin` starts it."""
+        super().__init__(env)
         self.transfer = transfer
         self.channel, self.route = channel, route
         self.size = model.size(transfer)
         self.paused = False  # whether it has paused after a loss
         self.moved = 0.0  # wire bytes
-        self._env, self._model, self._arrived = env, model, arrived
+        self._model, self._arrived = model, arrived
         self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
         self._burst = 0.0  # the most bytes that can pass at once
-        self._phase = Phase.WAITING
-        self._clock: simpy.Timeout | None = None
-        self._then = self._opened  # what to do when it fires
+        self._phase = WAITING
+        self._then = self._opened  # what to do next
         channel.passages[self] = None
 
     def begin(self) -> None:
@@ -60,7 +69,7 @@ class Passage:
 
     def cut(self) -> float:
         """End the passage and return the wire bytes that moved; nothing arrives."""
-        if self._phase is Phase.FLUID:
+        if self._phase is FLUID:
             self._count(max(0.0, self._segment - self.channel.exit(self)))
         self._end()
         return self.moved
@@ -69,7 +78,7 @@ class Passage:
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        self._phase = Phase.WAITING
+        self._phase = WAITING
         if self._pause_at < math.inf and not self.paused:
             self._after(self.transfer.trip, self._recovered)
         else:
@@ -95,7 +104,7 @@ class Passage:
         self._enter(self.size - self.moved)
 
     def _enter(self, nbytes: float) -> None:
-        self._segment, self._phase = nbytes, Phase.FLUID
+        self._segment, self._phase = nbytes, FLUID
         self.channel.enter(self, nbytes)
 
     def _count(self, nbytes: float) -> None:
@@ -110,7 +119,7 @@ class Passage:
         self._arrived(self)
 
     def _end(self) -> None:
-        self._phase = Phase.ENDED
+        self._phase = ENDED
         self.channel.passages.pop(self, None)
 
     def _after(self, delay: float, then: Callable[[], None]) -> None:
@@ -118,13 +127,15 @@ class Passage:
             then()
             return
         self._then = then
-        if self._clock is None:
-            self._clock = simpy.Timeout(self._env, delay)
-        else:  # it has fired, as a passage waits for one thing at a time: reusing it saves an event
-            self._clock.callbacks = []
-            self._env.schedule(self._clock, delay=delay)
-        self._clock.callbacks.append(self._go_on)
+        self.callbacks = GO_ON
+        self.env.schedule(self, delay=delay)
 
-    def _go_on(self, event: simpy.Event) -> None:
-        if self._phase is not Phase.ENDED:
-            self._then()
+
+def _go_on(event: simpy.Event) -> None:
+    """Take the next step of a passage, unless it has been cut meanwhile."""
+    assert isinstance(event, Passage)
+    if event._phase is not ENDED:
+        event._then()
+
+
+GO_ON = [_go_on]
