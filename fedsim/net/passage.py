@@ -10,6 +10,7 @@ when the flow starts; handshakes are not counted.
 import math
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 import simpy
 
@@ -109,7 +110,7 @@ class Passage(simpy.Event):
 
     def _count(self, nbytes: float) -> None:
         self.moved += nbytes
-        self.channel.carry(nbytes)
+        self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
         self._after(self._model.closing(self.transfer), self._arrive)
@@ -138,4 +139,4 @@ def _go_on(event: simpy.Event) -> None:
         event._then()
 
 
-GO_ON = [_go_on]
+GO_ON: list[Callable[[Any], None]] = [_go_on]

@@ -1,0 +1,42 @@
+"""Lanes: the access links of many clients in one direction, each of which carries at most one passage at a time.
+
+What `AccessChannel` does for any number of passages is done here for cohorts, in which a client receives one message
+and then sends one: a passage has the whole access link, so that only shared links can be full and make it wait.
+
+Not modelled: token buckets, rates that change, several passages of one client in one direction.
+"""
+
+import simpy
+
+from fedsim.net.channel import BITS, Channel, SharedRoute
+from fedsim.net.model import Access, Model
+from fedsim.net.node import Floats, Nodes
+from fedsim.net.passage import Passage
+from fedsim.net.sharing.link_state import LinkState
+
+
+class Lanes(Channel[Passage]):
+    """One channel for the passages of all clients in one direction, over the same shared route."""
+
+    def __init__(
+        self, env: simpy.Environment, nodes: Nodes, model: Model, upload: bool, route: SharedRoute, carried: Floats
+    ) -> None:
+        """Start empty; bytes are counted in `carried`, by client."""
+        super().__init__(env, model)
+        self.upload, self.route = upload, route
+        self._carried = carried
+        self._own, self._opposite = nodes.rates.current[upload], nodes.rates.current[not upload]
+
+    def ceiling(self, passage: Passage, flows: int) -> float:
+        """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
+        client = passage.transfer.client
+        rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
+        return self._model.ceiling(passage.transfer, Access(rate, reverse, self.route.slowest, 1), passage.paused)
+
+    def links(self, passage: Passage) -> tuple[LinkState, ...]:
+        """Return the shared links: no other passage can fill the access link."""
+        return self.route.links
+
+    def carry(self, passage: Passage, nbytes: float) -> None:
+        """Count bytes that have crossed the access link."""
+        self._carried[passage.transfer.client] += nbytes
