@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.clock.shared_wave import SharedWave
 from fedsim.core.record import Recorder
 from fedsim.learner.recorded import Recorded
 from fedsim.point.assemble import build
@@ -25,7 +26,7 @@ network:
   model: {model}
   effects: [{effects}]
 protocol: {protocol}
-algorithm: {{name: traffic, down: {down} kB, up: {up} kB, operations: 10e9}}
+algorithm: {{name: traffic, down: {down} kB, up: {up} kB, operations: {operations}}}
 measure: {{until: {until}}}
 """
 OWN = "latency: lognormal(50 ms, 1)\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: lognormal(20 Mbit/s, 1)"
@@ -39,6 +40,7 @@ runs = st.fixed_dictionaries(
         "protocol": st.sampled_from([SYNC, DEADLINE]),
         "down": st.integers(0, 4000),
         "up": st.integers(1, 4000),
+        "operations": st.just("10e9"),
         "until": st.sampled_from(["null", "30 s", "100 s"]),
     }
 )
@@ -90,6 +92,54 @@ def test_waves_tell_what_single_asks_tell(tmp_path_factory, options):
     same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
     same(together["spans"], single["spans"], ["client", "what", "start"])
     same(together["updates"], single["updates"], ["time"])
+
+
+SAME = "latency: 50 ms\n  uplink: 8 Mbit/s\n  downlink: 8 Mbit/s"  # many things happen in the same instant
+NEAR = "latency: 0 s\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: 8 Mbit/s"
+narrow = st.fixed_dictionaries(
+    {
+        "clients": st.sampled_from([SAME, NEAR, OWN, LOSSY, "profile: {lte: 0.5, iot: 0.5}"]),
+        "ingress": st.sampled_from(["2 Mbit/s", "10 Mbit/s", "30 Mbit/s"]),
+        "egress": st.sampled_from(["3 Mbit/s", "20 Mbit/s", "null"]),
+        "control": st.sampled_from(["cubic", "reno", "bbr"]),
+        "bias": st.sampled_from([0, 0.5]),
+        "tls": st.integers(0, 1),
+        "mean": st.sampled_from(["true", "false"]),
+    }
+)
+full_runs = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 99),
+        "narrow": narrow,
+        "effects": st.sampled_from(["", CHURN, DROPOUT, RESTART, f"{CHURN}, {DROPOUT}, {RESTART}"]),
+        "protocol": st.sampled_from([SYNC, DEADLINE, DEADLINE.replace("1.5", "1.0")]),
+        "down": st.integers(0, 4000),
+        "up": st.integers(1, 4000),
+        "operations": st.sampled_from(["0", "1e9", "10e9"]),
+        "until": st.sampled_from(["null", "30 s", "100 s"]),
+    }
+)
+
+
+@settings(max_examples=60)
+@given(full_runs)
+def test_over_full_links_waves_are_single_asks_to_the_last_bit(tmp_path_factory, options):
+    """Sizes, latencies, ceilings, losses, work and interruptions at random: tables are equal byte for byte."""
+    found = options.pop("narrow")
+    if found["control"] == "bbr":
+        found["bias"] = 0
+    links = (
+        "{clients}\n  server: {{ingress: {ingress}, egress: {egress}}}\n  congestion_control: {control}\n"
+        "  tls_rtts: {tls}\n  tcp: {{rtt_bias: {bias}, deterministic: {mean}}}"
+    ).format(**found)
+    folder = tmp_path_factory.mktemp("waves")
+    options |= {"links": links, "model": "fluid"}
+    (together, end, waves), (single, other_end, none) = (tables(folder, options, waves) for waves in (True, False))
+    assert any(isinstance(wave, SharedWave) for wave in waves)
+    assert not none
+    assert end == other_end
+    for name, table in together.items():
+        assert table.equals(single[name]), name
 
 
 LEARNING = """
