@@ -28,7 +28,6 @@ class Link(Flows):
         if not (burst >= 0 and (buffer is None or buffer >= 0)):
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
         super().__init__(env)
-        self.capacity = checked_capacity(capacity)
         self.burst = burst
         self._buffer = buffer
         self._flows = 0
@@ -37,6 +36,7 @@ class Link(Flows):
         self._rested = -math.inf  # when the last flow left
         self._wake: simpy.Event | None = None
         self._wake_at = math.inf
+        self._resize(capacity)
 
     def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
         """Add a flow of that many bytes and at most `ceiling` bytes/s; `done` is called with it when it has ended.
@@ -59,7 +59,7 @@ class Link(Flows):
             return 0.0
         self._advance()
         left = self._exit(flow)
-        self._part()
+        self._part(1)
         self._settle()
         return left
 
@@ -75,7 +75,7 @@ class Link(Flows):
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity (bytes/s) from now on; ValueError if it is negative."""
         self._advance()
-        self.capacity = checked_capacity(capacity)
+        self._resize(capacity)
         self._settle()
 
     @property
@@ -97,9 +97,13 @@ class Link(Flows):
         fair = self.capacity * weight / (self.free_weight + self.capped_weight + weight)
         return min(ceiling, max(share, fair))
 
-    def _part(self) -> None:
-        """Count a flow as gone; the bucket fills again once the link is idle."""
-        self._flows -= 1
+    def _resize(self, capacity: float) -> None:
+        self.capacity = checked_capacity(capacity)
+        self._full_from, self._most = capacity * (1 - EXACT), capacity * (1 + EXACT) + SLACK  # loads
+
+    def _part(self, flows: int) -> None:
+        """Count so many flows as gone; the bucket fills again once the link is idle."""
+        self._flows -= flows
         if not self._flows:
             self._rested = self._seen
 
@@ -112,8 +116,11 @@ class Link(Flows):
 
     def _settle(self) -> None:
         """Compute the level again and schedule the wake-up."""
-        self.level = self._find_level()
-        if self._free or self.level < math.inf:
+        self.level = level = self._find_level()
+        if self._free:
+            if self._reach > level or self._lowest.key() <= level:
+                self._sort()
+        elif level < math.inf:
             self._sort()
         self._check_load()
         self._arm()
@@ -132,17 +139,16 @@ class Link(Flows):
             self.level = self._find_level()
 
     def _check_load(self) -> None:
-        load, now = self.capped_rate, self._seen
+        load = self.capped_rate
         if self._free:
             load += self.free_weight * self.level
-        capacity = self.capacity
-        if load > capacity * (1 + EXACT) + SLACK:
-            raise Breach(f"at {now} s a link of {capacity} bytes/s carries {load}")
-        if 0 < capacity * (1 - EXACT) <= load:
+        if load > self._most:
+            raise Breach(f"at {self._seen} s a link of {self.capacity} bytes/s carries {load}")
+        if 0 < self._full_from <= load:
             if self.full_since == math.inf:
-                self.full_since = self._full_before if now == self._full_until else now
+                self.full_since = self._full_before if self._seen == self._full_until else self._seen
         elif self.full_since < math.inf:
-            self._full_before, self._full_until, self.full_since = self.full_since, now, math.inf
+            self._full_before, self._full_until, self.full_since = self.full_since, self._seen, math.inf
 
     def _find_level(self) -> float:
         if self._free:
@@ -165,8 +171,8 @@ class Link(Flows):
         self._wake, self._wake_at = None, math.inf
         self._advance()
         ended = self._take_ended()
-        for _ in ended:
-            self._part()
+        if ended:
+            self._part(len(ended))
         self._settle()
         for flow in ended:
             flow.done(flow)
