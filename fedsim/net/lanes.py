@@ -26,12 +26,19 @@ class Lanes(Channel[Passage]):
         self.upload, self.route = upload, route
         self._carried = carried
         self._own, self._opposite = nodes.rates.current[upload], nodes.rates.current[not upload]
+        self._ceilings: dict[int, float] = {}  # of each client met so far, before a loss
 
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
         client = passage.transfer.client
+        if not passage.paused and client in self._ceilings:
+            return self._ceilings[client]
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
-        return self._model.ceiling(passage.transfer, Access(rate, reverse, self.route.slowest, 1), passage.paused)
+        access = Access(rate, reverse, self.route.slowest, 1)
+        ceiling = self._model.ceiling(passage.transfer, access, passage.paused)
+        if not passage.paused:
+            self._ceilings[client] = ceiling
+        return ceiling
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""

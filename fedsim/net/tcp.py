@@ -203,7 +203,17 @@ def first_losses(constants: TransferModel, counts: Ints, loss: Floats, draws: Fl
 
 def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
     """Return the rate (wire bytes/s) that congestion control keeps under this loss; infinity without loss."""
-    return float(loss_ceilings(constants, np.array([trip]), np.array([loss]))[0]) if loss and trip else math.inf
+    control = constants.congestion_control
+    if not (loss and trip) or (control == "bbr" and loss <= BBR_IGNORES):
+        return math.inf
+    if control == "bbr" or loss > PFTK_ABOVE:
+        seldom = min(1.0, 3 * math.sqrt(3 * loss / 8))
+        waits = max(constants.rto_min, 2 * trip) * seldom * loss * (1 + 32 * (loss * loss))
+        return constants.mtu / (trip * math.sqrt(2 * loss / 3) + waits)
+    window = math.sqrt(1.5 / loss)
+    if control == "cubic":  # the power as numpy has it, so that both functions agree to the last bit
+        window = max(window, 1.054 * float(np.power(trip / loss, 0.75)))
+    return window * constants.mtu / trip
 
 
 def loss_ceilings(constants: TransferModel, trips: Floats, loss: Floats) -> Floats:
