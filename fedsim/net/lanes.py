@@ -6,6 +6,8 @@ and then sends one: a passage has the whole access link, so that only shared lin
 Not modelled: token buckets, rates that change, several passages of one client in one direction.
 """
 
+import math
+
 import simpy
 
 from fedsim.net.channel import BITS, Channel, SharedRoute
@@ -16,7 +18,7 @@ from fedsim.net.sharing.link_state import LinkState
 
 
 class Lanes(Channel[Passage]):
-    """One channel for the passages of all clients in one direction, over the same shared route."""
+    """One channel for the passages of all clients in one direction, over one shared link."""
 
     def __init__(
         self, env: simpy.Environment, nodes: Nodes, model: Model, upload: bool, route: SharedRoute, carried: Floats
@@ -24,7 +26,7 @@ class Lanes(Channel[Passage]):
         """Start empty; bytes are counted in `carried`, by client."""
         super().__init__(env, model)
         self.upload, self.route = upload, route
-        self._carried = carried
+        (self._link,), self._carried = route.links, carried
         self._own, self._opposite = nodes.rates.current[upload], nodes.rates.current[not upload]
         self._ceilings: dict[int, float] = {}  # of each client met so far, before a loss
 
@@ -39,6 +41,10 @@ class Lanes(Channel[Passage]):
         if not passage.paused:
             self._ceilings[client] = ceiling
         return ceiling
+
+    def queue(self, passage: Passage) -> float:
+        """Return the seconds that the passage's packets would now wait behind those of others."""
+        return super().queue(passage) if self._link.full_since < math.inf else 0.0
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""

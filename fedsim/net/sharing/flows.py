@@ -42,7 +42,7 @@ class Flow:
             raise ValueError(f"a flow of {nbytes} bytes cannot join a link")
         if not 0 < weight < math.inf:
             raise ValueError(f"a flow's weight is {weight}: it must be above 0 and finite")
-        self.ceiling = checked_ceiling(ceiling)
+        self.ceiling = ceiling if 0 <= ceiling < math.inf else checked_ceiling(ceiling)
         self.done = done
         self.weight = weight
         self.where = GONE

@@ -7,12 +7,20 @@ The buffer's queue and the bucket's credit are computed in `link_state.py`.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import simpy
 
 from fedsim.net.sharing.breach import Breach
 from fedsim.net.sharing.flows import GONE, OUTAGE, SLACK, Flow, Flows, checked_capacity, checked_ceiling
 from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
+
+
+class Wake(simpy.Event):
+    """The event of a wake-up; it never fails."""
+
+    _ok = True
+    _value = None
 
 
 class Link(Flows):
@@ -34,7 +42,8 @@ class Link(Flows):
         self.full_since = math.inf  # when flows began to saturate it; infinity: they do not
         self._full_before = self._full_until = -math.inf  # the time before: a break of no length does not count
         self._rested = -math.inf  # when the last flow left
-        self._wake: simpy.Event | None = None
+        self._wake: Wake | None = None
+        self._on_waking: list[Callable[[Any], None]] = [self._on_wake]
         self._wake_at = math.inf
         self._resize(capacity)
 
@@ -44,9 +53,10 @@ class Link(Flows):
         Raises ValueError if a number is negative or not finite, or the weight not above 0.
         """
         flow = Flow(nbytes, ceiling, done, weight)
-        self._advance()
+        if self.env.now != self._seen:
+            self._advance()
         self._flows += 1
-        if self._has_room(flow):
+        if not self._free and self._has_room(flow):
             self._to_capped(flow, nbytes / weight * weight)
         else:
             self._enter(flow, nbytes)
@@ -99,7 +109,8 @@ class Link(Flows):
 
     def _resize(self, capacity: float) -> None:
         self.capacity = checked_capacity(capacity)
-        self._full_from, self._most = capacity * (1 - EXACT), capacity * (1 + EXACT) + SLACK  # loads
+        self._full_from = capacity * (1 - EXACT) or math.inf  # the load; a link without capacity is never full
+        self._most = capacity * (1 + EXACT) + SLACK
 
     def _part(self, flows: int) -> None:
         """Count so many flows as gone; the bucket fills again once the link is idle."""
@@ -108,22 +119,38 @@ class Link(Flows):
             self._rested = self._seen
 
     def _has_room(self, flow: Flow) -> bool:
-        """Return whether a new flow can be CAPPED at once, as it would be once the level is computed."""
-        if self._free or flow.ceiling <= OUTAGE:
+        """Return whether a new flow can be CAPPED at once where none is FREE, as the level would make it."""
+        if flow.ceiling <= OUTAGE:
             return False
         level = (self.capacity - self.capped_rate) / flow.weight
         return flow.ceiling / flow.weight <= level and self._reach <= level
 
     def _settle(self) -> None:
-        """Compute the level again and schedule the wake-up."""
-        self.level = level = self._find_level()
+        """Compute the level again, check the load, and schedule the wake-up: at every change, so nothing is called."""
+        load, capacity, level = self.capped_rate, self.capacity, math.inf
         if self._free:
+            level = (capacity - load) / self.free_weight
+            self.level = level = level if level > 0 else 0.0
             if self._reach > level or self._lowest.key() <= level:
                 self._sort()
-        elif level < math.inf:
+                load, level = self.capped_rate, self.level
+        elif load <= capacity:
+            self.level = level
+        else:
+            self.level = 0.0
             self._sort()
-        self._check_load()
-        self._arm()
+            load, level = self.capped_rate, self.level
+        at = self._dates.key() if self._capped else math.inf
+        if self._free:
+            load += self.free_weight * level
+            if level > 0:
+                first = self._seen + (self._tags.key() - self._clock) / level
+                if first < at:
+                    at = first
+        if load > self._most or (load >= self._full_from) == (self.full_since == math.inf):
+            self._change_load(load)
+        if at < self._wake_at:
+            self._arm(at)
 
     def _sort(self) -> None:
         """Make flows FREE or CAPPED as the level demands, and update the level, until both agree.
@@ -138,13 +165,11 @@ class Link(Flows):
             self._to_capped(top[1], self._exit(top[1]))
             self.level = self._find_level()
 
-    def _check_load(self) -> None:
-        load = self.capped_rate
-        if self._free:
-            load += self.free_weight * self.level
+    def _change_load(self, load: float) -> None:
+        """Note since when flows saturate the link, or that they no longer do; Breach if it carries too much."""
         if load > self._most:
             raise Breach(f"at {self._seen} s a link of {self.capacity} bytes/s carries {load}")
-        if 0 < self._full_from <= load:
+        if load >= self._full_from:
             if self.full_since == math.inf:
                 self.full_since = self._full_before if self._seen == self._full_until else self._seen
         elif self.full_since < math.inf:
@@ -156,14 +181,13 @@ class Link(Flows):
             return level if level > 0 else 0.0
         return math.inf if self.capped_rate <= self.capacity else 0.0
 
-    def _arm(self) -> None:
+    def _arm(self, at: float) -> None:
         """Schedule a wake-up no later than the next end of a flow; one that comes too early schedules another."""
-        at = self._next_end()
-        if at < self._wake_at:
-            self._wake_at = at
-            wait = at - self.env.now
-            self._wake = simpy.Timeout(self.env, wait if wait > 0 else 0.0)
-            self._wake.callbacks.append(self._on_wake)
+        self._wake_at = at
+        wait = at - self.env.now
+        self._wake = wake = Wake(self.env)
+        wake.callbacks = self._on_waking
+        self.env.schedule(wake, delay=wait if wait > 0 else 0.0)
 
     def _on_wake(self, event: simpy.Event) -> None:
         if event is not self._wake:
