@@ -33,8 +33,8 @@ class Lanes(Channel[Passage]):
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
         client = passage.transfer.client
-        if not passage.paused and client in self._ceilings:
-            return self._ceilings[client]
+        if not passage.paused and (known := self._ceilings.get(client)) is not None:
+            return known
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
         access = Access(rate, reverse, self.route.slowest, 1)
         ceiling = self._model.ceiling(passage.transfer, access, passage.paused)
@@ -45,6 +45,15 @@ class Lanes(Channel[Passage]):
     def queue(self, passage: Passage) -> float:
         """Return the seconds that the passage's packets would now wait behind those of others."""
         return super().queue(passage) if self._link.full_since < math.inf else 0.0
+
+    def credit(self, passage: Passage, nbytes: float) -> float:
+        """Return 0: there are no token buckets."""
+        return 0.0
+
+    def enter(self, passage: Passage, nbytes: float) -> None:
+        """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
+        weight = self._model.weight(passage.transfer)
+        self._flows[passage] = self.route.pool.join(nbytes, self.ceiling(passage, 1), passage.sent, weight)
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""

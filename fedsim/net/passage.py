@@ -20,14 +20,17 @@ from fedsim.net.transfer import Transfer
 
 
 class Phase(Enum):
-    """The phase of a passage: waiting for something, bytes on the link, or ended."""
+    """What a passage waits for, or that its bytes are on the link, or that it has ended."""
 
-    WAITING = auto()
+    OPENING = auto()
+    STARTING = auto()
     FLUID = auto()
+    PAUSING = auto()
+    CLOSING = auto()
     ENDED = auto()
 
 
-WAITING, FLUID, ENDED = Phase  # read at every step of a passage, and faster than Enum attributes
+OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
 
 
 class Passage(simpy.Event):
@@ -49,7 +52,7 @@ class Passage(simpy.Event):
         arrived: Callable[["Passage"], None],
     ) -> None:
         """Prepare the passage; `begin` starts it."""
-        super().__init__(env)
+        self.env = env  # all that a SimPy event needs besides callbacks
         self.transfer = transfer
         self.channel, self.route = channel, route
         self.size = model.size(transfer)
@@ -59,14 +62,13 @@ class Passage(simpy.Event):
         self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
         self._burst = 0.0  # the most bytes that can pass at once
-        self._phase = WAITING
-        self._then = self._opened  # what to do next
+        self._phase = OPENING
         channel.passages[self] = None
 
     def begin(self) -> None:
         """Open the connection."""
         self.transfer.queue = self.channel.queue(self)
-        self._after(self._model.opening(self.transfer), self._opened)
+        self._wait(OPENING, self._model.opening(self.transfer))
 
     def cut(self) -> float:
         """End the passage and return the wire bytes that moved; nothing arrives."""
@@ -79,9 +81,8 @@ class Passage(simpy.Event):
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        self._phase = WAITING
         if self._pause_at < math.inf and not self.paused:
-            self._after(self.transfer.trip, self._recovered)
+            self._wait(PAUSING, self.transfer.trip)
         else:
             self._close()
 
@@ -91,7 +92,7 @@ class Passage(simpy.Event):
             return
         self.transfer.queue = self.channel.queue(self)
         idle, self._burst = self.channel.start(self)
-        self._after(idle, self._start)
+        self._wait(STARTING, idle)
 
     def _start(self) -> None:
         nbytes = min(self._pause_at, self.size)
@@ -113,7 +114,7 @@ class Passage(simpy.Event):
         self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
-        self._after(self._model.closing(self.transfer), self._arrive)
+        self._wait(CLOSING, self._model.closing(self.transfer))
 
     def _arrive(self) -> None:
         self._end()
@@ -123,20 +124,27 @@ class Passage(simpy.Event):
         self._phase = ENDED
         self.channel.passages.pop(self, None)
 
-    def _after(self, delay: float, then: Callable[[], None]) -> None:
-        if delay <= 0:
-            then()
-            return
-        self._then = then
-        self.callbacks = GO_ON
-        self.env.schedule(self, delay=delay)
+    def _wait(self, phase: Phase, delay: float) -> None:
+        self._phase = phase
+        if delay > 0:
+            self.callbacks = GO_ON
+            self.env.schedule(self, delay=delay)
+        else:
+            _go_on(self)
 
 
 def _go_on(event: simpy.Event) -> None:
     """Take the next step of a passage, unless it has been cut meanwhile."""
     assert isinstance(event, Passage)
-    if event._phase is not ENDED:
-        event._then()
+    phase = event._phase
+    if phase is OPENING:
+        event._opened()
+    elif phase is STARTING:
+        event._start()
+    elif phase is CLOSING:
+        event._arrive()
+    elif phase is PAUSING:
+        event._recovered()
 
 
 GO_ON: list[Callable[[Any], None]] = [_go_on]

@@ -219,7 +219,7 @@ def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
 def loss_ceilings(constants: TransferModel, trips: Floats, loss: Floats) -> Floats:
     """Return the rates of `loss_ceiling` for many transfers at once, each a row (K,)."""
     found, some = np.full(len(loss), math.inf), (loss > 0) & (trips > 0)
-    with np.errstate(over="ignore"):  # the rate is infinite for a tiny round trip
+    with np.errstate(over="ignore", divide="ignore"):  # the rate is infinite for a tiny round trip
         found[some] = LOSS_CEILING[constants.congestion_control](constants, trips[some], loss[some])
     return found
 
