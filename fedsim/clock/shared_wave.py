@@ -33,6 +33,10 @@ class SharedWave(Wave):
         count = len(clients)
         self._env, self._planner = home.env, home.network.planner
         self._paces: list[float] = home.clients.paces(self._clients).tolist()
+        self._draws: dict[bool, list[tuple[float, float]]] = {
+            upload: [(first, second) for first, second in self._planner.draws(self._clients, upload).T.tolist()]
+            for upload in (False, True)
+        }
         self._passages: list[Passage | None] = [None] * count  # under way; None while a member works
         self._under_way = [True] * count
         self._left, self._want = count, count
@@ -89,8 +93,8 @@ class SharedWave(Wave):
         self._post()
 
     def _send(self, client: int, upload: bool, nbytes: int) -> None:
-        passage = self._planner.passage(client, upload, nbytes, self._received if upload else self._reached)
-        self._passages[self._place[client]] = passage
+        k, arrived = self._place[client], self._received if upload else self._reached
+        self._passages[k] = passage = self._planner.passage(client, upload, nbytes, self._draws[upload][k], arrived)
         passage.begin()
 
     def _reached(self, passage: Passage) -> None:

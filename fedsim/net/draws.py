@@ -5,7 +5,7 @@ which order, does not matter to them.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,14 @@ class Draws:
         return handshake, loss
 
     def many(self, pairs: Sequence[Ends]) -> npt.NDArray[np.float64]:
-        """Return the two numbers (2, n) of the next message between each of these pairs, and count them."""
-        numbers = np.array([self.number(ends) for ends in pairs])
-        src, dst = np.array(pairs).T
+        """Return the two numbers (2, n) of the next message between each of these pairs, which is not counted."""
+        numbers = np.array([self._sent.get(ends, 0) for ends in pairs], dtype=np.int64)
+        src, dst = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return seeds.uniforms(self._seed, src, dst, numbers, count=2)
+
+    def count(self, pairs: Iterable[Ends]) -> None:
+        """Count one more message between each of these pairs."""
+        self._sent.update(pairs)
 
     def take_back(self, ends: Ends) -> None:
         """Undo the count of the last message that way, if any was counted."""

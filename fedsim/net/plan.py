@@ -110,7 +110,7 @@ class Planner:
         trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
         losses = nodes.loss_up[clients], nodes.loss_down[clients]
         access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._routes[upload].slowest, *losses)
-        lone = self._model.lone(access, self._drawn(clients, upload, losses), upload)
+        lone = self._model.lone(access, self.draws(clients, upload, counted=True), upload)
         joins = sent + lone.before
         first_out = joins + lone.part / lone.fast
         rejoins = np.where(lone.pauses, first_out + trip, math.inf)
@@ -127,29 +127,34 @@ class Planner:
         rooms = {up: self._routes[up].links[0].capacity * (1 - EXACT) for up in rows}
         return all(math.isinf(rooms[up]) or rates[clients].sum() / BITS < rooms[up] for up, rates in rows.items())
 
-    def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> Floats:
-        """Return each transfer's two draws (2, K), zeros if no packet can be lost."""
+    def draws(self, clients: Ints, upload: bool, *, counted: bool = False) -> Floats:
+        """Return the draws (2, K) of the next message to (or from) each client, zeros if no packet can be lost."""
         found = np.zeros((2, len(clients)))
-        rows = np.flatnonzero((losses[0] > 0) | (losses[1] > 0))
+        rows = np.flatnonzero((self._nodes.loss_up[clients] > 0) | (self._nodes.loss_down[clients] > 0))
         if len(rows):
             pairs = [_ends(client, upload) for client in clients[rows].tolist()]
             found[:, rows] = self._draws.many(pairs)
+            if counted:
+                self._draws.count(pairs)
         return found
 
     def take_back(self, client: int, upload: bool) -> None:
         """Undo the count of the last planned message, which will not be sent or is planned again."""
         self._draws.take_back(_ends(client, upload))  # without losses nothing is drawn, and nothing counted
 
-    def passage(self, client: int, upload: bool, nbytes: int, arrived: Callable[[Passage], None]) -> Passage:
+    def passage(
+        self, client: int, upload: bool, nbytes: int, draws: tuple[float, float], arrived: Callable[[Passage], None]
+    ) -> Passage:
         """Return the passage of a message that is sent now, whose owner begins it and may cut it.
 
         It proceeds event by event like those of the network, also where links are full, but has no row; no other
-        passage of this client may be under way.
+        passage of this client may be under way.  `draws` are the message's own, from `draws`.
         """
         lanes, ends = self._lanes[upload], _ends(client, upload)
         transfer = half(*ends, nbytes, client, upload, self._nodes, self._env.now)
         if transfer.loss_up or transfer.loss_down:
-            transfer.handshake_draw, transfer.loss_draw = self._draws.of(ends, self._draws.number(ends))
+            self._draws.number(ends)
+            transfer.handshake_draw, transfer.loss_draw = draws
         return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
 
     def halt(self) -> None:
