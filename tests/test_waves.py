@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.clock.shared_wave import SharedWave
-from fedsim.core.record import Recorder
+from fedsim.core.record import SERVER, Recorder
 from fedsim.learner.recorded import Recorded
+from fedsim.net.message import Message
 from fedsim.point.assemble import build
 from fedsim.scenario import yaml_file
 
@@ -185,3 +186,45 @@ def test_data_that_arrive_in_the_middle_of_a_wave_are_learnt_from(tmp_path, monk
     first, second = (found["scores"].to_pandas().round(6).sort_values(keys) for found in (together, single))
     assert len(first) == len(second) > 100
     assert np.abs(first["value"].to_numpy() - second["value"].to_numpy()).max() < 0.03  # one vertex, by rounding
+
+
+NARROW = f"{OWN}\n  server: {{ingress: 300 kbit/s, egress: 500 kbit/s}}"
+
+
+@pytest.mark.parametrize("privacy", ["", "privacy: {{secure_aggregation: true}}"])
+def test_over_full_links_learners_score_the_same_to_the_last_bit(tmp_path, monkeypatch, privacy):
+    """Jobs begin at the same moments and in the same order as those of single asks, also where data arrive."""
+    monkeypatch.setitem(globals(), "TEXT", LEARNING + privacy)
+    options = {"protocol": SYNC, "links": NARROW, "effects": CHURN, "every": "1 s"}
+    (together, end, waves), (single, other_end, _) = (tables(tmp_path, options, ways, False) for ways in (True, False))
+    assert all(isinstance(wave, SharedWave) for wave in waves)
+    assert len(waves) >= 6
+    assert end == other_end
+    assert len(together["scores"]) > 100
+    for name, table in together.items():
+        assert table.equals(single[name]), name
+
+
+def test_a_wave_shares_its_links_with_other_messages(tmp_path):
+    """A message that is sent beside a wave slows it, and is slowed, as it would beside single asks."""
+    options = {"seed": 1, "links": NARROW, "model": "fluid", "effects": "", "protocol": SYNC, "down": 300, "up": 300}
+    options |= {"operations": "1e9", "until": "null"}
+    found = []
+    for ways in (True, False):
+        path = tmp_path / "waves.yaml"
+        path.write_text(TEXT.format(**options))
+        scenario, _ = yaml_file.load(path, [])
+        recorder = Recorder()
+        world, _, _, _, done = build(next(iter(scenario.points())).scenario, tmp_path, recorder)
+        if not ways:
+            world.server.write_many = None
+        world.env.run(until=3)
+        idle = next(client for client in world.clients if not world.clients.busy[client])
+        world.network.send(Message.sized(idle, SERVER, "share", 200_000))
+        world.env.run(until=done)
+        world.end()
+        world.ledger.close()
+        found.append(recorder.tables()["transfers"])
+    together, single = found
+    assert together.equals(single)
+    assert "share" in together["kind"].to_pylist()
