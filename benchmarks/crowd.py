@@ -15,36 +15,26 @@ from pathlib import Path
 
 import simpy
 
-from fedsim.core.record import Recorder, Transfer
+from fedsim.core.record import Recorder
 from fedsim.point.assemble import build
 from fedsim.scenario import yaml_file
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
 
 
-class Counted(Recorder):
-    """Counts transfers as they are recorded."""
-
-    transfers = 0
-
-    def add(self, row):
-        """Record a row."""
-        self.transfers += isinstance(row, Transfer)
-        super().add(row)
-
-
 def rounds(*flags):
     """Run the first point; return wall seconds, simulated seconds, transfers and scheduled events."""
     scenario, _ = yaml_file.load(SCENARIO, flags)
     point = next(iter(scenario.points()))
-    recorder = Counted()
+    recorder = Recorder()
     began = time.perf_counter()
     world, _, _, _, done = build(point.scenario, Path(), recorder)
     world.env.run(until=done)
     world.end()
     world.ledger.close()
     events = next(world.env._eid)  # SimPy numbers every event that it schedules
-    return time.perf_counter() - began, world.env.now, recorder.transfers, events
+    took = time.perf_counter() - began
+    return took, world.env.now, recorder.tables()["transfers"].num_rows, events
 
 
 def waiting_processes(count):
@@ -66,9 +56,8 @@ def main():
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
     print(f"20 rounds of 1,000 out of 100,000 clients, with churn: {seconds:.1f} s, {simulated:,.0f} s simulated")
     print(f"  {transfers:,} transfers, {events:,} events in all")
-    # An ask takes four events of its own for its two transfers: its process begins and ends, its work ends, it ends.
-    each = calm_events / calm_transfers - 2
-    print(f"  without churn: {calm_transfers:,} transfers, {each:.2f} events each, and 2 more for the asks")
+    each = (calm_events - calm_transfers / 2) / calm_transfers  # an ask takes one event for its work
+    print(f"  without churn: {calm_transfers:,} transfers, {each:.2f} events each, and one more for the work of an ask")
     print(f"  memory at most {memory:,.0f} MB")
     print(f"  100,000 waiting processes alone: {waiting_processes(100_000):.1f} s before the first message")
 

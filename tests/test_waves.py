@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.core.record import Recorder
+from fedsim.clock.shared_wave import SharedWave
+from fedsim.core.record import SERVER, Recorder
 from fedsim.learner.recorded import Recorded
+from fedsim.net.message import Message
 from fedsim.point.assemble import build
 from fedsim.scenario import yaml_file
 
@@ -25,7 +27,7 @@ network:
   model: {model}
   effects: [{effects}]
 protocol: {protocol}
-algorithm: {{name: traffic, down: {down} kB, up: {up} kB, operations: 10e9}}
+algorithm: {{name: traffic, down: {down} kB, up: {up} kB, operations: {operations}}}
 measure: {{until: {until}}}
 """
 OWN = "latency: lognormal(50 ms, 1)\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: lognormal(20 Mbit/s, 1)"
@@ -39,13 +41,17 @@ runs = st.fixed_dictionaries(
         "protocol": st.sampled_from([SYNC, DEADLINE]),
         "down": st.integers(0, 4000),
         "up": st.integers(1, 4000),
+        "operations": st.just("10e9"),
         "until": st.sampled_from(["null", "30 s", "100 s"]),
     }
 )
 
 
-def tables(folder, options, waves):
-    """Run a scenario with waves or without; return its tables, the second at which it ended, and the waves begun."""
+def tables(folder, options, waves, planned=True):
+    """Run a scenario with waves or without; return its tables, the second at which it ended, and the waves begun.
+
+    Without `planned` none of the waves is computed from closed formulas.
+    """
     path = folder / "waves.yaml"
     path.write_text(TEXT.format(**options))
     scenario, _ = yaml_file.load(path, [])
@@ -55,6 +61,8 @@ def tables(folder, options, waves):
     begun = []
     ask_all = world.server.ask_all
     world.server.ask_all = lambda *given, **named: begun.append(ask_all(*given, **named)) or begun[-1]
+    if not planned:
+        world.network.planner.fits = lambda *_: False
     if not waves:
         world.server.write_many = None
     until = scenario.measure.until.time if scenario.measure.until else None
@@ -90,6 +98,55 @@ def test_waves_tell_what_single_asks_tell(tmp_path_factory, options):
     same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
     same(together["spans"], single["spans"], ["client", "what", "start"])
     same(together["updates"], single["updates"], ["time"])
+
+
+SAME = "latency: 50 ms\n  uplink: 8 Mbit/s\n  downlink: 8 Mbit/s"  # many things happen in the same instant
+NEAR = "latency: 0 s\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: 8 Mbit/s"
+narrow = st.fixed_dictionaries(
+    {
+        "clients": st.sampled_from([SAME, NEAR, OWN, LOSSY, "profile: {lte: 0.5, iot: 0.5}"]),
+        "ingress": st.sampled_from(["2 Mbit/s", "10 Mbit/s", "30 Mbit/s"]),
+        "egress": st.sampled_from(["3 Mbit/s", "20 Mbit/s", "null"]),
+        "control": st.sampled_from(["cubic", "reno", "bbr"]),
+        "bias": st.sampled_from([0, 0.5]),
+        "tls": st.integers(0, 1),
+        "mean": st.sampled_from(["true", "false"]),
+    }
+)
+full_runs = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 99),
+        "narrow": narrow,
+        "effects": st.sampled_from(["", CHURN, DROPOUT, RESTART, f"{CHURN}, {DROPOUT}, {RESTART}"]),
+        "protocol": st.sampled_from([SYNC, DEADLINE, DEADLINE.replace("1.5", "1.0")]),
+        "down": st.integers(0, 4000),
+        "up": st.integers(1, 4000),
+        "operations": st.sampled_from(["0", "1e9", "10e9"]),
+        "until": st.sampled_from(["null", "30 s", "100 s"]),
+    }
+)
+
+
+@settings(max_examples=60)
+@given(full_runs)
+def test_over_full_links_waves_are_single_asks_to_the_last_bit(tmp_path_factory, options):
+    """Sizes, latencies, ceilings, losses, work and interruptions at random: tables are equal byte for byte."""
+    found = options.pop("narrow")
+    if found["control"] == "bbr":
+        found["bias"] = 0
+    links = (
+        "{clients}\n  server: {{ingress: {ingress}, egress: {egress}}}\n  congestion_control: {control}\n"
+        "  tls_rtts: {tls}\n  tcp: {{rtt_bias: {bias}, deterministic: {mean}}}"
+    ).format(**found)
+    folder = tmp_path_factory.mktemp("waves")
+    options |= {"links": links, "model": "fluid"}
+    (together, end, waves), (single, other_end, none) = (tables(folder, options, ways, False) for ways in (True, False))
+    assert all(isinstance(wave, SharedWave) for wave in waves)
+    assert waves
+    assert not none
+    assert end == other_end
+    for name, table in together.items():
+        assert table.equals(single[name]), name
 
 
 LEARNING = """
@@ -129,3 +186,45 @@ def test_data_that_arrive_in_the_middle_of_a_wave_are_learnt_from(tmp_path, monk
     first, second = (found["scores"].to_pandas().round(6).sort_values(keys) for found in (together, single))
     assert len(first) == len(second) > 100
     assert np.abs(first["value"].to_numpy() - second["value"].to_numpy()).max() < 0.03  # one vertex, by rounding
+
+
+NARROW = f"{OWN}\n  server: {{ingress: 300 kbit/s, egress: 500 kbit/s}}"
+
+
+@pytest.mark.parametrize("privacy", ["", "privacy: {{secure_aggregation: true}}"])
+def test_over_full_links_learners_score_the_same_to_the_last_bit(tmp_path, monkeypatch, privacy):
+    """Jobs begin at the same moments and in the same order as those of single asks, also where data arrive."""
+    monkeypatch.setitem(globals(), "TEXT", LEARNING + privacy)
+    options = {"protocol": SYNC, "links": NARROW, "effects": CHURN, "every": "1 s"}
+    (together, end, waves), (single, other_end, _) = (tables(tmp_path, options, ways, False) for ways in (True, False))
+    assert all(isinstance(wave, SharedWave) for wave in waves)
+    assert len(waves) >= 6
+    assert end == other_end
+    assert len(together["scores"]) > 100
+    for name, table in together.items():
+        assert table.equals(single[name]), name
+
+
+def test_a_wave_shares_its_links_with_other_messages(tmp_path):
+    """A message that is sent beside a wave slows it, and is slowed, as it would beside single asks."""
+    options = {"seed": 1, "links": NARROW, "model": "fluid", "effects": "", "protocol": SYNC, "down": 300, "up": 300}
+    options |= {"operations": "1e9", "until": "null"}
+    found = []
+    for ways in (True, False):
+        path = tmp_path / "waves.yaml"
+        path.write_text(TEXT.format(**options))
+        scenario, _ = yaml_file.load(path, [])
+        recorder = Recorder()
+        world, _, _, _, done = build(next(iter(scenario.points())).scenario, tmp_path, recorder)
+        if not ways:
+            world.server.write_many = None
+        world.env.run(until=3)
+        idle = next(client for client in world.clients if not world.clients.busy[client])
+        world.network.send(Message.sized(idle, SERVER, "share", 200_000))
+        world.env.run(until=done)
+        world.end()
+        world.ledger.close()
+        found.append(recorder.tables()["transfers"])
+    together, single = found
+    assert together.equals(single)
+    assert "share" in together["kind"].to_pylist()

@@ -188,7 +188,11 @@ class Clients:
 
     def seconds(self, clients: npt.NDArray[np.int64], operations: Floats) -> Floats:
         """Return the seconds (K,) that each client needs for its operations at its current speed."""
-        return operations / (self._speeds[clients] / self.network.nodes.slowdown[clients])
+        return operations / self.paces(clients)
+
+    def paces(self, clients: npt.NDArray[np.int64]) -> Floats:
+        """Return the operations per second (K,) of each client at its current speed."""
+        return self._speeds[clients] / self.network.nodes.slowdown[clients]
 
     def work(
         self, client: int, step: str, download: Ticket | None, *, travels: bool = True

@@ -26,7 +26,9 @@ from fedsim.clock.ask import Ask
 from fedsim.clock.clients import Clients
 from fedsim.clock.cores import Cores
 from fedsim.clock.downtime import Downtime
+from fedsim.clock.planned_wave import PlannedWave
 from fedsim.clock.saved_states import Checkpoints
+from fedsim.clock.shared_wave import SharedWave
 from fedsim.clock.unread import Unread
 from fedsim.clock.wave import Wave, WriteMany
 from fedsim.core import record
@@ -119,12 +121,15 @@ class ServerHost:
         numbers = np.array(clients, dtype=np.int64)
         if self.write_many is None or not self.learner.talks or self.node != SERVER or not len(clients):
             return None
-        if not self.network.nodes.online[numbers].all() or not self.network.planner.fits(numbers, alone):
+        planner = self.network.planner
+        if not planner.possible or not self.network.nodes.online[numbers].all():
             return None
         first, self._asks = self._asks + 1, self._asks + len(clients)
-        wave = Wave(self, clients, step, first, beside or {})
+        kind = PlannedWave if planner.fits(numbers, alone) else SharedWave
+        wave = kind(self, clients, step, first, beside or {})
         self.clients.join(clients, wave)
         self.busy.update(clients)
+        wave.begin()
         return wave
 
     def release(self, clients: Sequence[int]) -> None:

@@ -1,16 +1,17 @@
-"""Wave: the asks of a whole cohort as arrays, planned at once where no link can be congested.
+"""Wave: the asks of a whole cohort as arrays, without a process, a message or a row object for each.
 
-`server.py` runs one ask event by event; a wave computes download, work and upload of every client by closed formulas
-(`net/plan.py`).  It schedules events only where a process could notice the difference: when enough clients have
-replied, when time is up, when a late upload arrives, and when a client goes to sleep, leaves, or receives data before
-its download has arrived.  Times equal those of single asks up to rounding; bytes and fates are the same.
+A wave sends every client of a step its download, has it work, and receives its upload.  There are two: `PlannedWave`
+(`planned_wave.py`) computes all passages at once where no link can be full, and `SharedWave` (`shared_wave.py`) takes
+them event by event over links that can be.  Here is what both do: they write their rows together, once the last member
+has ended and the fate of every reply is known.
 
-Not modelled: codecs, algorithms that send nothing, and links that can be congested; such clients are asked one by one.
+Not modelled: codecs, and algorithms that send nothing; such clients are asked one by one.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from fedsim.net.message import Message
 from fedsim.net.network import Network
 
 Columns = Mapping[str, Any]
+Floats = npt.NDArray[np.float64]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
 FATES = np.array(["", "delivered", "late", "discarded", "cut", "lost"])
 NONE, DELIVERED, LATE, DISCARDED, CUT, LOST = range(len(FATES))
@@ -63,107 +65,79 @@ class Home(Protocol):
         ...
 
 
-class Wave:
+class Legs(NamedTuple):
+    """What became of a wave's members, each a row (K,): its download, its work and its upload.
+
+    `worked` is when the work ended and the upload was sent, `ended` when the span of the work ends (minus infinity
+    without work), which is earlier if it was interrupted; `moved` are wire bytes, and `fates` indices of `FATES`.
+    """
+
+    down_end: Floats
+    down_moved: Floats
+    down_fates: npt.NDArray[np.int8]
+    began: Floats
+    ended: Floats
+    worked: Floats
+    up_end: Floats
+    up_moved: Floats
+    up_fates: npt.NDArray[np.int8]
+
+
+class Wave(ABC):
     """The asks of clients in one step; `first` waits for replies, and `Clients` notifies the wave of changes.
 
-    A member is *under way* until its upload has arrived or is cut.  All rows are written together, once the last member
-    has ended and every reply has been folded or dropped.
+    A member is *under way* until its upload has arrived or is cut.
     """
 
     def __init__(
         self, home: Home, clients: Sequence[int], step: str, number: int, beside: Mapping[int, Any] | None = None
     ) -> None:
-        """Plan the exchanges of these clients, whose asks are numbered from `number`.
+        """Prepare the exchanges of these clients, whose asks are numbered from `number`.
 
         `beside` is what masking sends each client with its download.
         """
         self._home, self._step, self._number, self.version = home, step, number, home.version
         self._clients, self._numbers = np.array(clients, dtype=np.int64), [*clients]
         self._place = {client: k for k, client in enumerate(clients)}
-        self.began, count = home.env.now, len(clients)
-        self._beside = beside or {}
+        self.began, self._beside = home.env.now, beside or {}
         self._downloads, sizes = home.downloads(clients, step, beside)
         self._overhead = Message.carrying(home.node, 0, step, 0).nbytes
         self._down_bytes = self._overhead + np.array(sizes, dtype=np.int64)
-        self._uploads, operations = home.clients.start(clients, step, self._downloads)
-        self._up_bytes = np.array([self._up_size(k) for k in range(count)], dtype=np.int64)
-        planner, sent = home.network.planner, np.full(count, self.began)
-        self._down = planner.plan(self._clients, sent, self._down_bytes, upload=False)
-        self._worked = self._down.arrives + home.clients.seconds(self._clients, operations)
-        self._up = planner.plan(self._clients, self._worked, self._up_bytes, upload=True)
-        self._under_way, self._taken = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
-        self._down_fate, self._up_fate = np.zeros(count, dtype=np.int8), np.zeros(count, dtype=np.int8)
-        self._down_moved, self._up_moved = np.rint(self._down.size), np.rint(self._up.size)
-        self._down_end, self._span_end, self._up_end = (
-            times.copy() for times in (self._down.arrives, self._worked, self._up.arrives)
-        )  # when each phase really ended
+        self._up_bytes = np.zeros(len(clients), dtype=np.int64)
+        self._uploads: list[Ticket | None] = [None] * len(clients)
+        self._up_fate = [NONE] * len(clients)
         self._open, self._undecided = True, 0  # whether replies still count; replies not folded or dropped yet
-        self._want, self._written = count, False
-        self._news = home.env.event()
+        self._written = False
 
+    def begin(self) -> None:  # noqa: B027
+        """Send the downloads, unless they are planned."""
+
+    @abstractmethod
     def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, list[Reply]]:
         """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
 
         Clients that have not replied by then are late: their uploads still arrive.
         """
-        self._want, until = want, self._home.env.now + before
-        due = yield from self._wait(until)
-        arrived = np.flatnonzero(self._under_way & (self._up.arrives <= due))
-        arrived = arrived[np.argsort(self._up.arrives[arrived], kind="stable")]
-        replies = self._arrive(arrived[:want], DELIVERED)
-        self._arrive(arrived[want:], LATE)
-        self._home.note(late=len(arrived[want:]) + int(self._under_way.sum()))
-        self._open, self._want = False, 1
-        if self._under_way.any():
-            self._home.env.process(self._follow())
-        self._post()
-        return replies
 
+    @abstractmethod
     def ended(self, client: int) -> bool:
         """Return whether this client's upload has arrived by now, even if not processed yet."""
-        return bool(self._up.arrives[self._place[client]] <= self._home.env.now)
 
+    @abstractmethod
     def catch_up(self, client: int) -> None:
         """Update the client's memory if it has finished its job by now."""
-        k = self._place[client]
-        if not self._taken[k] and self._worked[k] <= self._home.env.now:
-            self._take(k)
 
+    @abstractmethod
     def renew(self, client: int) -> None:
         """Note that the client has just received data, on which it works if its download has not arrived yet."""
-        k, home = self._place[client], self._home
-        if home.env.now >= self._down.arrives[k]:
-            return
-        self._withdraw(k)
-        (self._uploads[k],), operations = home.clients.start([client], self._step, [self._downloads[k]])
-        self._up_bytes[k] = self._up_size(k)
-        home.network.planner.take_back(client, upload=True)
-        one, last = self._clients[k : k + 1], self._due()
-        self._worked[k] = self._down.arrives[k] + home.clients.seconds(one, operations)[0]
-        self._up.put(k, home.network.planner.plan(one, self._worked[k : k + 1], self._up_bytes[k : k + 1], upload=True))
-        self._up_moved[k] = round(float(self._up.size[k]))
-        self._span_end[k], self._up_end[k] = self._worked[k], self._up.arrives[k]
-        self._wake(last)
 
+    @abstractmethod
     def cut(self, client: int) -> None:
         """End this client's exchange: it has gone to sleep or left."""
-        if self.ended(client):
-            return
-        last, k = self._due(), self._place[client]
-        self._break_off(k)
-        self._home.note(lost=int(self._open))
-        self._home.release([client])
-        self._wake(last)
-        self._post()
 
+    @abstractmethod
     def end(self) -> None:
-        """End the exchanges under way; uploads that have arrived but were not processed are discarded."""
-        for k in np.flatnonzero(self._under_way).tolist():
-            if self._up.arrives[k] <= self._home.env.now:
-                self._arrive(np.array([k]), DISCARDED)
-            else:
-                self._break_off(k)
-        self._post()
+        """End the exchanges under way."""
 
     def decide(self, place: int, fate: str) -> None:
         """Record the fate of a reply."""
@@ -171,116 +145,41 @@ class Wave:
         self._undecided -= 1
         self._post()
 
-    def _due(self) -> float:
-        """Return when as many as wanted will have replied, or all that still can."""
-        coming = self._up.arrives[self._under_way]
-        if not len(coming):
-            return self._home.env.now
-        nth = min(self._want, len(coming)) - 1
-        return float(coming.max() if nth == len(coming) - 1 else np.partition(coming, nth)[nth])
-
-    def _wait(self, until: float = EVER) -> Generator[simpy.Event, Any, float]:
-        """Wait until enough have replied or time is up; return that time, without rounding by the environment."""
-        env = self._home.env
-        while (due := min(self._due(), until)) > env.now:
-            self._news, through = env.event(), env.timeout(due - env.now)
-            yield through | self._news
-            if through.processed:
-                break
-        return due
-
-    def _follow(self) -> Generator[simpy.Event, Any, None]:
-        """Process late uploads as they arrive."""
-        while self._under_way.any():
-            due = yield from self._wait()
-            self._arrive(np.flatnonzero(self._under_way & (self._up.arrives <= due)), LATE)
-            self._post()
-
-    def _wake(self, last: float) -> None:
-        """Wake the waiting process if its time has changed from `last`."""
-        if self._due() != last and not self._news.triggered:
-            self._news.succeed()
-
-    def _arrive(self, places: npt.NDArray[np.int64], fate: int) -> list[Reply]:
-        """Process uploads that have arrived; return the replies of those delivered, whose fate is still open."""
-        self._under_way[places] = False
-        self._down_fate[places], self._up_fate[places] = DELIVERED, fate
-        for k in (arrived := places.tolist()):
-            self._take(k)
-        self._home.release([self._numbers[k] for k in arrived])
-        if fate != DELIVERED:
-            return []
-        self._undecided += len(places)
-        replies = []
-        for k in arrived:
-            number = self._number + k
-            self._home.unread.plan(number, self, k)
-            replies.append(Reply(self._numbers[k], self.version, self._downloads[k], self._uploads[k], 1.0, number))
-        return replies
-
-    def _client(self, k: int) -> int:
-        return self._numbers[k]
-
-    def _up_size(self, k: int) -> int:
-        beside = self._beside.get(self._client(k))
-        return self._overhead + self._home.upload_bytes(self._step, self._uploads[k], beside)
-
-    def _withdraw(self, k: int) -> None:
-        """Withdraw a job whose download has not arrived."""
-        if (upload := self._uploads[k]) is not None:
-            self._home.learner.withdrawn(self._client(k), upload)
-
-    def _take(self, k: int) -> None:
-        if not self._taken[k]:
-            self._taken[k] = True
-            self._home.clients.done(self._client(k), self._uploads[k])
-
-    def _break_off(self, k: int) -> None:
-        """End a member in its present phase: download, work or upload."""
-        now = self._home.env.now
-        self._under_way[k] = False
-        self._down_fate[k] = DELIVERED
-        if now < self._worked[k]:
-            self._home.network.planner.take_back(self._client(k), upload=True)
-            begun = now >= self._down.arrives[k]
-            self._span_end[k] = now if begun else -EVER
-            if begun and (upload := self._uploads[k]) is not None:
-                self._home.learner.dropped(upload)
-            if not begun:
-                self._withdraw(k)
-                self._down_moved[k] = moved = math.floor(self._down.moved(k, now))
-                self._down_fate[k], self._down_end[k] = CUT if moved else LOST, now
-            return
-        self._take(k)
-        self._up_moved[k] = moved = math.floor(self._up.moved(k, now))
-        self._up_fate[k], self._up_end[k] = CUT if moved else LOST, now
-
+    @abstractmethod
     def _post(self) -> None:
         """Write all rows once they are final."""
-        home = self._home
-        if self._written or self._undecided or self._under_way.any() or home.write_many is None:
-            return
+
+    def _reply(self, k: int) -> Reply:
+        """Return the reply of a member whose upload has arrived, and whose fate is still open."""
+        client, number = self._numbers[k], self._number + k
+        self._undecided += 1
+        self._home.unread.plan(number, self, k)
+        return Reply(client, self.version, self._downloads[k], self._uploads[k], ask=number)
+
+    def _up_size(self, k: int) -> int:
+        beside = self._beside.get(self._numbers[k])
+        return self._overhead + self._home.upload_bytes(self._step, self._uploads[k], beside)
+
+    def _write(self, legs: Legs) -> None:
+        """Write the rows of all members; none ends later than now."""
+        home, now, count = self._home, self._home.env.now, len(self._clients)
+        assert home.write_many is not None
         self._written = True
-        ups, worked = np.flatnonzero(self._up_fate), np.flatnonzero(self._span_end >= self.began)
-        now, started = home.env.now, self._down.arrives.copy()
-        spans = {"client": self._clients, "start": started, "end": np.minimum(self._span_end, now)}
-        legs = {
-            "sent": np.full(len(self._clients), self.began), "arrived": np.minimum(self._down_end, now),
-            "src": np.full(len(self._clients), home.node), "dst": self._clients, "nbytes": self._down_bytes,
-            "wire_bytes": self._down_moved.astype(np.int64), "fate": FATES[self._down_fate],
-        }, {
-            "sent": np.minimum(self._worked, now), "arrived": np.minimum(self._up_end, now),
-            "src": self._clients, "dst": np.full(len(self._clients), home.node), "nbytes": self._up_bytes,
-            "wire_bytes": self._up_moved.astype(np.int64), "fate": FATES[self._up_fate],
+        ups, worked = np.flatnonzero(legs.up_fates), np.flatnonzero(legs.ended >= self.began)
+        spans = {"client": self._clients, "start": legs.began, "end": np.minimum(legs.ended, now)}
+        downs = {
+            "sent": np.full(count, self.began), "arrived": np.minimum(legs.down_end, now),
+            "src": np.full(count, home.node), "dst": self._clients, "nbytes": self._down_bytes,
+            "wire_bytes": legs.down_moved.astype(np.int64), "fate": FATES[legs.down_fates],
+        }  # fmt: skip
+        uploads = {
+            "sent": np.minimum(legs.worked, now), "arrived": np.minimum(legs.up_end, now),
+            "src": self._clients, "dst": np.full(count, home.node), "nbytes": self._up_bytes,
+            "wire_bytes": legs.up_moved.astype(np.int64), "fate": FATES[legs.up_fates],
         }  # fmt: skip
         same = {"kind": self._step, "version": self.version}
         work = {**_picked(spans, worked), "what": span_of(self._step)}
-        home.write_many({**legs[0], **same}, {**_picked(legs[1], ups), **same}, work, started[ups])
-        for leg, wire_bytes, upload in ((self._down, self._down_moved, False), (self._up, self._up_moved, True)):
-            rows = np.arange(len(self._clients)) if not upload else ups
-            whole = FATES[self._up_fate if upload else self._down_fate]
-            through = np.isin(whole[rows], ("delivered", "late", "discarded"))
-            home.network.planner.carry(self._clients[rows], np.where(through, leg.size[rows], wire_bytes[rows]), upload)
+        home.write_many({**downs, **same}, {**_picked(uploads, ups), **same}, work, legs.began[ups])
 
 
 def _picked(columns: Columns, rows: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014)
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GAMMA, _FIRST, _SECOND, _WORD = int(GAMMA), int(FIRST), int(SECOND), 2**64 - 1
 
 
 def integer(seed: int, *name: object) -> int:
@@ -38,11 +39,27 @@ def uniforms(seed: int, *keys: Numbers, count: int) -> Floats:
     return (mixed(words + steps * GAMMA) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def row_of_uniforms(seed: int, *keys: int, count: int) -> list[float]:
+    """Return one column of `uniforms`, those of a single row of keys, without arrays."""
+    word = seed % 2**64
+    for key in keys:
+        word = _mixed(word + (key + 1) * _GAMMA)
+    return [(_mixed(word + step * _GAMMA) >> 11) * 2.0**-53 for step in range(1, count + 1)]
+
+
 def mixed(words: Words) -> Words:
     """Return words of which every bit depends on every bit: SplitMix64's finaliser."""
     words = (words ^ (words >> np.uint64(30))) * FIRST
     words = (words ^ (words >> np.uint64(27))) * SECOND
     return words ^ (words >> np.uint64(31))
+
+
+def _mixed(word: int) -> int:
+    """Do the same with one word, of which the lowest 64 bits count."""
+    word &= _WORD
+    word = (word ^ (word >> 30)) * _FIRST & _WORD
+    word = (word ^ (word >> 27)) * _SECOND & _WORD
+    return word ^ (word >> 31)
 
 
 def generator(seed: int, *name: object) -> np.random.Generator:

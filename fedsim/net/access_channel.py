@@ -119,7 +119,7 @@ class AccessChannel(Channel[Passage]):
         self._level(len(self._flows))
         self._note(before)
 
-    def carry(self, nbytes: float) -> None:
+    def carry(self, passage: Passage, nbytes: float) -> None:
         """Count bytes that have crossed the access link."""
         self._carried[self.client] += nbytes
 

@@ -72,8 +72,8 @@ class Channel(ABC, Generic[Passage]):
         """Return all links that the passage crosses."""
 
     @abstractmethod
-    def carry(self, nbytes: float) -> None:
-        """Count bytes that have crossed the access links."""
+    def carry(self, passage: Passage, nbytes: float) -> None:
+        """Count bytes of a passage that have crossed the access links."""
 
     def shaped(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return all links that the passage crosses if one of them has a token bucket, else none."""

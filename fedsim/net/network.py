@@ -6,7 +6,6 @@ uploads that slow downloads, messages that take several routes at once.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +13,10 @@ from functools import partial
 import numpy as np
 import simpy
 
-from fedsim.core import record, seeds
+from fedsim.core import record
 from fedsim.core.record import SERVER
 from fedsim.net.connection import Connection, Connections
+from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect, check_hooks
 from fedsim.net.forged import Forgers
 from fedsim.net.message import Message
@@ -24,7 +24,7 @@ from fedsim.net.model import Fluid, Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.open_channels import OpenChannels
 from fedsim.net.passage import Passage
-from fedsim.net.plan import Ints, Planner
+from fedsim.net.plan import Planner
 from fedsim.net.service import Service
 from fedsim.net.shaping import shaped
 from fedsim.net.shared_links import SharedLinks
@@ -58,6 +58,9 @@ class ServerAccess:
         }
 
 
+WAYS = {True: "ingress", False: "egress"}  # the server's link for uploads, and for downloads
+
+
 class Network:
     """Carries messages; each ends in exactly one `record.Transfer` row, whatever its fate."""
 
@@ -88,7 +91,7 @@ class Network:
         self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
         self._connections = Connections() if reuse else None
-        self._luck = int(rng("transfers").integers(2**62))  # the seed of what transfers draw
+        self._draws = Draws(int(rng("transfers").integers(2**62)))
         for effect in self.effects:
             check_hooks(effect)
         self._shaping = tuple(effect for effect in self.effects if effect.shapes)
@@ -100,7 +103,6 @@ class Network:
                 if effect.forges
             ]
         )
-        self._sent: Counter[tuple[int, int]] = Counter()
         self.planner = self._planner(reuse)
         self.received: Callable[[Message], None] | None = None  # called on arrival, except for planned messages
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
@@ -152,23 +154,10 @@ class Network:
     def _planner(self, reuse: bool) -> Planner:
         """Return the planner of whole cohorts' messages, which needs a star that keeps no connections open."""
         star = set(self._links.by_name) == {"ingress", "egress"} and not self.layout.links and not reuse
-        directions = {True: ("ingress",), False: ("egress",)}
-        slowest = {
-            up: self._links.over(Route(None, names, None)).slowest if star else 0.0 for up, names in directions.items()
-        }
+        routes = {up: self._links.over(Route(None, (name,), None)) for up, name in WAYS.items()} if star else {}
         return Planner(
-            self.nodes, self.model, self._links.by_name, slowest, self._draws, self._sent,
-            self._channels.carried, self.effects,
-            plain_star=star,
+            self.env, self.nodes, self.model, routes, self._draws, self._channels.carried, self.effects
         )  # fmt: skip
-
-    def _draws(self, src: Ints, dst: Ints, number: Ints) -> Floats:
-        """Return two numbers in [0, 1) for each message (2, K), which depend only on its ends and its number."""
-        return seeds.uniforms(self._luck, src, dst, number, count=2)
-
-    def _draws_of(self, src: int, dst: int, number: int) -> tuple[float, float]:
-        handshake, loss = self._draws(np.array([src]), np.array([dst]), np.array([number]))
-        return float(handshake[0]), float(loss[0])
 
     @property
     def makes_leave(self) -> bool:
@@ -217,15 +206,15 @@ class Network:
         for passage, (message, _, _) in list(self._under_way.items()):
             if SERVER in (message.src, message.dst):
                 self._cut(passage)
+        self.planner.halt()
         if self._connections:
             self._connections.close(SERVER)
 
     def _transfer(self, message: Message, route: Route) -> Transfer:
         pair = message.src, message.dst
-        number = self._sent.get(pair, 0)
-        self._sent[pair] = number + 1
+        number = self._draws.number(pair)
         name = f"transfer/{message.src}/{message.dst}/{number}"
-        draws, stream = partial(self._draws_of, *pair, number), partial(self._rng, name)
+        draws, stream = partial(self._draws.of, pair, number), partial(self._rng, name)
         return shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
 
     def _connect(self, transfer: Transfer) -> Connection | None:

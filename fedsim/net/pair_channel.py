@@ -41,7 +41,7 @@ class PairChannel(Channel[Passage]):
         """Return the links of the route."""
         return passage.route.links
 
-    def carry(self, nbytes: float) -> None:
+    def carry(self, passage: Passage, nbytes: float) -> None:
         """Count bytes at both ends that are clients."""
         for carried, client in self._meters:
             carried[client] += nbytes

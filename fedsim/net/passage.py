@@ -10,6 +10,7 @@ when the flow starts; handshakes are not counted.
 import math
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 import simpy
 
@@ -19,15 +20,27 @@ from fedsim.net.transfer import Transfer
 
 
 class Phase(Enum):
-    """The phase of a passage: waiting for something, bytes on the link, or ended."""
+    """What a passage waits for, or that its bytes are on the link, or that it has ended."""
 
-    WAITING = auto()
+    OPENING = auto()
+    STARTING = auto()
     FLUID = auto()
+    PAUSING = auto()
+    CLOSING = auto()
     ENDED = auto()
 
 
-class Passage:
-    """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut."""
+OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
+
+
+class Passage(simpy.Event):
+    """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut.
+
+    It is its own timer: since it waits for one thing at a time, the same event is scheduled again for each step.
+    """
+
+    _ok = True  # as an event it never fails
+    _value = None
 
     def __init__(
         self,
@@ -39,28 +52,27 @@ class Passage:
         arrived: Callable[["Passage"], None],
     ) -> None:
         """Prepare the passage; `begin` starts it."""
+        self.env = env  # all that a SimPy event needs besides callbacks
         self.transfer = transfer
         self.channel, self.route = channel, route
         self.size = model.size(transfer)
         self.paused = False  # whether it has paused after a loss
         self.moved = 0.0  # wire bytes
-        self._env, self._model, self._arrived = env, model, arrived
+        self._model, self._arrived = model, arrived
         self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
         self._burst = 0.0  # the most bytes that can pass at once
-        self._phase = Phase.WAITING
-        self._clock: simpy.Timeout | None = None
-        self._then = self._opened  # what to do when it fires
+        self._phase = OPENING
         channel.passages[self] = None
 
     def begin(self) -> None:
         """Open the connection."""
         self.transfer.queue = self.channel.queue(self)
-        self._after(self._model.opening(self.transfer), self._opened)
+        self._wait(OPENING, self._model.opening(self.transfer))
 
     def cut(self) -> float:
         """End the passage and return the wire bytes that moved; nothing arrives."""
-        if self._phase is Phase.FLUID:
+        if self._phase is FLUID:
             self._count(max(0.0, self._segment - self.channel.exit(self)))
         self._end()
         return self.moved
@@ -69,9 +81,8 @@ class Passage:
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        self._phase = Phase.WAITING
         if self._pause_at < math.inf and not self.paused:
-            self._after(self.transfer.trip, self._recovered)
+            self._wait(PAUSING, self.transfer.trip)
         else:
             self._close()
 
@@ -81,7 +92,7 @@ class Passage:
             return
         self.transfer.queue = self.channel.queue(self)
         idle, self._burst = self.channel.start(self)
-        self._after(idle, self._start)
+        self._wait(STARTING, idle)
 
     def _start(self) -> None:
         nbytes = min(self._pause_at, self.size)
@@ -95,36 +106,45 @@ class Passage:
         self._enter(self.size - self.moved)
 
     def _enter(self, nbytes: float) -> None:
-        self._segment, self._phase = nbytes, Phase.FLUID
+        self._segment, self._phase = nbytes, FLUID
         self.channel.enter(self, nbytes)
 
     def _count(self, nbytes: float) -> None:
         self.moved += nbytes
-        self.channel.carry(nbytes)
+        self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
-        self._after(self._model.closing(self.transfer), self._arrive)
+        self._wait(CLOSING, self._model.closing(self.transfer))
 
     def _arrive(self) -> None:
         self._end()
         self._arrived(self)
 
     def _end(self) -> None:
-        self._phase = Phase.ENDED
+        self._phase = ENDED
         self.channel.passages.pop(self, None)
 
-    def _after(self, delay: float, then: Callable[[], None]) -> None:
-        if delay <= 0:
-            then()
-            return
-        self._then = then
-        if self._clock is None:
-            self._clock = simpy.Timeout(self._env, delay)
-        else:  # it has fired, as a passage waits for one thing at a time: reusing it saves an event
-            self._clock.callbacks = []
-            self._env.schedule(self._clock, delay=delay)
-        self._clock.callbacks.append(self._go_on)
+    def _wait(self, phase: Phase, delay: float) -> None:
+        self._phase = phase
+        if delay > 0:
+            self.callbacks = GO_ON
+            self.env.schedule(self, delay=delay)
+        else:
+            _go_on(self)
 
-    def _go_on(self, event: simpy.Event) -> None:
-        if self._phase is not Phase.ENDED:
-            self._then()
+
+def _go_on(event: simpy.Event) -> None:
+    """Take the next step of a passage, unless it has been cut meanwhile."""
+    assert isinstance(event, Passage)
+    phase = event._phase
+    if phase is OPENING:
+        event._opened()
+    elif phase is STARTING:
+        event._start()
+    elif phase is CLOSING:
+        event._arrive()
+    elif phase is PAUSING:
+        event._recovered()
+
+
+GO_ON: list[Callable[[Any], None]] = [_go_on]

@@ -9,25 +9,27 @@ effect that shapes transfers or changes rates.  Everything else is simulated eve
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 
 from fedsim.core.record import SERVER
+from fedsim.net.channel import SharedRoute
+from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect
+from fedsim.net.lanes import Lanes
 from fedsim.net.model import Model, Rows
 from fedsim.net.node import Nodes
-from fedsim.net.sharing.link import Link
+from fedsim.net.passage import Passage
+from fedsim.net.shaping import half
 from fedsim.net.sharing.link_state import EXACT
-from fedsim.net.sharing.mesh_link import MeshLink
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BITS = 8
-Draws = Callable[[Ints, Ints, Ints], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,42 +64,40 @@ class Leg:
 
 
 class Planner:
-    """Plans the passages between the server and its clients."""
+    """Plans the passages between the server and its clients, or sets out those that cannot be planned."""
 
     def __init__(
         self,
+        env: simpy.Environment,
         nodes: Nodes,
         model: Model,
-        shared: Mapping[str, Link | MeshLink],
-        slowest: Mapping[bool, float],
+        routes: Mapping[bool, SharedRoute],
         draws: Draws,
-        sent: Counter[tuple[int, int]],
         carried: Mapping[bool, Floats],
         effects: Sequence[Effect],
-        *,
-        plain_star: bool,
     ) -> None:
         """Serve the clients of a network.
 
-        `slowest` are the bytes/s of the slowest shared link for uploads (True) and downloads; `draws` returns two
-        numbers in [0, 1) per message (2, K) for their ends and numbers (K,); `sent` counts the messages from one node
-        to another, `carried` the bytes that access links have carried.
+        `routes` are the server's links for uploads (True) and downloads, empty unless the network is a plain star;
+        `carried` counts the bytes that access links have carried.
         """
-        self._nodes, self._model, self._shared, self._slowest = nodes, model, shared, slowest
+        self._env, self._nodes, self._model, self._routes = env, nodes, model, routes
         self._draws, self._carried = draws, carried
         calm = all(not effect.shapes and (effect.calm or not effect.drives) for effect in effects)
-        bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(link.burst for link in shared.values())
+        bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(route.shaped for route in routes.values())
         asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
-        self._possible = plain_star and calm and not bursts and not asleep
-        self._sent = sent
+        self.possible = bool(routes) and calm and not bursts and not asleep  # whether cohorts need no single messages
         self._never_full: bool | None = None
+        self._lanes = {
+            up: Lanes(env, nodes, model, up, route, carried[up]) for up, route in routes.items() if self.possible
+        }
 
     def fits(self, clients: Ints, alone: bool) -> bool:
         """Return whether the passages of these clients can be planned: no link can be full while they are under way.
 
         With `alone` nothing else is under way until they have ended.
         """
-        if not self._possible:
+        if not self.possible:
             return False
         if self._never_full is None:
             self._never_full = self._room(np.arange(len(self._nodes)))
@@ -109,8 +109,8 @@ class Planner:
         own, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
         trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
         losses = nodes.loss_up[clients], nodes.loss_down[clients]
-        access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._slowest[upload], *losses)
-        lone = self._model.lone(access, self._drawn(clients, upload, losses), upload)
+        access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._routes[upload].slowest, *losses)
+        lone = self._model.lone(access, self.draws(clients, upload, counted=True), upload)
         joins = sent + lone.before
         first_out = joins + lone.part / lone.fast
         rejoins = np.where(lone.pauses, first_out + trip, math.inf)
@@ -123,27 +123,45 @@ class Planner:
 
     def _room(self, clients: Ints) -> bool:
         """Return whether both links have room for everything that these clients can send and receive at once."""
-        rows = {"ingress": self._nodes.uplink, "egress": self._nodes.downlink}
-        rooms = {name: self._shared[name].capacity * (1 - EXACT) for name in rows}
-        return all(math.isinf(rooms[name]) or rates[clients].sum() / BITS < rooms[name] for name, rates in rows.items())
+        rows = {True: self._nodes.uplink, False: self._nodes.downlink}
+        rooms = {up: self._routes[up].links[0].capacity * (1 - EXACT) for up in rows}
+        return all(math.isinf(rooms[up]) or rates[clients].sum() / BITS < rooms[up] for up, rates in rows.items())
 
-    def _drawn(self, clients: Ints, upload: bool, losses: tuple[Floats, Floats]) -> Floats:
-        """Return each transfer's two draws (2, K), zeros if no packet can be lost."""
+    def draws(self, clients: Ints, upload: bool, *, counted: bool = False) -> Floats:
+        """Return the draws (2, K) of the next message to (or from) each client, zeros if no packet can be lost."""
         found = np.zeros((2, len(clients)))
-        rows = np.flatnonzero((losses[0] > 0) | (losses[1] > 0))
+        rows = np.flatnonzero((self._nodes.loss_up[clients] > 0) | (self._nodes.loss_down[clients] > 0))
         if len(rows):
             pairs = [_ends(client, upload) for client in clients[rows].tolist()]
-            numbers = [self._sent[pair] for pair in pairs]
-            self._sent.update(pairs)
-            ends = np.array(pairs)
-            found[:, rows] = self._draws(ends[:, 0], ends[:, 1], np.array(numbers))
+            found[:, rows] = self._draws.many(pairs)
+            if counted:
+                self._draws.count(pairs)
         return found
 
     def take_back(self, client: int, upload: bool) -> None:
         """Undo the count of the last planned message, which will not be sent or is planned again."""
-        ends = _ends(client, upload)
-        if self._sent[ends]:  # without losses nothing is drawn, and nothing counted
-            self._sent[ends] -= 1
+        self._draws.take_back(_ends(client, upload))  # without losses nothing is drawn, and nothing counted
+
+    def passage(
+        self, client: int, upload: bool, nbytes: int, draws: tuple[float, float], arrived: Callable[[Passage], None]
+    ) -> Passage:
+        """Return the passage of a message that is sent now, whose owner begins it and may cut it.
+
+        It proceeds event by event like those of the network, also where links are full, but has no row; no other
+        passage of this client may be under way.  `draws` are the message's own, from `draws`.
+        """
+        lanes, ends = self._lanes[upload], _ends(client, upload)
+        transfer = half(*ends, nbytes, client, upload, self._nodes, self._env.now)
+        if transfer.loss_up or transfer.loss_down:
+            self._draws.number(ends)
+            transfer.handshake_draw, transfer.loss_draw = draws
+        return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
+
+    def halt(self) -> None:
+        """Have clients leave whose passages are under way, in the order of their start: the server goes down."""
+        for lanes in self._lanes.values():
+            for passage in list(lanes.passages):
+                self._nodes.leave(passage.transfer.client)
 
 
 def _ends(client: int, upload: bool) -> tuple[int, int]:

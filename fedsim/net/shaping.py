@@ -50,13 +50,13 @@ def shaped(
         transfer = _between_servers(message, now)
     else:
         ends = [(client, up) for client, up in ((out, True), (into, False)) if client is not None]
-        transfer = _half(message, *ends[0], nodes, now)
-        other = None if out is None or into is None else _half(message, into, False, nodes, now)
+        halves = [half(message.src, message.dst, message.nbytes, *end, nodes, now) for end in ends]
+        transfer, other = halves[0], halves[1] if len(halves) > 1 else None
         if effects:
             stream = cast(np.random.Generator, Unopened(rng))
-            for half in (transfer,) if other is None else (transfer, other):
+            for each in halves:
                 for effect in effects:
-                    effect.shape(half, stream)
+                    effect.shape(each, stream)
         if other is not None:
             _join(transfer, other)
         if transfer.loss_up or transfer.loss_down:
@@ -65,9 +65,10 @@ def shaped(
     return transfer
 
 
-def _half(message: Message, client: int, upload: bool, nodes: Nodes, now: float) -> Transfer:
+def half(src: int, dst: int, nbytes: int, client: int, upload: bool, nodes: Nodes, now: float) -> Transfer:
+    """Return the transfer of so many bytes with the numbers of one client, sent now."""
     return Transfer(
-        message.src, message.dst, client, upload, message.nbytes, now, 2 * nodes.latency.item(client),
+        src, dst, client, upload, nbytes, now, 2 * nodes.latency.item(client),
         nodes.jitter.item(client), nodes.loss_up.item(client), nodes.loss_down.item(client),
     )  # fmt: skip
 

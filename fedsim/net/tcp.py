@@ -203,13 +203,23 @@ def first_losses(constants: TransferModel, counts: Ints, loss: Floats, draws: Fl
 
 def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
     """Return the rate (wire bytes/s) that congestion control keeps under this loss; infinity without loss."""
-    return float(loss_ceilings(constants, np.array([trip]), np.array([loss]))[0]) if loss and trip else math.inf
+    control = constants.congestion_control
+    if not (loss and trip) or (control == "bbr" and loss <= BBR_IGNORES):
+        return math.inf
+    if control == "bbr" or loss > PFTK_ABOVE:
+        seldom = min(1.0, 3 * math.sqrt(3 * loss / 8))
+        waits = max(constants.rto_min, 2 * trip) * seldom * loss * (1 + 32 * (loss * loss))
+        return constants.mtu / (trip * math.sqrt(2 * loss / 3) + waits)
+    window = math.sqrt(1.5 / loss)
+    if control == "cubic":  # the power as numpy has it, so that both functions agree to the last bit
+        window = max(window, 1.054 * float(np.power(trip / loss, 0.75)))
+    return window * constants.mtu / trip
 
 
 def loss_ceilings(constants: TransferModel, trips: Floats, loss: Floats) -> Floats:
     """Return the rates of `loss_ceiling` for many transfers at once, each a row (K,)."""
     found, some = np.full(len(loss), math.inf), (loss > 0) & (trips > 0)
-    with np.errstate(over="ignore"):  # the rate is infinite for a tiny round trip
+    with np.errstate(over="ignore", divide="ignore"):  # the rate is infinite for a tiny round trip
         found[some] = LOSS_CEILING[constants.congestion_control](constants, trips[some], loss[some])
     return found
 

@@ -47,7 +47,7 @@ def test_each_client_has_its_own():
 def test_a_run_without_losses_draws_nothing():
     asked = []
     here = world(columns={"jitter": 0.01})
-    here.network._rng = here.network._draws = lambda name: asked.append(name)
+    here.network._rng = here.network._draws.of = lambda *name: asked.append(name)
     here.network.send(up(0, 10**6))
     here.env.run()
     assert asked == []
@@ -56,11 +56,11 @@ def test_a_run_without_losses_draws_nothing():
 def test_losses_are_drawn_from_each_transfers_own_stream():
     asked = []
     here = world(clients=2, columns={"loss_up": [0.0, 0.1]})
-    draws = here.network._draws_of
-    here.network._draws_of = lambda *name: asked.append((name, draws(*name))) or asked[-1][1]
+    draws = here.network._draws.of
+    here.network._draws.of = lambda *name: asked.append((name, draws(*name))) or asked[-1][1]
     for message in (up(0, 10), up(1, 10), up(1, 10), down(1, 10)):
         here.network.send(message)
-    assert [name for name, _ in asked] == [(1, -1, 0), (1, -1, 1), (-1, 1, 0)]
+    assert [name for name, _ in asked] == [((1, -1), 0), ((1, -1), 1), ((-1, 1), 0)]
     assert len({number for _, drawn in asked for number in drawn}) == 6
 
 

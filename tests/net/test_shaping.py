@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from netlab import up, world
 
 from fedsim.core import seeds
@@ -30,6 +32,12 @@ def test_uniforms_go_by_seed_and_keys_alone():
     assert np.array_equal(both[:, 1:], drawn(3, [2], [-1]))
     others = [drawn(3, [2], [-1]), drawn(4, [2], [-1]), drawn(3, [-1], [2]), drawn(3, [2], [0]), drawn(3, [2])]
     assert len({number for pair in others for number in pair.ravel().tolist()}) == 10
+
+
+@given(st.integers(0, 2**62), st.lists(st.tuples(st.integers(-9, 9), st.integers(-1, 2**62)), min_size=1, max_size=5))
+def test_a_row_drawn_alone_is_that_of_many(seed, rows):
+    many = seeds.uniforms(seed, *np.array(rows).T, count=2)
+    assert many.T.tolist() == [seeds.row_of_uniforms(seed, *row, count=2) for row in rows]
 
 
 def test_uniforms_are_even_and_independent():

@@ -156,3 +156,13 @@ def test_many_at_once_are_the_same_as_one_by_one(model):
     assert 0 < np.isfinite(numbers).sum() < 400
     ceilings = [loss_ceiling(model, trip, rate) for _, rate, _, trip in rows]
     assert np.allclose(loss_ceilings(model, trips, loss), ceilings, rtol=1e-12)
+
+
+@given(
+    st.sampled_from(["cubic", "reno", "bbr"]),
+    st.lists(st.tuples(st.floats(1e-6, 100), st.floats(1e-9, 0.9)), min_size=1, max_size=40),
+)
+def test_one_ceiling_and_many_agree_to_the_last_bit(control, rows):
+    """A message may be sent alone or in a cohort, and its times must not depend on which."""
+    model, (trips, rates) = TransferModel(congestion_control=control), np.array(rows).T
+    assert loss_ceilings(model, trips, rates).tolist() == [loss_ceiling(model, *row) for row in rows]

@@ -42,7 +42,7 @@ class Flow:
             raise ValueError(f"a flow of {nbytes} bytes cannot join a link")
         if not 0 < weight < math.inf:
             raise ValueError(f"a flow's weight is {weight}: it must be above 0 and finite")
-        self.ceiling = checked_ceiling(ceiling)
+        self.ceiling = ceiling if 0 <= ceiling < math.inf else checked_ceiling(ceiling)
         self.done = done
         self.weight = weight
         self.where = GONE
@@ -161,11 +161,9 @@ class Flows:
 
     def _next_end(self) -> float:
         """Return the time at which the next flow ends, if the level stays as it is."""
-        at = math.inf
-        if self._capped and (top := self._dates.top()):
-            at = top[0]
-        if self._free and self.level > 0 and (top := self._tags.top()):
-            first = self._seen + (top[0] - self._clock) / self.level
+        at = self._dates.key() if self._capped else math.inf
+        if self._free and self.level > 0:
+            first = self._seen + (self._tags.key() - self._clock) / self.level
             if first < at:
                 at = first
         return at

@@ -4,6 +4,7 @@ An entry is valid as long as the object's `stamp` is what it was when it was pus
 factor of the valid entries.
 """
 
+import math
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
@@ -44,6 +45,16 @@ class LazyHeap(Generic[T]):
                 return key, item
             heappop(entries)
         return None
+
+    def key(self) -> float:
+        """Return the smallest key, infinity if no entry is valid."""
+        entries = self._entries
+        while entries:
+            key, _, stamp, item = entries[0]
+            if stamp == item.stamp:
+                return key
+            heappop(entries)
+        return math.inf
 
     def __len__(self) -> int:
         """Return the number of entries, stale ones included."""

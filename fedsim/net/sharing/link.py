@@ -7,12 +7,20 @@ The buffer's queue and the bucket's credit are computed in `link_state.py`.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import simpy
 
 from fedsim.net.sharing.breach import Breach
 from fedsim.net.sharing.flows import GONE, OUTAGE, SLACK, Flow, Flows, checked_capacity, checked_ceiling
 from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
+
+
+class Wake(simpy.Event):
+    """The event of a wake-up; it never fails."""
+
+    _ok = True
+    _value = None
 
 
 class Link(Flows):
@@ -28,15 +36,16 @@ class Link(Flows):
         if not (burst >= 0 and (buffer is None or buffer >= 0)):
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
         super().__init__(env)
-        self.capacity = checked_capacity(capacity)
         self.burst = burst
         self._buffer = buffer
         self._flows = 0
         self.full_since = math.inf  # when flows began to saturate it; infinity: they do not
         self._full_before = self._full_until = -math.inf  # the time before: a break of no length does not count
         self._rested = -math.inf  # when the last flow left
-        self._wake: simpy.Event | None = None
+        self._wake: Wake | None = None
+        self._on_waking: list[Callable[[Any], None]] = [self._on_wake]
         self._wake_at = math.inf
+        self._resize(capacity)
 
     def join(self, nbytes: float, ceiling: float, done: Callable[[Flow], None], weight: float = 1.0) -> Flow:
         """Add a flow of that many bytes and at most `ceiling` bytes/s; `done` is called with it when it has ended.
@@ -44,9 +53,10 @@ class Link(Flows):
         Raises ValueError if a number is negative or not finite, or the weight not above 0.
         """
         flow = Flow(nbytes, ceiling, done, weight)
-        self._advance()
+        if self.env.now != self._seen:
+            self._advance()
         self._flows += 1
-        if self._has_room(flow):
+        if not self._free and self._has_room(flow):
             self._to_capped(flow, nbytes / weight * weight)
         else:
             self._enter(flow, nbytes)
@@ -59,7 +69,7 @@ class Link(Flows):
             return 0.0
         self._advance()
         left = self._exit(flow)
-        self._part()
+        self._part(1)
         self._settle()
         return left
 
@@ -75,7 +85,7 @@ class Link(Flows):
     def set_capacity(self, capacity: float) -> None:
         """Change the capacity (bytes/s) from now on; ValueError if it is negative."""
         self._advance()
-        self.capacity = checked_capacity(capacity)
+        self._resize(capacity)
         self._settle()
 
     @property
@@ -97,26 +107,50 @@ class Link(Flows):
         fair = self.capacity * weight / (self.free_weight + self.capped_weight + weight)
         return min(ceiling, max(share, fair))
 
-    def _part(self) -> None:
-        """Count a flow as gone; the bucket fills again once the link is idle."""
-        self._flows -= 1
+    def _resize(self, capacity: float) -> None:
+        self.capacity = checked_capacity(capacity)
+        self._full_from = capacity * (1 - EXACT) or math.inf  # the load; a link without capacity is never full
+        self._most = capacity * (1 + EXACT) + SLACK
+
+    def _part(self, flows: int) -> None:
+        """Count so many flows as gone; the bucket fills again once the link is idle."""
+        self._flows -= flows
         if not self._flows:
             self._rested = self._seen
 
     def _has_room(self, flow: Flow) -> bool:
-        """Return whether a new flow can be CAPPED at once, as it would be once the level is computed."""
-        if self._free or flow.ceiling <= OUTAGE:
+        """Return whether a new flow can be CAPPED at once where none is FREE, as the level would make it."""
+        if flow.ceiling <= OUTAGE:
             return False
         level = (self.capacity - self.capped_rate) / flow.weight
         return flow.ceiling / flow.weight <= level and self._reach <= level
 
     def _settle(self) -> None:
-        """Compute the level again and schedule the wake-up."""
-        self.level = self._find_level()
-        if self._free or self.level < math.inf:
+        """Compute the level again, check the load, and schedule the wake-up: at every change, so nothing is called."""
+        load, capacity, level = self.capped_rate, self.capacity, math.inf
+        if self._free:
+            level = (capacity - load) / self.free_weight
+            self.level = level = level if level > 0 else 0.0
+            if self._reach > level or self._lowest.key() <= level:
+                self._sort()
+                load, level = self.capped_rate, self.level
+        elif load <= capacity:
+            self.level = level
+        else:
+            self.level = 0.0
             self._sort()
-        self._check_load()
-        self._arm()
+            load, level = self.capped_rate, self.level
+        at = self._dates.key() if self._capped else math.inf
+        if self._free:
+            load += self.free_weight * level
+            if level > 0:
+                first = self._seen + (self._tags.key() - self._clock) / level
+                if first < at:
+                    at = first
+        if load > self._most or (load >= self._full_from) == (self.full_since == math.inf):
+            self._change_load(load)
+        if at < self._wake_at:
+            self._arm(at)
 
     def _sort(self) -> None:
         """Make flows FREE or CAPPED as the level demands, and update the level, until both agree.
@@ -131,18 +165,15 @@ class Link(Flows):
             self._to_capped(top[1], self._exit(top[1]))
             self.level = self._find_level()
 
-    def _check_load(self) -> None:
-        load, now = self.capped_rate, self._seen
-        if self._free:
-            load += self.free_weight * self.level
-        capacity = self.capacity
-        if load > capacity * (1 + EXACT) + SLACK:
-            raise Breach(f"at {now} s a link of {capacity} bytes/s carries {load}")
-        if 0 < capacity * (1 - EXACT) <= load:
+    def _change_load(self, load: float) -> None:
+        """Note since when flows saturate the link, or that they no longer do; Breach if it carries too much."""
+        if load > self._most:
+            raise Breach(f"at {self._seen} s a link of {self.capacity} bytes/s carries {load}")
+        if load >= self._full_from:
             if self.full_since == math.inf:
-                self.full_since = self._full_before if now == self._full_until else now
+                self.full_since = self._full_before if self._seen == self._full_until else self._seen
         elif self.full_since < math.inf:
-            self._full_before, self._full_until, self.full_since = self.full_since, now, math.inf
+            self._full_before, self._full_until, self.full_since = self.full_since, self._seen, math.inf
 
     def _find_level(self) -> float:
         if self._free:
@@ -150,14 +181,13 @@ class Link(Flows):
             return level if level > 0 else 0.0
         return math.inf if self.capped_rate <= self.capacity else 0.0
 
-    def _arm(self) -> None:
+    def _arm(self, at: float) -> None:
         """Schedule a wake-up no later than the next end of a flow; one that comes too early schedules another."""
-        at = self._next_end()
-        if at < self._wake_at:
-            self._wake_at = at
-            wait = at - self.env.now
-            self._wake = simpy.Timeout(self.env, wait if wait > 0 else 0.0)
-            self._wake.callbacks.append(self._on_wake)
+        self._wake_at = at
+        wait = at - self.env.now
+        self._wake = wake = Wake(self.env)
+        wake.callbacks = self._on_waking
+        self.env.schedule(wake, delay=wait if wait > 0 else 0.0)
 
     def _on_wake(self, event: simpy.Event) -> None:
         if event is not self._wake:
@@ -165,8 +195,8 @@ class Link(Flows):
         self._wake, self._wake_at = None, math.inf
         self._advance()
         ended = self._take_ended()
-        for _ in ended:
-            self._part()
+        if ended:
+            self._part(len(ended))
         self._settle()
         for flow in ended:
             flow.done(flow)

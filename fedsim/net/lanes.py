@@ -1,0 +1,64 @@
+"""Lanes: the access links of many clients in one direction, each of which carries at most one passage at a time.
+
+What `AccessChannel` does for any number of passages is done here for cohorts, in which a client receives one message
+and then sends one: a passage has the whole access link, so that only shared links can be full and make it wait.
+
+Not modelled: token buckets, rates that change, several passages of one client in one direction.
+"""
+
+import math
+
+import simpy
+
+from fedsim.net.channel import BITS, Channel, SharedRoute
+from fedsim.net.model import Access, Model
+from fedsim.net.node import Floats, Nodes
+from fedsim.net.passage import Passage
+from fedsim.net.sharing.link_state import LinkState
+
+
+class Lanes(Channel[Passage]):
+    """One channel for the passages of all clients in one direction, over one shared link."""
+
+    def __init__(
+        self, env: simpy.Environment, nodes: Nodes, model: Model, upload: bool, route: SharedRoute, carried: Floats
+    ) -> None:
+        """Start empty; bytes are counted in `carried`, by client."""
+        super().__init__(env, model)
+        self.upload, self.route = upload, route
+        (self._link,), self._carried = route.links, carried
+        self._own, self._opposite = nodes.rates.current[upload], nodes.rates.current[not upload]
+        self._ceilings: dict[int, float] = {}  # of each client met so far, before a loss
+
+    def ceiling(self, passage: Passage, flows: int) -> float:
+        """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
+        client = passage.transfer.client
+        if not passage.paused and (known := self._ceilings.get(client)) is not None:
+            return known
+        rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
+        access = Access(rate, reverse, self.route.slowest, 1)
+        ceiling = self._model.ceiling(passage.transfer, access, passage.paused)
+        if not passage.paused:
+            self._ceilings[client] = ceiling
+        return ceiling
+
+    def queue(self, passage: Passage) -> float:
+        """Return the seconds that the passage's packets would now wait behind those of others."""
+        return super().queue(passage) if self._link.full_since < math.inf else 0.0
+
+    def credit(self, passage: Passage, nbytes: float) -> float:
+        """Return 0: there are no token buckets."""
+        return 0.0
+
+    def enter(self, passage: Passage, nbytes: float) -> None:
+        """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
+        weight = self._model.weight(passage.transfer)
+        self._flows[passage] = self.route.pool.join(nbytes, self.ceiling(passage, 1), passage.sent, weight)
+
+    def links(self, passage: Passage) -> tuple[LinkState, ...]:
+        """Return the shared links: no other passage can fill the access link."""
+        return self.route.links
+
+    def carry(self, passage: Passage, nbytes: float) -> None:
+        """Count bytes that have crossed the access link."""
+        self._carried[passage.transfer.client] += nbytes
