@@ -8,8 +8,10 @@ A loss may contain gradients (`create_graph`): these operations can be different
 Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output, bit for bit.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -24,6 +26,7 @@ from fedsim.learn.products import by_client, product, times
 GOLDEN = -7046029254386353131
 MIX_1 = -4658895280553007687
 MIX_2 = -7723592293110705685
+Words = TypeVar("Words", Tensor, npt.NDArray[np.int64])
 MATRICES = {"sym": "symmetric", "mean": "average", "sum": "total", "closed": "closed", "open_sym": "open_symmetric"}
 
 
@@ -212,7 +215,7 @@ def _golden(count: int) -> int:
     return (count * GOLDEN + 2**63) % 2**64 - 2**63
 
 
-def _mix(z: Tensor) -> Tensor:
+def _mix(z: Words) -> Words:
     """Scramble int64 words: SplitMix64's finaliser, with logical shifts spelled out for signed words."""
     z = (z ^ ((z >> 30) & 0x3FFFFFFFF)) * MIX_1
     z = (z ^ ((z >> 27) & 0x1FFFFFFFFF)) * MIX_2
@@ -224,6 +227,9 @@ def words(seeds: Tensor, counter: Tensor) -> Tensor:
     return _mix(_mix(seeds + _golden(2**32)) + (counter + 1) * GOLDEN)
 
 
-def seed_steps(seeds: Tensor, step: int, use: int) -> Tensor:
-    """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs)."""
+def seed_steps(seeds: Words, step: int, use: int) -> Words:
+    """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs).
+
+    They are int64, a tensor or an array.
+    """
     return _mix(seeds + _golden(step * 64 + use + 1))
