@@ -18,9 +18,9 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 from fedsim.learn.layout import Attention
-from fedsim.learn.products import by_client, product, times
+from fedsim.learn.products import by_client, mean, product, rows_of, shifted_product, times
 
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.
 GOLDEN = -7046029254386353131
@@ -36,28 +36,31 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     x (N, F) dense, or the graph's own sparse features; weight (K, F, H); bias (K, H); result (N, H).
     """
     derived = layout.of(graph)
-    sparse = x.layout == torch.sparse_csr
-    result = product(weight.flatten(0, 1), derived.x) if sparse else by_client(x, weight, derived)
-    return result if bias is None else result + by_row(bias, graph)
+    if x.layout != torch.sparse_csr:
+        return by_client(x, weight, derived, bias)
+    flat = weight.flatten(0, 1)
+    return product(flat, derived.x) if bias is None else shifted_product(flat, bias, derived.x, derived)
 
 
 def by_row(values: Tensor, graph: Graph) -> Tensor:
     """Give every vertex its client's row: (K, H) → (N, H), or (K,) → (N,)."""
     if len(values) == 1:
         return values.expand(len(graph["y"]), *values.shape[1:])
-    pool = layout.of(graph).pool
-    flat = values.unsqueeze(1) if values.dim() == 1 else values
-    return product(flat, Matrix(pool.columns, pool.rows)).view(-1, *values.shape[1:])
+    return rows_of(values, layout.of(graph))
 
 
-def propagate(h: Tensor, graph: Graph, norm: str = "sym") -> Tensor:
+def propagate(h: Tensor, graph: Graph, norm: str = "sym", bias: Tensor | None = None) -> Tensor:
     """Return the sum over each vertex's in-neighbours of h (N, H), for all clients in one sparse product.
+
+    Plus bias[k] (K, H), if given, at every vertex of client k.
 
     `sym` adds self-loops and weighs by D^-1/2 on both sides (GCN), `mean` averages over neighbours (SAGE), `sum`
     adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.  `closed` adds up neighbours and the
     vertex itself; `open_sym` is `sym` without the self-loops.
     """
-    return product(h, getattr(layout.of(graph), MATRICES[norm]))
+    derived = layout.of(graph)
+    matrix: Matrix = getattr(derived, MATRICES[norm])
+    return product(h, matrix) if bias is None else shifted_product(h, bias, matrix, derived)
 
 
 class _Attend(torch.autograd.Function):
@@ -72,7 +75,7 @@ class _Attend(torch.autograd.Function):
         share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
         ctx.save_for_backward(h, source, target, share, raw)
         ctx.edges, ctx.slope = edges, slope
-        return times(csr(edges.crow, edges.source, share, (len(h), len(h))), h)
+        return times(Csr(edges.crow, edges.source, share, (len(h), len(h))), h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -81,7 +84,7 @@ class _Attend(torch.autograd.Function):
         if torch.is_grad_enabled():  # this gradient will be differentiated again
             return *_attend_back(grad, h, source, target, edges, ctx.slope), None, None
         grad, shape = grad.contiguous(), (len(h), len(h))
-        back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
+        back = Csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
         to_share = _dots(grad, h.detach(), edges)
         inner = torch.segment_reduce(share * to_share, "sum", offsets=edges.crow)
         to_score = share * (to_share - inner.index_select(0, edges.target))
@@ -107,7 +110,7 @@ def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:
     ones = torch.ones(count, dtype=like.dtype, device=like.device)
 
     def choice(ends: Tensor, crow: Tensor, order: Tensor) -> Matrix:
-        return Matrix(csr(every, ends, ones, (count, n)), csr(crow, order, ones, (n, count)))
+        return Matrix(Csr(every, ends, ones, (count, n)), Csr(crow, order, ones, (n, count)))
 
     return (
         choice(edges.source, edges.crow_of_source, edges.order),
@@ -168,9 +171,13 @@ def sum_by_client(values: Tensor, graph: Graph) -> Tensor:
 
 def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
     """Average values (N,) over each client's masked vertices: (K,); an empty split gives zero, not NaN."""
-    weight = mask.to(values.dtype)
-    count = sum_by_client(weight, graph).clamp(min=1)
-    return sum_by_client(values * weight, graph) / count
+
+    def counted() -> tuple[Tensor, Tensor]:
+        weight = mask.to(values.dtype)
+        return weight, sum_by_client(weight, graph).clamp(min=1)
+
+    weight, count = layout.once(graph, ("masses", values.dtype), (mask,), counted)
+    return mean(values, weight, count, layout.of(graph))
 
 
 def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,10 +189,10 @@ def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tenso
     counts = torch.bincount(cell, minlength=clients * classes)
     crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
     ones = torch.ones(len(rows), dtype=h.dtype, device=h.device)
-    forth = csr(crow, rows[order].int(), ones, (clients * classes, len(h)))
+    forth = Csr(crow, rows[order].int(), ones, (clients * classes, len(h)))
     where = torch.full((len(h) + 1,), 0, dtype=torch.int32, device=h.device)
     where[1:] = mask.int().cumsum(0)
-    back = csr(where, cell.int(), ones, (len(h), clients * classes))
+    back = Csr(where, cell.int(), ones, (len(h), clients * classes))
     total = product(h, Matrix(forth, back))
     mean = total / counts.clamp(min=1).unsqueeze(1)
     return mean.view(clients, classes, -1), counts.view(clients, classes)
