@@ -101,7 +101,9 @@ class Trainer:
             grads = grads if self._clip is None else clipped(grads, self._clip)
             self._of_step[step].apply(leaves, grads, state)
         self._remember(jobs, fits[0].slot, state, shelf)
-        return tree.unstack(tree.transform(Tensor.detach, params), len(jobs))
+        for leaf in leaves:
+            leaf.requires_grad_(False)
+        return tree.unstack(params, len(jobs))
 
     def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> tuple[State, Shelf | None]:
         """Return each client's optimiser state, stacked, fresh for those without one, and the shelf it came from."""
@@ -168,7 +170,7 @@ class Trainer:
         if isinstance(one, (list, tuple)):
             return type(one)(self._repeated(value, clients, device) for value in one)
         if isinstance(one, Tensor):
-            return one.unsqueeze(0).expand(clients, *one.shape)
+            return one.expand(clients, *one.shape)
         return None if one is None else torch.tensor([one] * clients, device=device)
 
 
