@@ -85,6 +85,7 @@ class Trainer:
         leaves = list(tree.leaves(params))
         data = self._union([_data(item) for item in work])
         given = self._join([fit.given for fit in fits], data["y"].device)
+        graphs = _has_graph(given)
         seeds = np.array([job.seed for job in jobs], dtype=np.int64)
         state, shelf = self._state(jobs, fits[0].slot, params)
         for leaf in leaves:
@@ -92,7 +93,7 @@ class Trainer:
         for step in range(self.local_steps)[slice(*fits[0].steps)]:
             use = iter(range(64))
             seeded = _seeded(data, ops.seed_steps(seeds, step, next(use)))
-            known = _seed_graphs(given, seeds, step, use)
+            known = _seed_graphs(given, seeds, step, use) if graphs else given
             loss = fits[0].loss(params, seeded, known)
             grads: Sequence[Tensor] = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
             grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
@@ -265,6 +266,12 @@ def _seeded(graph: Graph, seeds: Ints) -> Graph:
     """Return the graph in training mode, with dropout drawn from these seeds."""
     layout.of(graph)
     return Graph(**{**graph, "seed": torch.from_numpy(seeds).to(graph["y"].device)})
+
+
+def _has_graph(node: Any) -> bool:
+    if isinstance(node, dict):
+        return _is_graph(node) or any(map(_has_graph, node.values()))
+    return isinstance(node, (list, tuple)) and any(map(_has_graph, node))
 
 
 def _seed_graphs(given: Any, seeds: Ints, step: int, use: Iterator[int]) -> Any:
