@@ -33,10 +33,10 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
-from fedsim.data.graph import Graph, as_dense, csr
+from fedsim.data.graph import Graph, as_dense
 from fedsim.learn import replay, tree
 from fedsim.learn.algorithm import Job, Work
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
 from fedsim.learn.products import product
@@ -179,6 +179,6 @@ def taken(z: Tensor, rows: Tensor) -> Tensor:
     counts, ones = torch.bincount(rows, minlength=len(z)), torch.ones(len(rows), device=z.device)
     each = torch.arange(len(rows) + 1, device=z.device)
     starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    forth = csr(each.int(), rows.int(), ones, (len(rows), len(z)))
-    back = csr(starts.int(), torch.argsort(rows, stable=True).int(), ones, (len(z), len(rows)))
+    forth = Csr(each.int(), rows.int(), ones, (len(rows), len(z)))
+    back = Csr(starts.int(), torch.argsort(rows, stable=True).int(), ones, (len(z), len(rows)))
     return product(z, Matrix(forth, back))

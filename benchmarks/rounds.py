@@ -1,12 +1,16 @@
-"""Whole rounds of FedAvg through fedsim, clock, network and records included, against a deep-copy loop that has none.
+"""Whole rounds of FedAvg through fedsim, clock, network and records included, against three that have none of these.
 
     python benchmarks/rounds.py [--clients 100] [--vertices 20] [--participation 1.0] [--ragged] [--threads 1]
                                 [--rounds 20]
 
 fedsim simulates each round's messages (latency 20 ms, uplinks of 10 and downlinks of 50 Mbit/s, a server of 10 Gbit/s
 both ways), trains every participant's GCN by one full-batch Adam step, folds the replies and records what moved.  The
-loop (benchmarks/loop.py, PyG's layers) trains the same clients from the same model on the same graphs and averages
-state dicts by the same numbers of vertices; it knows no network.  Both keep each client's Adam state.
+others train the same clients from the same model on the same graphs, keep each client's Adam state, and average by the
+same numbers of vertices; they know no network:
+
+- The deep-copy loop (benchmarks/loop.py, PyG's layers) copies a network and makes an optimiser for each client.
+- The resident loop (benchmarks/bare.py) has one model without PyG, one optimiser, and graphs normalised beforehand.
+- The stacked computation (the same file) trains all of them by batched products, written by hand for this GCN.
 
 The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a vertex are
 its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 vertices, for a GCN 64-64-10.
@@ -19,14 +23,17 @@ import argparse
 import gc
 import math
 import statistics
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from loop import Network, apart, average, loop, timed, to_state_dict
+from bare import Round, resident, stacked
+from loop import Network, Weights, apart, average, loop, timed, to_state_dict
 
 from fedsim.core.record import Recorder
+from fedsim.data.graph import Graph
 from fedsim.point.assemble import Built, build
 from fedsim.scenario.schema import Scenario
 
@@ -80,7 +87,21 @@ def next_round(world: Any) -> np.ndarray:
 
 def model(built: Built) -> Any:
     """Return the server's model."""
-    return built.learner._values[built.world.server.state]["model"]
+    return built.world.server.state.value["model"]
+
+
+def rivals(graphs: Sequence[Graph], widths: Sequence[int], weights: Weights) -> dict[str, Round]:
+    """Return the rounds of the others, by name."""
+    copies = loop(graphs, partial(Network, widths), RATE)
+
+    def averaged(weights: Weights, cohort: Sequence[int]) -> Weights:
+        return average(copies(weights, cohort), [len(graphs[client]["y"]) for client in cohort])
+
+    return {
+        "PyG loop, deep copies": averaged,
+        "bare loop, one resident model": resident(graphs, weights, RATE),
+        "bare stacked computation": stacked(graphs, weights, RATE),
+    }
 
 
 def main() -> None:
@@ -94,36 +115,37 @@ def main() -> None:
     options = parser.parse_args()
     warm = math.ceil(3 / options.participation)
     built = build(scenario(options, warm + options.rounds + 1), Path(), Recorder())
-    world, weights = built.world, to_state_dict(model(built))
-    seconds: dict[str, list[float]] = {"fedsim, whole rounds": [], "PyG loop, no network": []}
-    others, cohort = None, np.arange(0)
-    gc.freeze()  # as `fedsim.point.run` does for a whole run; the loop is spared as much
+    world = built.world
+    seconds: dict[str, list[float]] = {"fedsim, whole rounds": []}
+    others: dict[str, Round] = {}
+    weights: dict[str, Weights] = {}
+    gc.freeze()  # as `fedsim.point.run` does for a whole run; the others are spared as much
+    first = to_state_dict(model(built))
     for number in range(warm + options.rounds):
         took, cohort = timed(partial(next_round, world))
         graphs = [built.learner.trained.clients[client].data for client in world.clients]
-        if others is None:
+        if not others:
             widths = [graphs[0]["x"].shape[1], 64, 10 if options.ragged else 5]
-            others = loop(graphs, partial(Network, widths), RATE)
-
-        def looped(others: Any = others, weights: Any = weights, cohort: Any = cohort, graphs: Any = graphs) -> Any:
-            return average(others(weights, cohort), [len(graphs[client]["y"]) for client in cohort])
-
-        other, weights = timed(looped)
+            others = rivals(graphs, widths, first)
+            weights, seconds = dict.fromkeys(others, first), seconds | {name: [] for name in others}
         if number >= warm:
             seconds["fedsim, whole rounds"].append(took)
-            seconds["PyG loop, no network"].append(other)
+        for name, other in others.items():
+            took, weights[name] = timed(partial(other, weights[name], cohort))
+            if number >= warm:
+                seconds[name].append(took)
     sizes, edges = [len(graph["y"]) for graph in graphs], sum(graph["edges"].shape[1] for graph in graphs)
     print(
         f"{len(cohort)} of {options.clients} clients a round, of {min(sizes)} to {max(sizes)} vertices; {sum(sizes)} "
     )
     print(f"vertices and {edges} directed edges in all, GCN {'-'.join(map(str, widths))}, one step of Adam each,")
     print(f"{options.threads} threads, median of {options.rounds} rounds after {warm}")
-    print(f"\n{'':24}{'ms/round':>10}{'updates/s':>12}{'ratio':>8}")
+    print(f"\n{'':30}{'ms/round':>10}{'updates/s':>12}{'ratio':>8}")
     mine = statistics.median(seconds["fedsim, whole rounds"])
     for name, times in seconds.items():
         took = statistics.median(times)
-        print(f"{name:24}{took * 1e3:10.2f}{len(cohort) / took:12.0f}{took / mine:8.1f}")
-    gap = apart(to_state_dict(model(built)), weights)
+        print(f"{name:30}{took * 1e3:10.2f}{len(cohort) / took:12.0f}{took / mine:8.1f}")
+    gap = max(apart(to_state_dict(model(built)), other) for other in weights.values())
     print(f"\nthe models differ by {gap:.1e} after {warm + options.rounds} rounds")
     most = RAGGED_TOLERANCE if options.ragged else TOLERANCE
     if gap > most:

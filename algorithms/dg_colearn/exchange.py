@@ -21,7 +21,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, csr
+from fedsim.data.graph import Graph
+from fedsim.learn.blocks import Csr
 from fedsim.learn.convolution import Norm, aggregate
 from fedsim.learn.products import times
 
@@ -67,7 +68,7 @@ class Cut:
         return self.foreign > 0
 
     @cached_property
-    def matrix(self) -> Tensor:
+    def matrix(self) -> Csr:
         """C as CSR (N, N), weighed by the norm: float64."""
         source, target = self.crossing
         crow, degree = torch.cat([self.foreign.new_zeros(1), self.foreign.cumsum(0)]), self.degree.double()
@@ -77,7 +78,7 @@ class Cut:
             value = 1 / degree[target]
         else:
             value = (degree[source] * degree[target]).rsqrt()
-        return csr(crow, source, value, (self.vertices, self.vertices))
+        return Csr(crow, source, value, (self.vertices, self.vertices))
 
     def across(self, rows: Tensor) -> Tensor:
         """Return C times rows (N, F): for each vertex the sum over its neighbours at other clients."""

@@ -30,7 +30,7 @@ def edges(fanout: Sequence[int]) -> Tensor:
 def sampled(graph: Graph, centres: Tensor, fanout: Sequence[int], generator: Generator) -> Tensor:
     """Return the vertices (n, S) in the slots of each centre's (n,) ego-graph."""
     matrix = layout.of(graph).total.rows
-    crow, column = matrix.crow_indices().long(), matrix.col_indices().long()
+    crow, column = matrix.crow.long(), matrix.column.long()
 
     def drawn(of: Tensor, count: int) -> Tensor:
         places = torch.rand((len(of), count), generator=generator).to(of.device)

@@ -101,7 +101,7 @@ def strangers(graph: Graph, count: int, most: int, generator: torch.Generator) -
     if not graph["edges"].shape[1]:
         raise ValueError("a graph without edges has no neighbours to draw")
     near = layout.of(graph).total.rows
-    crow, column = near.crow_indices().long(), near.col_indices().long()
+    crow, column = near.crow.long(), near.column.long()
     degree = crow.diff()
     some = degree.nonzero().squeeze(1)
     vertices = some[torch.randint(len(some), (count,), generator=generator).to(some.device)].unsqueeze(1)

@@ -42,7 +42,7 @@ def of_classes(graph: Graph, classes: int) -> tuple[Tensor, Tensor, Tensor]:
     rows = train.nonzero().squeeze(1)
     marks[rows, graph["y"][rows]] = 1.0
     x = graph["x"]
-    total = layout.of(graph).x.columns @ marks if x.layout == torch.sparse_csr else x.T @ marks
+    total = layout.of(graph).x.columns.tensor() @ marks if x.layout == torch.sparse_csr else x.T @ marks
     counts = marks.sum(0).long()
     present = counts.nonzero().squeeze(1)
     return present, (total.T / counts.clamp(min=1).unsqueeze(1))[present].contiguous(), counts[present]

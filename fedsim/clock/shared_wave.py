@@ -113,7 +113,7 @@ class SharedWave(Wave):
         k = cast(int, timer.value)
         if not self._under_way[k]:
             return
-        client = int(self._clients[k])
+        client = self._numbers[k]
         self._home.clients.done(client, self._uploads[k])
         self._span_end[k] = self._worked[k] = self._env.now
         self._up_bytes[k] = nbytes = self._up_size(k)

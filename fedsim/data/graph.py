@@ -9,7 +9,7 @@ one period: no edge weights, no edge features.  A snapshot of a graph that chang
 (`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
@@ -68,8 +68,8 @@ VERTEX_KEYS = (
 ABSENT_IS_ZERO = ("state", "halo", "far", "target")  # absent means zeros, as for the deltas
 
 
-def vertex_keys(graph: Graph) -> list[str]:
-    """Return the optional keys of the graph with one row per vertex."""
+def vertex_keys(graph: Iterable[str]) -> list[str]:
+    """Return the optional keys of a graph with one row per vertex."""
     return [key for key in graph if key in VERTEX_KEYS or key.startswith("delta")]
 
 

@@ -14,6 +14,7 @@ Not modelled: time; how long work takes is up to the clock.
 """
 
 from collections.abc import Generator
+from types import GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -126,7 +127,7 @@ class Cohort:
         active: list[tuple[JobPromise, Generator[Fit, Tree, Tree], Fit]] = []
         for promise in batch:
             script = self._algorithm.work(promise.job)
-            if isinstance(script, Generator):
+            if type(script) is GeneratorType:
                 self._advance(promise, script, None, active)
             else:
                 promise.fill(script)

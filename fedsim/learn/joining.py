@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedsim.data.graph import ABSENT_IS_ZERO, Graph, under, vertex_keys
-from fedsim.learn.blocks import offsets, shifted
+from fedsim.learn.blocks import offsets, repeated, shifted
 from fedsim.learn.layout import Layout, of
 
 
@@ -21,7 +21,7 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
     first = graphs[0]["y"]
     parts = [of(graph) for graph in graphs]
     vertices = [part.vertices for part in parts]
-    sizes = torch.tensor([sum(vertices)] if shared else vertices, device=first.device)
+    sizes = [sum(vertices)] if shared else vertices
     joined = Graph(
         x=under([graph["x"] for graph in graphs]),
         edges=shifted([graph["edges"] for graph in graphs], [part.edges for part in parts], offsets(vertices)),
@@ -29,10 +29,10 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
         train=torch.cat([graph["train"] for graph in graphs]),
         val=torch.cat([graph["val"] for graph in graphs]),
         test=torch.cat([graph["test"] for graph in graphs]),
-        client=torch.repeat_interleave(torch.arange(len(sizes), device=first.device), sizes),
-        sizes=sizes,
+        client=repeated(range(len(sizes)), sizes, first),
+        sizes=torch.tensor(sizes, device=first.device),
     )
-    joined = Graph(**{**joined, **_by_vertex(graphs)})  # type: ignore[typeddict-item]
+    joined.update(_by_vertex(graphs))  # type: ignore[typeddict-item]
     if any("pairs" in graph for graph in graphs):
         _join_pairs(joined, graphs, vertices)
     joined["layout"] = Layout(joined, parts, shared=shared)
@@ -51,7 +51,7 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     """Join the optional keys of one row a vertex.  Raises ValueError for a missing key without a default."""
     joined = {}
-    for key in dict.fromkeys(key for graph in graphs for key in vertex_keys(graph)):
+    for key in vertex_keys(dict.fromkeys(key for graph in graphs for key in graph)):
         some: Tensor = next(graph[key] for graph in graphs if key in graph)  # type: ignore[literal-required]
         joined[key] = torch.cat([_rows(graph, key, some) for graph in graphs])
     return joined

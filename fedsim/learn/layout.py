@@ -8,14 +8,15 @@ products are several times faster than for int64.  It models fixed graphs: a gra
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph, csr
+from fedsim.data.graph import Graph
 from fedsim.learn import blocks
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Layout:
                 return Matrix(rows, blocks.transposed(rows))
             return blocks.block_diagonal([part.x for part in self.parts])
         x = self.graph["x"]
-        rows = csr(x.crow_indices().int(), x.col_indices().int(), x.values(), tuple(x.shape))
+        rows = Csr(x.crow_indices().int(), x.col_indices().int(), x.values(), (x.shape[0], x.shape[1]))
         return Matrix(rows, blocks.transposed(rows))
 
     @cached_property
@@ -113,7 +114,7 @@ class Layout:
     @cached_property
     def degree(self) -> Tensor:
         """(N,): the neighbours of each vertex, itself counted."""
-        return self.closed.rows.crow_indices().diff().float()
+        return self.closed.rows.crow.diff().float()
 
     @cached_property
     def leaves(self) -> list["Layout"]:
@@ -135,13 +136,12 @@ class Layout:
     @cached_property
     def pool(self) -> Matrix:
         """(K, N): sums the rows of each client."""
-        sizes = self.graph["sizes"]
-        n, device = int(sum(self.sizes)), sizes.device
-        crow = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
+        sizes, client = self.sizes, self.graph["client"].int()
+        n, device = sum(sizes), client.device
+        crow = torch.tensor([0, *accumulate(sizes)], dtype=torch.int32).to(device)
+        every = torch.arange(n + 1, device=device, dtype=torch.int32)
         ones = torch.ones(n, device=device)
-        rows = csr(crow, torch.arange(n, device=device, dtype=torch.int32), ones, (len(self.sizes), n))
-        by_vertex = torch.arange(n + 1, device=device, dtype=torch.int32)
-        return Matrix(rows, csr(by_vertex, self.graph["client"].int(), ones, (n, len(self.sizes))))
+        return Matrix(Csr(crow, every[:n], ones, (len(sizes), n)), Csr(every, client, ones, (n, len(sizes))))
 
     @cached_property
     def attention(self) -> Attention:
@@ -192,6 +192,12 @@ class Layout:
             k0, r0 = k1, r0 + rows
         return found
 
+    @cached_property
+    def each(self) -> int | None:
+        """The vertices of every client, None where they are not as many everywhere, or none."""
+        sizes = {*self.sizes}
+        return (sizes.pop() or None) if len(sizes) == 1 else None
+
     def _joined(self, name: str) -> Matrix:
         return blocks.block_diagonal([getattr(part, name) for part in self.parts])
 
@@ -220,7 +226,7 @@ class Layout:
             value = root[source] * root[target]
         else:
             value = 1 / degree[target] if norm == "mean" else torch.ones_like(target, dtype=torch.float32)
-        rows = csr(blocks.row_pointers(target, n), source.int(), value, (n, n))
+        rows = Csr(blocks.row_pointers(target, n), source.int(), value, (n, n))
         columns = blocks.transposed(rows)
         return Matrix(rows, rows if blocks.equal(rows, columns) else columns)
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fedsim.data.absent import Absent, absent, pair_numbers, pairs_of
-from fedsim.data.graph import Graph, csr
+from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 
 
 @dataclass(frozen=True)
@@ -93,4 +93,4 @@ def _pool(which: Tensor, counts: Tensor) -> Matrix:
     crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
     ones = torch.ones(links, device=device)
     every = torch.arange(links + 1, device=device, dtype=torch.int32)
-    return Matrix(csr(crow, every[:links], ones, (clients, links)), csr(every, which.int(), ones, (links, clients)))
+    return Matrix(Csr(crow, every[:links], ones, (clients, links)), Csr(every, which.int(), ones, (links, clients)))

@@ -8,22 +8,25 @@ A loss may contain gradients (`create_graph`): these operations can be different
 Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output, bit for bit.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph, csr
 from fedsim.learn import layout
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 from fedsim.learn.layout import Attention
-from fedsim.learn.products import by_client, product, times
+from fedsim.learn.products import by_client, mean, product, rows_of, shifted_product, times
 
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.
 GOLDEN = -7046029254386353131
 MIX_1 = -4658895280553007687
 MIX_2 = -7723592293110705685
+Words = TypeVar("Words", Tensor, npt.NDArray[np.int64])
 MATRICES = {"sym": "symmetric", "mean": "average", "sum": "total", "closed": "closed", "open_sym": "open_symmetric"}
 
 
@@ -33,28 +36,31 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     x (N, F) dense, or the graph's own sparse features; weight (K, F, H); bias (K, H); result (N, H).
     """
     derived = layout.of(graph)
-    sparse = x.layout == torch.sparse_csr
-    result = product(weight.flatten(0, 1), derived.x) if sparse else by_client(x, weight, derived)
-    return result if bias is None else result + by_row(bias, graph)
+    if x.layout != torch.sparse_csr:
+        return by_client(x, weight, derived, bias)
+    flat = weight.flatten(0, 1)
+    return product(flat, derived.x) if bias is None else shifted_product(flat, bias, derived.x, derived)
 
 
 def by_row(values: Tensor, graph: Graph) -> Tensor:
     """Give every vertex its client's row: (K, H) → (N, H), or (K,) → (N,)."""
     if len(values) == 1:
         return values.expand(len(graph["y"]), *values.shape[1:])
-    pool = layout.of(graph).pool
-    flat = values.unsqueeze(1) if values.dim() == 1 else values
-    return product(flat, Matrix(pool.columns, pool.rows)).view(-1, *values.shape[1:])
+    return rows_of(values, layout.of(graph))
 
 
-def propagate(h: Tensor, graph: Graph, norm: str = "sym") -> Tensor:
+def propagate(h: Tensor, graph: Graph, norm: str = "sym", bias: Tensor | None = None) -> Tensor:
     """Return the sum over each vertex's in-neighbours of h (N, H), for all clients in one sparse product.
+
+    Plus bias[k] (K, H), if given, at every vertex of client k.
 
     `sym` adds self-loops and weighs by D^-1/2 on both sides (GCN), `mean` averages over neighbours (SAGE), `sum`
     adds them up.  A vertex without neighbours gets zero under `mean` and `sum`.  `closed` adds up neighbours and the
     vertex itself; `open_sym` is `sym` without the self-loops.
     """
-    return product(h, getattr(layout.of(graph), MATRICES[norm]))
+    derived = layout.of(graph)
+    matrix: Matrix = getattr(derived, MATRICES[norm])
+    return product(h, matrix) if bias is None else shifted_product(h, bias, matrix, derived)
 
 
 class _Attend(torch.autograd.Function):
@@ -69,7 +75,7 @@ class _Attend(torch.autograd.Function):
         share = share / torch.segment_reduce(share, "sum", offsets=edges.crow).index_select(0, edges.target)
         ctx.save_for_backward(h, source, target, share, raw)
         ctx.edges, ctx.slope = edges, slope
-        return times(csr(edges.crow, edges.source, share, (len(h), len(h))), h)
+        return times(Csr(edges.crow, edges.source, share, (len(h), len(h))), h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -78,7 +84,7 @@ class _Attend(torch.autograd.Function):
         if torch.is_grad_enabled():  # this gradient will be differentiated again
             return *_attend_back(grad, h, source, target, edges, ctx.slope), None, None
         grad, shape = grad.contiguous(), (len(h), len(h))
-        back = csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
+        back = Csr(edges.crow_of_source, edges.target_by_source, share.index_select(0, edges.order), shape)
         to_share = _dots(grad, h.detach(), edges)
         inner = torch.segment_reduce(share * to_share, "sum", offsets=edges.crow)
         to_score = share * (to_share - inner.index_select(0, edges.target))
@@ -104,7 +110,7 @@ def _ends(edges: Attention, like: Tensor) -> tuple[Matrix, Matrix]:
     ones = torch.ones(count, dtype=like.dtype, device=like.device)
 
     def choice(ends: Tensor, crow: Tensor, order: Tensor) -> Matrix:
-        return Matrix(csr(every, ends, ones, (count, n)), csr(crow, order, ones, (n, count)))
+        return Matrix(Csr(every, ends, ones, (count, n)), Csr(crow, order, ones, (n, count)))
 
     return (
         choice(edges.source, edges.crow_of_source, edges.order),
@@ -165,9 +171,13 @@ def sum_by_client(values: Tensor, graph: Graph) -> Tensor:
 
 def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
     """Average values (N,) over each client's masked vertices: (K,); an empty split gives zero, not NaN."""
-    weight = mask.to(values.dtype)
-    count = sum_by_client(weight, graph).clamp(min=1)
-    return sum_by_client(values * weight, graph) / count
+
+    def counted() -> tuple[Tensor, Tensor]:
+        weight = mask.to(values.dtype)
+        return weight, sum_by_client(weight, graph).clamp(min=1)
+
+    weight, count = layout.once(graph, ("masses", values.dtype), (mask,), counted)
+    return mean(values, weight, count, layout.of(graph))
 
 
 def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,10 +189,10 @@ def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tenso
     counts = torch.bincount(cell, minlength=clients * classes)
     crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
     ones = torch.ones(len(rows), dtype=h.dtype, device=h.device)
-    forth = csr(crow, rows[order].int(), ones, (clients * classes, len(h)))
+    forth = Csr(crow, rows[order].int(), ones, (clients * classes, len(h)))
     where = torch.full((len(h) + 1,), 0, dtype=torch.int32, device=h.device)
     where[1:] = mask.int().cumsum(0)
-    back = csr(where, cell.int(), ones, (len(h), clients * classes))
+    back = Csr(where, cell.int(), ones, (len(h), clients * classes))
     total = product(h, Matrix(forth, back))
     mean = total / counts.clamp(min=1).unsqueeze(1)
     return mean.view(clients, classes, -1), counts.view(clients, classes)
@@ -212,7 +222,7 @@ def _golden(count: int) -> int:
     return (count * GOLDEN + 2**63) % 2**64 - 2**63
 
 
-def _mix(z: Tensor) -> Tensor:
+def _mix(z: Words) -> Words:
     """Scramble int64 words: SplitMix64's finaliser, with logical shifts spelled out for signed words."""
     z = (z ^ ((z >> 30) & 0x3FFFFFFFF)) * MIX_1
     z = (z ^ ((z >> 27) & 0x1FFFFFFFFF)) * MIX_2
@@ -224,6 +234,9 @@ def words(seeds: Tensor, counter: Tensor) -> Tensor:
     return _mix(_mix(seeds + _golden(2**32)) + (counter + 1) * GOLDEN)
 
 
-def seed_steps(seeds: Tensor, step: int, use: int) -> Tensor:
-    """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs)."""
+def seed_steps(seeds: Words, step: int, use: int) -> Words:
+    """Return the dropout seeds (K,) of one training step and one use of the graph (0: the data, 1…: given graphs).
+
+    They are int64, a tensor or an array.
+    """
     return _mix(seeds + _golden(step * 64 + use + 1))

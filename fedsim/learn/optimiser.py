@@ -8,8 +8,10 @@ Gradients may be clipped by each client's own norm, and the learning rate may fa
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,11 +58,13 @@ class Adam:
         steps = state["steps"].double()
         size = (self.lr / (1 - self.beta1**steps)).float()
         root = (1 - self.beta2**steps).sqrt().float()
-        denominators = torch._foreach_sqrt(second)
-        for param, mean, denominator in zip(params, first, denominators, strict=True):
-            shape = (-1,) + (1,) * (param.dim() - 1)
-            denominator.div_(root.view(shape)).add_(self.eps)
-            param.sub_(mean.div(denominator).mul_(size.view(shape)))
+        shapes = [(-1,) + (1,) * (param.dim() - 1) for param in params]
+        change = torch._foreach_sqrt(second)
+        torch._foreach_div_(change, [root.view(shape) for shape in shapes])
+        torch._foreach_add_(change, self.eps)
+        change = torch._foreach_div(first, change)
+        torch._foreach_mul_(change, [size.view(shape) for shape in shapes])
+        torch._foreach_sub_(list(params), change)
 
     def _fused(self, parts: Sequence[list[Tensor]], steps: Tensor, runs: Sequence[int]) -> None:
         """Do the same with params, grads and both moments, split into runs, in a single pass over memory.
@@ -79,8 +83,9 @@ def _runs(steps: Tensor) -> list[int] | None:
     """Return the lengths of the runs of equal numbers of steps, or None if reading them would stall a GPU."""
     if steps.device.type != "cpu":
         return None
-    lengths: list[int] = torch.unique_consecutive(steps, return_counts=True)[1].tolist()
-    return lengths
+    taken = steps.numpy()
+    ends = [*(np.flatnonzero(taken[1:] != taken[:-1]) + 1).tolist(), len(taken)]
+    return [end - begin for begin, end in pairwise([0, *ends])]
 
 
 def _cut(leaves: Sequence[Tensor], runs: Sequence[int]) -> list[Tensor]:

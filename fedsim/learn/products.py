@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 from fedsim.learn.layout import Bucket, Layout
 
 NARROW = 16  # columns below which a product is computed transposed: BLAS is several times slower the other way round
@@ -26,7 +26,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return product(grad, Matrix(ctx.matrix.columns, ctx.matrix.rows)), None
+        return _back(grad, ctx.matrix), None
 
 
 def product(dense: Tensor, matrix: Matrix) -> Tensor:
@@ -34,38 +34,128 @@ def product(dense: Tensor, matrix: Matrix) -> Tensor:
     return _Product.apply(dense, matrix)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def times(rows: Tensor, dense: Tensor) -> Tensor:
+class _Shifted(torch.autograd.Function):
+    """A constant sparse matrix times a dense one, plus each client's own row."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, bias: Tensor, matrix: Matrix, derived: Layout) -> Tensor:
+        ctx.matrix, ctx.derived = matrix, derived
+        return _plus_rows(times(matrix.rows, dense), bias, derived)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        to_dense = _back(grad, ctx.matrix) if ctx.needs_input_grad[0] else None
+        to_bias = _sum_rows(grad, ctx.derived) if ctx.needs_input_grad[1] else None
+        return to_dense, to_bias, None, None
+
+
+def shifted_product(dense: Tensor, bias: Tensor, matrix: Matrix, derived: Layout) -> Tensor:
+    """Return matrix @ dense + bias[k] in the rows of client k: result (N, H), bias (K, H)."""
+    return _Shifted.apply(dense, bias, matrix, derived)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Rows(torch.autograd.Function):
+    """Each client's value at every one of its vertices: (K, …) to (N, …)."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, derived: Layout) -> Tensor:
+        ctx.derived = derived
+        return values.index_select(0, derived.graph["client"])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        flat = grad.unsqueeze(1) if grad.dim() == 1 else grad
+        return _sum_rows(flat, ctx.derived).view(-1, *grad.shape[1:]), None
+
+
+def rows_of(values: Tensor, derived: Layout) -> Tensor:
+    """Return each client's value (K, …) at every one of its vertices: (N, …)."""
+    return _Rows.apply(values, derived)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Mean(torch.autograd.Function):
+    """Weighted sums of the values (N,) of each client, divided by counts (K,); weights and counts are constants."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor, count: Tensor, derived: Layout) -> Tensor:
+        ctx.weight, ctx.count, ctx.derived = weight, count, derived
+        return times(derived.pool.rows, (values * weight).unsqueeze(1)).squeeze(1) / count
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        each, pool = (grad / ctx.count).unsqueeze(1), ctx.derived.pool
+        return _back(each, pool).squeeze(1) * ctx.weight, None, None, None
+
+
+def mean(values: Tensor, weight: Tensor, count: Tensor, derived: Layout) -> Tensor:
+    """Return each client's sum of weight · values, divided by its count: values (N,), result (K,)."""
+    return _Mean.apply(values, weight, count, derived)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def times(rows: Csr, dense: Tensor) -> Tensor:
     """Return a CSR matrix times a dense one, without a gradient."""
-    dense = dense.detach().contiguous()
+    dense = (dense.detach() if dense.requires_grad else dense).contiguous()
     if dense.device.type != "cpu" or not len(dense):
-        return rows.to(dense.dtype) @ dense
+        return rows.tensor().to(dense.dtype) @ dense
+    value = rows.value if rows.value.dtype == dense.dtype else rows.value.to(dense.dtype)
     # embedding_bag sums weighted rows several times as fast as torch's sparse product
     return torch.embedding_bag(
-        dense, rows.col_indices(), rows.crow_indices(), mode=0, per_sample_weights=rows.values().to(dense.dtype),
-        include_last_offset=True,
+        dense, rows.column, rows.crow, mode=0, per_sample_weights=value, include_last_offset=True
     )[0]  # fmt: skip
 
 
+def _back(grad: Tensor, matrix: Matrix) -> Tensor:
+    """Return the matrix, transposed, times a gradient that may be differentiated again."""
+    if torch.is_grad_enabled():
+        return product(grad, Matrix(matrix.columns, matrix.rows))
+    return times(matrix.columns, grad)
+
+
+def _plus_rows(into: Tensor, bias: Tensor, derived: Layout) -> Tensor:
+    """Return `into` (N, H), which may change, with each client's row of bias (K, H) added to its rows."""
+    bias, into = bias.detach(), into.contiguous()
+    if len(bias) == 1:
+        return into.add_(bias)
+    if derived.each is not None:
+        into.view(len(bias), derived.each, -1).add_(bias.unsqueeze(1))
+        return into
+    return into.add_(bias.index_select(0, derived.graph["client"]))
+
+
+def _sum_rows(grad: Tensor, derived: Layout) -> Tensor:
+    """Return the sums over each client's rows of a gradient that may be differentiated again."""
+    if len(derived.sizes) == 1:
+        return grad.sum(0, keepdim=True)
+    return _back(grad, Matrix(derived.pool.columns, derived.pool.rows))
+
+
 class _Affine(torch.autograd.Function):
-    """Each client's rows times its own weight: (N, F) by (K, F, H) is (N, H)."""
+    """Each client's rows times its own weight, plus its own bias: (N, F) by (K, F, H) is (N, H)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, derived: Layout) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, derived: Layout, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.derived = derived
-        return _each(x.detach(), weight.detach(), derived)
+        result = _each(x.detach(), weight.detach(), derived)
+        return result if bias is None else _plus_rows(result, bias, derived)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        to_x = by_client(grad, weight.mT, ctx.derived) if ctx.needs_input_grad[0] else None
-        to_weight = _gram(x, grad, ctx.derived) if ctx.needs_input_grad[1] else None
-        return to_x, to_weight, None
+        again = torch.is_grad_enabled()
+        to_x = to_weight = to_bias = None
+        if ctx.needs_input_grad[0]:
+            to_x = (by_client if again else _each)(grad, weight.mT, ctx.derived)
+        if ctx.needs_input_grad[1]:
+            to_weight = (_gram if again else _inner)(x, grad, ctx.derived)
+        if ctx.needs_input_grad[3]:
+            to_bias = _sum_rows(grad, ctx.derived)
+        return to_x, to_weight, None, to_bias
 
 
-def by_client(x: Tensor, weight: Tensor, derived: Layout) -> Tensor:
-    """Return the rows of client k times weight[k]: x (N, F), weight (K, F, H), result (N, H)."""
-    return _Affine.apply(x, weight, derived)  # type: ignore[no-any-return, no-untyped-call]
+def by_client(x: Tensor, weight: Tensor, derived: Layout, bias: Tensor | None = None) -> Tensor:
+    """Return the rows of client k times weight[k], plus bias[k]: x (N, F), weight (K, F, H), bias (K, H)."""
+    return _Affine.apply(x, weight, derived, bias)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Gram(torch.autograd.Function):
@@ -92,9 +182,12 @@ def _gram(x: Tensor, y: Tensor, derived: Layout) -> Tensor:
 def _each(x: Tensor, weight: Tensor, derived: Layout) -> Tensor:
     """Rows of each client times its weight; a narrow result is filled by columns."""
     narrow = weight.shape[2] < NARROW
+    own = weight.mT.contiguous() if narrow else weight
+    if derived.each is not None:
+        stacked = x.reshape(-1, derived.each, x.shape[1])
+        return (torch.bmm(own, stacked.mT).mT if narrow else torch.bmm(stacked, own)).flatten(0, 1)
     shape = (weight.shape[2], len(x)) if narrow else (len(x), weight.shape[2])
     result = x.new_empty(shape)
-    own = weight.mT.contiguous() if narrow else weight
     for bucket in derived.buckets:
         rows, weights = x[bucket.r0 : bucket.r1], own[bucket.k0 : bucket.k1]
         into = result[:, bucket.r0 : bucket.r1] if narrow else result[bucket.r0 : bucket.r1]
@@ -117,6 +210,10 @@ def _inner(x: Tensor, y: Tensor, derived: Layout) -> Tensor:
     """Inner products of each client's columns; narrow ones are filled transposed."""
     narrow = y.shape[1] < NARROW
     left, right = (y, x) if narrow else (x, y)
+    if derived.each is not None:
+        stacked = [side.reshape(-1, derived.each, side.shape[1]) for side in (left, right)]
+        result = torch.bmm(stacked[0].mT, stacked[1])
+        return result.mT.contiguous() if narrow else result
     result = x.new_empty(len(derived.sizes), left.shape[1], right.shape[1])
     for bucket in derived.buckets:
         a, b = left[bucket.r0 : bucket.r1], right[bucket.r0 : bucket.r1]

@@ -143,7 +143,7 @@ def weighted(trees: Sequence[Tree], shares: Sequence[float]) -> Tree | None:
         return None
     total = None
     for stack, indexes, places in groups:
-        part = _product(stack.tree, *_in_order(stack, places, [shares[i] for i in indexes]))
+        part = _product(stack.tree, *_in_order(stack, places, [shares[i] for i in indexes]), {})
         total = part if total is None else _plus(total, part)
     return total
 
@@ -190,7 +190,7 @@ def _by_stack(trees: Sequence[Tree]) -> list[tuple[Stack, list[int], list[int]]]
 def _taken(leaf: Tensor, places: Sequence[int]) -> Tensor:
     if len(places) == 1:
         return leaf.narrow(0, places[0], 1)
-    if len(places) == len(leaf) and all(place == k for k, place in enumerate(places)):
+    if len(places) == len(leaf) and [*places] == [*range(len(leaf))]:
         return leaf
     return leaf.index_select(0, torch.tensor(places, device=leaf.device))
 
@@ -203,11 +203,14 @@ def _in_order(stack: Stack, places: list[int], shares: list[float]) -> tuple[Seq
     return range(stack.clients), [ordered[place] for place in range(stack.clients)]
 
 
-def _product(node: Tree, places: Sequence[int], shares: list[float]) -> Tree:
+def _product(node: Tree, places: Sequence[int], shares: list[float], vectors: dict[Any, Tensor]) -> Tree:
+    """Return Σ share · row; `vectors` has the shares as tensors, by type and device."""
     if isinstance(node, dict):
-        return {key: _product(value, places, shares) for key, value in node.items()}
-    vector = torch.tensor(shares, dtype=node.dtype, device=node.device)
-    return (vector @ _taken(node, places).reshape(len(shares), -1)).view(node.shape[1:])
+        return {key: _product(value, places, shares, vectors) for key, value in node.items()}
+    kind = node.dtype, node.device
+    if kind not in vectors:
+        vectors[kind] = torch.tensor(shares, dtype=node.dtype, device=node.device)
+    return (vectors[kind] @ _taken(node, places).reshape(len(shares), -1)).view(node.shape[1:])
 
 
 def _plus(first: Tree, second: Tree) -> Tree:
@@ -230,10 +233,10 @@ def _is_stacked(node: Tree, clients: int) -> bool:
 
 def _finite(tree: Tree, clients: int) -> list[bool]:
     """Return whether each row is finite: a finite sum has finite terms only; otherwise every number is checked."""
-    whole = [leaf.reshape(clients, -1) for leaf in _leaves(tree)]
-    sums = torch.stack([leaf.sum().double() for leaf in whole])
-    if math.isfinite(sums.sum().item()):
+    leaves = [*_leaves(tree)]
+    if math.isfinite(torch.stack([leaf.sum(dtype=torch.float64) for leaf in leaves]).sum().item()):
         return [True] * clients
+    whole = [leaf.reshape(clients, -1) for leaf in leaves]
     sound: list[bool] = torch.stack([leaf.isfinite().all(1) for leaf in whole]).all(0).tolist()
     return sound
 

@@ -6,36 +6,23 @@ Training is full-batch: every step sees the whole graph.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import joining, layout, ops, rows, tree
+from fedsim.learn import joining, layout, moments, ops, tree
 from fedsim.learn.algorithm import Fit, Job
+from fedsim.learn.moments import Kept, Shelf
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
 
 Work = tuple[Job, Fit]
+Ints = npt.NDArray[np.int64]
 UNIONS_KEPT = 8  # unions of graphs kept, so that a recurring cohort is not joined again
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """One client's optimiser state: its place in the state of the cohort that it trained with last, without a copy.
-
-    The cohort's state is never changed afterwards, so that older memories stay valid.
-    """
-
-    cohort: State = field(repr=False)
-    place: int
-
-    def own(self) -> State:
-        """Return the client's state alone, without a client axis."""
-        return tree.at(self.cohort, self.place)  # type: ignore[no-any-return]
 
 
 class Trainer:
@@ -61,6 +48,7 @@ class Trainer:
         self.local_steps = local_steps
         self._keep_state = keep_state
         self._budget = budget
+        self._shelves: dict[Any, Shelf] = {}  # by slot and shapes
         self._unions: OrderedDict[tuple[int, ...], tuple[list[Graph], Graph]] = OrderedDict()
 
     def train(self, work: Sequence[Work]) -> list[tree.Tree]:
@@ -97,14 +85,15 @@ class Trainer:
         leaves = list(tree.leaves(params))
         data = self._union([_data(item) for item in work])
         given = self._join([fit.given for fit in fits], data["y"].device)
-        seeds = torch.tensor([job.seed for job in jobs], device=data["y"].device)
-        state = self._state(jobs, fits[0].slot, params)
+        graphs = _has_graph(given)
+        seeds = np.array([job.seed for job in jobs], dtype=np.int64)
+        state, shelf = self._state(jobs, fits[0].slot, params)
         for leaf in leaves:
             leaf.requires_grad_(True)
         for step in range(self.local_steps)[slice(*fits[0].steps)]:
             use = iter(range(64))
             seeded = _seeded(data, ops.seed_steps(seeds, step, next(use)))
-            known = _seed_graphs(given, seeds, step, use)
+            known = _seed_graphs(given, seeds, step, use) if graphs else given
             loss = fits[0].loss(params, seeded, known)
             grads: Sequence[Tensor] = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
             grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
@@ -112,52 +101,78 @@ class Trainer:
                 grads = _corrected(fits[0].correct, params, grads, given)
             grads = grads if self._clip is None else clipped(grads, self._clip)
             self._of_step[step].apply(leaves, grads, state)
-        self._remember(jobs, fits[0].slot, state)
-        return tree.unstack(tree.transform(Tensor.detach, params), len(jobs))
+        self._remember(jobs, fits[0].slot, state, shelf)
+        for leaf in leaves:
+            leaf.requires_grad_(False)
+        return tree.unstack(params, len(jobs))
 
-    def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> State:
-        """Return each client's optimiser state, stacked; fresh for those without one."""
+    def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> tuple[State, Shelf | None]:
+        """Return each client's optimiser state, stacked, fresh for those without one, and the shelf it came from."""
         kept: list[Kept | None] = [None] * len(jobs)
         if slot is not None and self._keep_state:
             kept = [job.memory.get(f"optimiser.{slot}") for job in jobs]
         if all(one is None for one in kept):
-            return self.optimiser.start(params, len(jobs))
-        fresh = Kept(self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1), 0)
-        own = [one or fresh for one in kept]
-        runs = [list(run) for _, run in groupby(own, lambda one: id(one.cohort))]
-        joined: State = rows.gather([(run[0].cohort, [one.place for one in run]) for run in runs])
-        # a single run may be the stored tensors themselves
-        return tree.transform(torch.clone, joined) if len(runs) == 1 else joined
+            return self.optimiser.start(params, len(jobs)), None
+        if moments.whole(kept):
+            return tree.transform(torch.clone, kept[0].source), None  # type: ignore[union-attr]
+        shelf = self._shelf(slot, params)
+        taken = shelf.take(kept)
+        if taken is not None:
+            return taken, shelf
+        fresh = Kept(self._fresh(params), 0)
+        return moments.gathered([one or fresh for one in kept]), None
 
-    def _remember(self, jobs: Sequence[Job], slot: str | None, state: State) -> None:
-        if slot is not None and self._keep_state:
-            entry = f"optimiser.{slot}"
-            for place, job in enumerate(jobs):
-                job.memory[entry] = Kept(state, place)
+    def _shelf(self, slot: str | None, params: tree.Tree) -> Shelf:
+        shapes = slot, *(leaf.shape[1:] for leaf in tree.leaves(params))
+        if shapes not in self._shelves:
+            self._shelves[shapes] = Shelf.of(self._fresh(params), self._budget)
+        return self._shelves[shapes]
 
-    def _union(self, graphs: list[Graph]) -> Graph:
+    def _fresh(self, params: tree.Tree) -> State:
+        return self.optimiser.start(tree.transform(lambda leaf: leaf[:1], params), 1)
+
+    def _remember(self, jobs: Sequence[Job], slot: str | None, state: State, shelf: Shelf | None) -> None:
+        if slot is None or not self._keep_state:
+            return
+        kept = [Kept(state, k) for k in range(len(jobs))] if shelf is None else shelf.put(state, len(jobs))
+        for job, one in zip(jobs, kept, strict=True):
+            job.memory[f"optimiser.{slot}"] = one
+
+    def _union(self, graphs: Sequence[Graph]) -> Graph:
         if len(graphs) == 1:
             return graphs[0]
         key = tuple(map(id, graphs))
         if key not in self._unions:
-            self._unions[key] = (graphs, joining.union(graphs))
+            self._unions[key] = ([*graphs], joining.union(graphs))
             if len(self._unions) > UNIONS_KEPT:
                 self._unions.popitem(last=False)
         self._unions.move_to_end(key)
         return self._unions[key][1]
 
-    def _join(self, given: list[Any], device: torch.device) -> Any:
+    def _join(self, given: Sequence[Any], device: torch.device) -> Any:
         """Return the losses' constants with a client axis: graphs joined, tensors stacked, numbers as tensors."""
         first = given[0]
+        if all(one is first for one in given):
+            return self._repeated(first, len(given), device)
         if _is_graph(first):
             return self._union(given)
         if isinstance(first, dict):
             return {key: self._join([one[key] for one in given], device) for key in first}
         if isinstance(first, (list, tuple)):
-            return type(first)(self._join(list(column), device) for column in zip(*given, strict=True))
-        if isinstance(first, Tensor):
-            return tree.stack(given)
-        return None if first is None else torch.tensor(given, device=device)
+            return type(first)(self._join(column, device) for column in zip(*given, strict=True))
+        return tree.stack(given) if isinstance(first, Tensor) else torch.tensor(given, device=device)
+
+    def _repeated(self, one: Any, clients: int, device: torch.device) -> Any:
+        """Return what `_join` makes of constants that all clients share."""
+        if _is_graph(one):
+            return self._union([one] * clients)
+        if isinstance(one, dict):
+            return {key: self._repeated(value, clients, device) for key, value in one.items()}
+        if isinstance(one, (list, tuple)):
+            return type(one)(self._repeated(value, clients, device) for value in one)
+        if isinstance(one, Tensor):
+            return one.expand(clients, *one.shape)
+        return None if one is None else torch.tensor([one] * clients, device=device)
 
 
 def _corrected(
@@ -247,13 +262,19 @@ def _is_graph(node: Any) -> bool:
     return isinstance(node, dict) and "edges" in node and "sizes" in node
 
 
-def _seeded(graph: Graph, seeds: Tensor) -> Graph:
+def _seeded(graph: Graph, seeds: Ints) -> Graph:
     """Return the graph in training mode, with dropout drawn from these seeds."""
     layout.of(graph)
-    return Graph(**{**graph, "seed": seeds})
+    return Graph(**{**graph, "seed": torch.from_numpy(seeds).to(graph["y"].device)})
 
 
-def _seed_graphs(given: Any, seeds: Tensor, step: int, use: Any) -> Any:
+def _has_graph(node: Any) -> bool:
+    if isinstance(node, dict):
+        return _is_graph(node) or any(map(_has_graph, node.values()))
+    return isinstance(node, (list, tuple)) and any(map(_has_graph, node))
+
+
+def _seed_graphs(given: Any, seeds: Ints, step: int, use: Iterator[int]) -> Any:
     if _is_graph(given):
         return _seeded(given, ops.seed_steps(seeds, step, next(use)))
     if isinstance(given, dict):

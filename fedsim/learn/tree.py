@@ -93,7 +93,7 @@ def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[floa
 def stack(trees: Sequence[Tree]) -> Tree:
     """Return one tree with a leading client axis; leaves that are all the same tensor are expanded, not copied."""
     if all(one is trees[0] for one in trees):
-        return transform(lambda leaf: leaf.unsqueeze(0).expand(len(trees), *leaf.shape), trees[0])
+        return transform(lambda leaf: leaf.expand(len(trees), *leaf.shape), trees[0])
     whole = rows.restack(trees)
     if whole is not None:
         return whole

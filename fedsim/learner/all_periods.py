@@ -10,13 +10,13 @@ know of their vertices (`Algorithm.sees`).  Not modelled: adapting a model to a 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fedsim.data.graph import Period
 from fedsim.learn.algorithm import Algorithm, declared
-from fedsim.learner.plans import Column, Holding, Pair, Plan, Plans
+from fedsim.learner.plans import Holding, Pair, Plan, Plans
 
 SPLIT = "all_periods"
 ASKED = "test"  # the vertices that are scored
@@ -46,14 +46,11 @@ class AllPeriods:
         """Return the clients that have any period in the stream."""
         return [client for client, own in enumerate(self.periods) if own]
 
-    def plan(self, shared: bool) -> Plan:
-        """Return the plan; its column `seen` is not valid (use the method `seen`)."""
+    def plan(self, shared: bool, hosts: Mapping[int, Holding]) -> Plan:
+        """Return the plan; its column `seen` has the number of periods that each client has met."""
         if shared not in self._made:
             pairs: list[Pair] = [(client, period, 0) for client in self.clients for period in self.periods[client]]
             self._made[shared] = self.plans.of(shared, pairs)
-        return self._made[shared]
-
-    def seen(self, plan: Plan, hosts: Mapping[int, Holding]) -> Column:
-        """Return for each pair of the plan the number of periods that its client has met."""
-        met = {client: len(hosts[client].seen) for client in plan.clients}
-        return np.array([met[client] for client in plan.pairs["client"].tolist()], dtype=np.int64)
+        made = self._made[shared]
+        met = np.array([len(hosts[client].seen) for client in made.pairs["client"].tolist()], dtype=np.int64)
+        return replace(made, pairs={**made.pairs, "seen": met})

@@ -55,6 +55,7 @@ def held(learner: Recorded) -> dict[str, Any]:
             for client in trained.clients.values()
         },
         "guard": trained.guard.notes() if trained.guard else None,
+        "outputs": trained.scoring.outputs.notes() if trained.scoring else {},
         "streams": trained.rng.states(),
     }
 
@@ -77,6 +78,8 @@ def resume(learner: Recorded, saved: Mapping[str, Any]) -> None:
         client.last = None if last is None else uploads[last]
     if trained.guard:
         trained.guard.reopen(saved["guard"])
+    if trained.scoring:
+        trained.scoring.outputs.resume(saved["outputs"])
     trained.rng.move(saved["streams"])
     learner.resume({**saved["trees"], **{key: uploads[number] for key, number in saved["tickets"].items()}})
 

@@ -7,6 +7,7 @@ part of the union is up to the caller (`scoring.py`).
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -39,14 +40,39 @@ class Holding(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is scored together: the joined graph, and for each split its rows with the pair each belongs to."""
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Clients' graphs as one."""
 
     graph: Graph
-    clients: list[int]  # the clients of the union's parts, in order
+    graphs: list[tuple[int, Graph]]  # every client's graphs, in order
+    parts: list[Graph]  # what was joined: where parameters are each client's own, one graph a client
+    starts: dict[tuple[int, Base], int]  # the first row of every client's graph
+
+    @cached_property
+    def clients(self) -> list[int]:
+        """The clients, in order."""
+        return [*dict.fromkeys(client for client, _ in self.graphs)]
+
+    @cached_property
+    def place(self) -> dict[int, tuple[Graph, int]]:
+        """Each client's part and its first vertex, where parameters are each client's own."""
+        firsts = accumulate((len(part["y"]) for part in self.parts), initial=0)
+        return dict(zip(self.clients, zip(self.parts, firsts, strict=False), strict=True))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is scored together: the joined graphs, and for each split its rows with the pair each belongs to."""
+
+    joined: Joined
     pairs: dict[str, Column]  # client, period and seen of each pair, as the table of scores has them
     rows: dict[str, tuple[Tensor, Tensor]]  # split → (rows of the union, number of the pair each belongs to)
+
+    @property
+    def graph(self) -> Graph:
+        """The joined graph."""
+        return self.joined.graph
 
 
 class Plans:
@@ -59,19 +85,19 @@ class Plans:
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = declared(algorithm, "sees_more")
 
-    def of_seen(self, shared: bool, seen: Mapping[int, int]) -> Plan:
+    def of_seen(self, shared: bool, seen: Mapping[int, int], known: Joined | None) -> Plan:
         """Return the plan of what clients have met; `seen` has the number of periods of each.
 
-        `shared`: whether one set of parameters is used for all.
+        `shared`: whether one set of parameters is used for all.  `known` may have all of these graphs already.
         """
         if self._views:  # what a client knows of its vertices changes with every job
             latest = [(host.number, host.seen[-1], len(host.seen)) for host in map(self._hosts.__getitem__, seen)]
             return self.of(shared, latest)
-        key = (shared, *seen.items())
+        key = (shared, id(known), *seen.items())
         if key not in self._kept:
             hosts = [self._hosts[client] for client in seen]
             pairs = [(host.number, period, len(host.seen)) for host in hosts for period in host.seen]
-            self._kept[key] = self.of(shared, pairs)
+            self._kept[key] = (known and self.within(known, pairs)) or self.of(shared, pairs)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -82,27 +108,43 @@ class Plans:
         own: dict[int, dict[Base, Graph]] = {}
         numbers: dict[tuple[int, Base], int] = {}  # the first period with that graph
         for client, period, _ in pairs:
-            for graph in (graph for split in self._splits for graph in period.scored(split)):
-                own.setdefault(client, {}).setdefault(_base(graph), graph)
-                numbers.setdefault((client, _base(graph)), period.number)
+            for graph in self._scored(period):
+                own.setdefault(client, {}).setdefault(base_of(graph), graph)
+                numbers.setdefault((client, base_of(graph)), period.number)
         shown = {client: self._shown(client, met) for client, met in own.items()}
         parts = [part for client, met in shown.items() for part in self._parts(client, met, shared)]
         first = {(client, base): graph for client, met in shown.items() for base, graph in met.items()}
         lengths = [self._task.rows(graph) for graph in first.values()]
-        starts = dict(zip(first, accumulate(lengths, initial=0), strict=False))  # one more: the end
-        rows = {split: self._rows(split, pairs, starts) for split in self._splits}
-        table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
-        columns = dict(zip(("client", "period", "seen"), table.T.copy(), strict=True))
-        joined = joining.union(parts, shared=shared)
+        starts = accumulate(lengths, initial=0)  # one more: the end
+        graph = joining.union(parts, shared=shared)
         vertices = torch.tensor([len(graph["y"]) for graph in first.values()])
         of_graph = torch.tensor([numbers[key] for key in first]).repeat_interleave(vertices)
-        joined["period"] = of_graph.to(joined["y"].device)
-        return Plan(joined, [*own], columns, rows)
+        graph["period"] = of_graph.to(graph["y"].device)
+        graphs = [(client, one) for (client, _), one in first.items()]
+        return self._plan(Joined(graph, graphs, parts, dict(zip(first, starts, strict=False))), pairs)
+
+    def within(self, joined: Joined, pairs: Sequence[Pair]) -> Plan | None:
+        """Return the plan of pairs whose graphs are joined already.
+
+        None if some are not, or if scores also depend on what else is joined, as the negatives of links do.
+        """
+        if self._views or "pairs" in joined.graph:
+            return None
+        bases = ((client, base_of(graph)) for client, period, _ in pairs for graph in self._scored(period))
+        return self._plan(joined, pairs) if all(base in joined.starts for base in bases) else None
+
+    def _plan(self, joined: Joined, pairs: Sequence[Pair]) -> Plan:
+        rows = {split: self._rows(split, pairs, joined.starts) for split in self._splits}
+        table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
+        return Plan(joined, dict(zip(("client", "period", "seen"), table.T.copy(), strict=True)), rows)
+
+    def _scored(self, period: Period) -> list[Graph]:
+        return [graph for split in self._splits for graph in period.scored(split)]
 
     def _rows(self, split: str, pairs: Sequence[Pair], starts: dict[tuple[int, Base], int]) -> tuple[Tensor, Tensor]:
         """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
         parts = [
-            [self._task.targets(graph, split) + starts[client, _base(graph)] for graph in period.scored(split)]
+            [self._task.targets(graph, split) + starts[client, base_of(graph)] for graph in period.scored(split)]
             for client, period, _ in pairs
         ]
         rows = torch.cat([part for one in parts for part in one])
@@ -135,5 +177,6 @@ class Plans:
         return {base: self._algorithm.sees(memory, graph) for base, graph in graphs.items()}
 
 
-def _base(graph: Graph) -> Base:
+def base_of(graph: Mapping[str, Any]) -> Base:
+    """Return what graphs have in common that differ only in their masks."""
     return id(graph["edges"]), id(graph.get("pairs"))

@@ -11,6 +11,7 @@ clients share it and with stacked ones otherwise.  Not modelled: time; the clock
 rows (`fedsim/clock/observer.py`).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from fedsim.learner import all_periods, setaside
 from fedsim.learner.all_periods import AllPeriods
 from fedsim.learner.client import Clients
 from fedsim.learner.contract import Rows, Scores
+from fedsim.learner.outputs import Outputs
 from fedsim.learner.plans import Column, Plan, Plans
 
 StateOf = Callable[[int], State]
@@ -60,6 +62,8 @@ class Scoring:
         self._across = crossing.SPLIT in splits
         self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
         self._plans = Plans(clients, task, algorithm, self._splits)
+        self.outputs = Outputs(task)
+        self._alone: defaultdict[tuple[str, str], setaside.Known] = defaultdict(setaside.Known)
         self._whole: AllPeriods | None = None
         if all_periods.SPLIT in splits:
             self._whole = AllPeriods(Plans(clients, task, algorithm, [all_periods.ASKED]), periods)
@@ -68,9 +72,14 @@ class Scoring:
     def met(self, state_of: StateOf) -> Scores:
         """Score every model on all periods met, and on all periods if that split was asked for."""
         seen = {client.number: len(client.seen) for client in self._clients.met()}
-        headline = self._score_all(state_of, seen, lambda shared: self._plans.of_seen(shared, seen))
         if self._whole is not None:
-            self._score_whole(state_of, self._whole)
+            return self._met_and_whole(state_of, seen, self._whole)
+        headline = None
+        for model, params, shared in self._predicting(state_of, seen):
+            plan = self._plans.of_seen(shared, seen, None)
+            output = self.outputs.of(model, params, plan.joined, shared)
+            value = self._score(state_of, model, params, plan, output)
+            headline = value if model == self._models[0] else headline
         return self._taken(headline)
 
     def unmet(self, state_of: StateOf, arrived: Sequence[tuple[int, Period]]) -> Scores:
@@ -81,21 +90,15 @@ class Scoring:
             if any(len(self._task.targets(graph, split)) for split in self._splits for graph in period.scored(split))
         ]
         if pairs:
-            clients = dict.fromkeys(client for client, _, _ in pairs)
-            self._score_all(state_of, clients, lambda shared: self._plans.of(shared, pairs))
+            for model, params, shared in self._predicting(state_of, dict.fromkeys(client for client, _, _ in pairs)):
+                plan = self._plans.of(shared, pairs)
+                output = self.outputs.fresh(params, plan.joined, shared)
+                self._score(state_of, model, params, plan, output, everyone=False)
         return self._taken(None)
 
     def _taken(self, headline: float | None) -> Scores:
         rows, self._rows = self._rows, []
         return Scores(rows, headline)
-
-    def _score_all(self, state_of: StateOf, clients: Iterable[int], plan: Callable[[bool], Plan]) -> float | None:
-        """Score every model of these clients by `plan(shared)`; return the headline."""
-        headline = None
-        for model, params, shared in self._predicting(state_of, clients):
-            value = self._score(state_of, model, params, plan(shared), shared)
-            headline = value if model == self._models[0] else headline
-        return headline
 
     def _predicting(
         self, state_of: StateOf, clients: Iterable[int]
@@ -107,25 +110,26 @@ class Scoring:
             params = {c: choose(state_of(c), c, self._clients[c].memory) for c in clients}
             yield model, params, len({id(tree_) for tree_ in params.values()}) == 1
 
-    def _score_whole(self, state_of: StateOf, whole: AllPeriods) -> None:
-        """Score every model of all clients on all periods of the stream."""
+    def _met_and_whole(self, state_of: StateOf, seen: Mapping[int, int], whole: AllPeriods) -> Scores:
+        """Score every model of all clients on all periods of the stream; those met are among them."""
+        headline, applied = None, []
         for model, params, shared in self._predicting(state_of, whole.clients):
-            plan = whole.plan(shared)
-            output = self._output(params, plan, shared)
-            pairs = {**plan.pairs, "seen": whole.seen(plan, self._clients)}
-            self._score_rows(model, output, plan, pairs, all_periods.ASKED, all_periods.SPLIT)
+            everything = whole.plan(shared, self._clients)
+            output = self.outputs.of(model, params, everything.joined, shared)
+            applied.append((model, output, everything))
+            plan = self._plans.of_seen(shared, seen, everything.joined)
+            if plan.joined is not everything.joined:
+                output = self.outputs.fresh(params, plan.joined, shared)
+            value = self._score(state_of, model, {client: params[client] for client in seen}, plan, output)
+            headline = value if model == self._models[0] else headline
+        for model, output, everything in applied:
+            self._score_rows(model, output, everything, all_periods.ASKED, all_periods.SPLIT)
+        return self._taken(headline)
 
     @torch.no_grad()
-    def _output(self, params: dict[int, tree.Tree], plan: Plan, shared: bool) -> Tensor:
-        stacked = tree.stack([next(iter(params.values()))] if shared else [params[c] for c in plan.clients])
-        return self._task.forward(stacked, plan.graph)
-
-    @torch.no_grad()
-    def _score_rows(
-        self, model: str, output: Tensor, plan: Plan, pairs: dict[str, Column], asked: str, split: str
-    ) -> float | None:
+    def _score_rows(self, model: str, output: Tensor, plan: Plan, asked: str, split: str) -> float | None:
         """Score the plan's rows of split `asked`, write them as `split`, and return the mean of the first metric."""
-        rows, owner = plan.rows[asked]
+        (rows, owner), pairs = plan.rows[asked], plan.pairs
         scores = self._task.scores(output, plan.graph, rows, owner, len(pairs["client"]), self._metrics)
         weights = scores["weight"].cpu().numpy()
         there = weights > 0
@@ -137,24 +141,32 @@ class Scoring:
 
     @torch.no_grad()
     def _score(
-        self, state_of: StateOf, model: str, params: dict[int, tree.Tree], plan: Plan, shared: bool
+        self,
+        state_of: StateOf,
+        model: str,
+        params: dict[int, tree.Tree],
+        plan: Plan,
+        output: Tensor,
+        *,
+        everyone: bool = True,
     ) -> float | None:
-        output = self._output(params, plan, shared)
-        means = [self._score_rows(model, output, plan, plan.pairs, split, split) for split in plan.rows]
+        """Write every split's rows of a model, whose output is that of the plan; return the headline."""
+        means = [self._score_rows(model, output, plan, split, split) for split in plan.rows]
         if self._across:
             self._score_across(model, output, plan)
         for split, graphs in self._apart.items():
             one_for_all = (model, split) == ("global", setaside.POOLED)
             asked = setaside.common(self._algorithm, state_of, params) if one_for_all else params
-            self._score_apart(model, asked, plan, split, graphs)
+            self._score_apart(model, asked, plan, split, graphs, everyone)
         return means[0]
 
     def _score_apart(
-        self, model: str, params: dict[int, tree.Tree], plan: Plan, split: str, graphs: Sequence[Graph]
+        self, model: str, params: dict[int, tree.Tree], plan: Plan, split: str, graphs: Sequence[Graph], everyone: bool
     ) -> None:
         """Score each client's model, for each of its periods, on a graph that is the same for all clients."""
         clients, periods = plan.pairs["client"], plan.pairs["period"]
-        values, weights = setaside.scores(self._task, params, clients, periods, graphs, self._metrics)
+        known = self._alone[model, split]
+        values, weights = known.scores(self._task, params, clients, periods, graphs, self._metrics, everyone=everyone)
         there = weights > 0
         columns = {name: column[there] for name, column in plan.pairs.items()} | {"weight": weights[there]}
         for metric, value in values.items():

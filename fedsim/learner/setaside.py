@@ -34,28 +34,43 @@ def common(
     return {client: params[client] if one is None else one for client, one in found.items()}
 
 
-@torch.no_grad()
-def scores(
-    task: Task,
-    params: Mapping[int, tree.Tree],
-    clients: Ints,
-    periods: Ints,
-    graphs: Sequence[Graph],
-    metrics: Sequence[str],
-) -> tuple[dict[str, npt.NDArray[np.float64]], Ints]:
-    """Return each metric (P,) of the clients' models on the periods' graphs, and the counts of scored vertices (P,).
+class Known:
+    """Scores of models that were scored last, by model and period: those that are scored again have not changed."""
 
-    `clients` and `periods` are (P,); `graphs` has one graph per period.
-    """
-    known: dict[tuple[int, int], tuple[list[float], int]] = {}  # by model and period: most clients may share a model
-    rows = []
-    for client, period in zip(clients.tolist(), periods.tolist(), strict=True):
-        own = id(params[client]), period
-        if own not in known:
-            known[own] = _alone(task, params[client], graphs[period], metrics)
-        rows.append(known[own])
-    table = np.array([values for values, _ in rows], dtype=np.float64).reshape(len(rows), len(metrics))
-    return dict(zip(metrics, table.T, strict=True)), np.array([weight for _, weight in rows], dtype=np.int64)
+    def __init__(self) -> None:
+        """Know no score."""
+        self._rows: dict[tuple[int, int], tuple[tree.Tree, list[float], int]] = {}  # holding the models, by identity
+
+    @torch.no_grad()
+    def scores(
+        self,
+        task: Task,
+        params: Mapping[int, tree.Tree],
+        clients: Ints,
+        periods: Ints,
+        graphs: Sequence[Graph],
+        metrics: Sequence[str],
+        *,
+        everyone: bool = True,
+    ) -> tuple[dict[str, npt.NDArray[np.float64]], Ints]:
+        """Return each metric (P,) of the clients' models on the periods' graphs, and the counts of vertices (P,).
+
+        `clients` and `periods` are (P,); `graphs` has one graph per period.  With `everyone`, models that are not among
+        these are forgotten.
+        """
+        before = self._rows
+        self._rows = {} if everyone else {**before}
+        rows = []
+        for client, period in zip(clients.tolist(), periods.tolist(), strict=True):
+            model = params[client]
+            own = id(model), period
+            if own not in self._rows:  # most clients may share a model
+                self._rows[own] = (
+                    before[own] if own in before else (model, *_alone(task, model, graphs[period], metrics))
+                )
+            rows.append(self._rows[own])
+        table = np.array([values for _, values, _ in rows], dtype=np.float64).reshape(len(rows), len(metrics))
+        return dict(zip(metrics, table.T, strict=True)), np.array([weight for *_, weight in rows], dtype=np.int64)
 
 
 def _alone(task: Task, params: tree.Tree, graph: Graph, metrics: Sequence[str]) -> tuple[list[float], int]:

@@ -112,10 +112,16 @@ def test_a_model_that_many_clients_share_is_computed_once(monkeypatch):
     first, second = {"w": torch.ones(1)}, {"w": torch.ones(1)}
     params = {0: first, 1: second, 2: first}
     clients, periods = np.array([0, 1, 2]), np.zeros(3, dtype=np.int64)
-    values, weights = setaside.scores(None, params, clients, periods, prepared.apart["held_out"], ["accuracy"])
-    assert len(calls) == 2
-    assert values["accuracy"].tolist() == [0.5] * 3
-    assert weights.tolist() == [7] * 3
+    known, graphs = setaside.Known(), prepared.apart["held_out"]
+    for _ in range(2):
+        values, weights = known.scores(None, params, clients, periods, graphs, ["accuracy"])
+        assert len(calls) == 2
+        assert values["accuracy"].tolist() == [0.5] * 3
+        assert weights.tolist() == [7] * 3
+    known.scores(None, {**params, 1: {"w": torch.ones(1)}}, clients[1:], periods[1:], graphs, ["accuracy"])
+    assert len(calls) == 3
+    known.scores(None, params, clients, periods, graphs, ["accuracy"])
+    assert len(calls) == 4  # the second had been forgotten
 
 
 def test_the_summary_may_tell_of_it(tmp_path):

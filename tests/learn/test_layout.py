@@ -18,8 +18,8 @@ def alone(union):
 
 
 def same(one, other):
-    names = ("crow_indices", "col_indices", "values")
-    return one.shape == other.shape and all(torch.equal(getattr(one, n)(), getattr(other, n)()) for n in names)
+    names = ("crow", "column", "value")
+    return one.shape == other.shape and all(torch.equal(getattr(one, n), getattr(other, n)) for n in names)
 
 
 @settings(max_examples=25)
@@ -41,22 +41,22 @@ def test_sparse_features_lie_along_the_diagonal_or_one_below_the_other(counts):
     graphs = [drawn(n, k, as_csr=True) for k, n in enumerate(counts)]
     apart, under = (joining.union(graphs, shared=shared)["layout"].x for shared in (False, True))
     dense = [graph["x"].to_dense() for graph in graphs]
-    assert torch.equal(apart.rows.to_dense(), torch.block_diag(*dense))
-    assert torch.equal(apart.columns.to_dense(), torch.block_diag(*dense).T)
-    assert torch.equal(under.rows.to_dense(), torch.cat(dense))
-    assert torch.equal(under.columns.to_dense(), torch.cat(dense).T)
+    assert torch.equal(apart.rows.tensor().to_dense(), torch.block_diag(*dense))
+    assert torch.equal(apart.columns.tensor().to_dense(), torch.block_diag(*dense).T)
+    assert torch.equal(under.rows.tensor().to_dense(), torch.cat(dense))
+    assert torch.equal(under.columns.tensor().to_dense(), torch.cat(dense).T)
 
 
 def test_parts_are_not_changed_by_joining_them():
     graph = drawn(8, 1)
-    layout.of(graph).symmetric.rows.to_dense()
-    before, edges = layout.of(graph).symmetric.rows.to_dense(), graph["edges"].clone()
+    layout.of(graph).symmetric.rows.tensor().to_dense()
+    before, edges = layout.of(graph).symmetric.rows.tensor().to_dense(), graph["edges"].clone()
     for _ in range(2):
         union = joining.union([graph, graph])
-        assert torch.equal(union["layout"].symmetric.rows.to_dense(), torch.block_diag(before, before))
+        assert torch.equal(union["layout"].symmetric.rows.tensor().to_dense(), torch.block_diag(before, before))
     assert torch.equal(graph["edges"], edges)
     alone_again = joining.union([graph])
-    assert alone_again["layout"].symmetric.rows.to_dense().equal(before)
+    assert alone_again["layout"].symmetric.rows.tensor().to_dense().equal(before)
 
 
 def test_vertices_of_a_split_are_counted_for_each_mask():

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
-from fedsim.data.graph import as_dense, csr
+from fedsim.data.graph import as_dense
 from fedsim.learn import blocks, ops
-from fedsim.learn.blocks import Matrix
+from fedsim.learn.blocks import Csr, Matrix
 from fedsim.learn.evolving import Evolving
 from fedsim.learn.model import fan_in
 from fedsim.learn.products import product
@@ -53,5 +53,5 @@ def chosen(score: torch.Tensor, count: int, graph) -> Matrix:
     filled = (sizes > 0).expand(clients, count).flatten()
     column = order[((sizes.cumsum(0) - sizes) + place).flatten()[filled]]
     crow = torch.cat([filled.new_zeros(1).int(), filled.cumsum(0).int()])
-    rows = csr(crow, column.int(), torch.ones(len(column), dtype=score.dtype, device=score.device), (len(filled), n))
+    rows = Csr(crow, column.int(), torch.ones(len(column), dtype=score.dtype, device=score.device), (len(filled), n))
     return Matrix(rows, blocks.transposed(rows))

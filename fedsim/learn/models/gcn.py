@@ -18,8 +18,7 @@ class GCN(Model):
 
     def layer(self, params, h, graph):
         """Transform, then propagate, since the output is usually the narrower side."""
-        moved = ops.propagate(ops.linear(h, params["weight"], graph), graph, "sym")
-        return moved + ops.by_row(params["bias"], graph)
+        return ops.propagate(ops.linear(h, params["weight"], graph), graph, "sym", params["bias"])
 
     def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
         """Two operations a multiply-add: the product with the weights, and each edge and self-loop."""
