@@ -137,7 +137,7 @@ def branches_of_a_gpu() -> Iterator[None]:
     """
     with ExitStack() as stack:
         for function, instead in {
-            products.times: lambda rows, dense: rows.to(dense.dtype) @ dense.detach().contiguous(),
+            products.times: lambda rows, dense: rows.tensor().to(dense.dtype) @ dense.detach().contiguous(),
             products._one_by_one: lambda bucket, like: False,
             optimiser._runs: lambda steps: None,
         }.items():

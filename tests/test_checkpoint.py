@@ -231,10 +231,14 @@ def test_half_a_checkpoint_is_left_aside(tmp_path, left):
     assert not Keeper(folder, math.inf, folder / "run.log", made).record()
 
 
-def test_a_replay_that_goes_another_way_is_reported(tmp_path):
-    folder = stopped(tmp_path / "stopped")
-    with pytest.raises(checkpoint.ReplayError):
-        whole(folder, protocol={**SYNC, "participation": 1.0})
+def test_a_checkpoint_whose_replay_goes_another_way_is_discarded_which_is_noted(tmp_path):
+    folder, other = stopped(tmp_path / "stopped"), {**SYNC, "participation": 1.0}
+    found, alone = whole(folder, protocol=other), whole(tmp_path / "alone", protocol=other)
+    rows = [found.pop("row"), alone.pop("row")]
+    assert found == alone
+    noted = "'checkpoint': 'did not fit and was discarded: a replay asks a question that has no answer in the record'"
+    assert [noted in row.pop("provenance") for row in rows] == [True, False]
+    assert rows[0] == rows[1]
 
 
 def test_what_cannot_be_kept_is_reported_and_the_point_runs_on(tmp_path, monkeypatch):

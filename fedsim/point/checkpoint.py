@@ -59,6 +59,13 @@ def path_in(folder: Path) -> Path:
     return folder / FOLDER / FILE
 
 
+def discard(folder: Path) -> None:
+    """Remove the checkpoint in a point's folder, if there is one."""
+    path_in(folder).unlink(missing_ok=True)
+    if path_in(folder).parent.exists():
+        path_in(folder).parent.rmdir()
+
+
 @dataclass
 class Keeper:
     """Takes a point's checkpoints every `every` seconds, and resumes from the one in its folder."""
@@ -112,9 +119,7 @@ class Keeper:
         """Remove the checkpoint of a point that has ended.  Raises ReplayError if the replay has not ended."""
         if self._saved is not None:
             raise ReplayError("the replay of an interrupted point has ended before its checkpoint")
-        path_in(self.folder).unlink(missing_ok=True)
-        if path_in(self.folder).parent.exists():
-            path_in(self.folder).parent.rmdir()
+        discard(self.folder)
 
     def save(self) -> None:
         """Take a checkpoint, replacing the last one.  Raises OSError if it cannot be written."""

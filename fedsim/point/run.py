@@ -26,7 +26,7 @@ from fedsim.learn.algorithm import title_of
 from fedsim.learner.recorded import Record, Recorded, ReplayError
 from fedsim.point import following, stamp
 from fedsim.point.assemble import Built, build, observe
-from fedsim.point.checkpoint import EVERY, Keeper
+from fedsim.point.checkpoint import EVERY, Keeper, discard
 from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import dump
@@ -42,17 +42,26 @@ def run(point: Point, folder: Path, data_root: Path, progress: Report, every: fl
 
     The point follows the records of earlier points beside its folder if they answer all its questions (`following.py`).
     Otherwise it is trained, and keeps a checkpoint, every so many seconds of real time, from which the next call
-    resumes.  Raises UserError if the scenario asks for something that cannot be had, Breach if the books do not
-    balance.
+    resumes; one that does not fit is discarded, which the provenance notes, and the point starts from the beginning.
+    Raises UserError if the scenario asks for something that cannot be had, Breach if the books do not balance.
     """
     began, out = time.perf_counter(), folder.parent
     keeper = Keeper(folder, every, folder / "run.log", stamp.of(point.scenario))
-    if not keeper.resumes and (answers := following.Answers(out, point.root)):
+    resumes = keeper.resumes
+    if not resumes and (answers := following.Answers(out, point.root)):
         with suppress(ReplayError), logbook.keep(folder / "run.log"):
             row, _ = _run(point, folder, data_root, progress, answers=answers)
             return {**row, "followed": " ".join(answers.points), "real_seconds": time.perf_counter() - began}
-    with logbook.keep(folder / "run.log"):
-        row, learner = _run(point, folder, data_root, progress, keeper)
+    try:
+        with logbook.keep(folder / "run.log"):
+            row, learner = _run(point, folder, data_root, progress, keeper)
+    except ReplayError as error:
+        if not resumes:
+            raise
+        discard(folder)
+        row = run(point, folder, data_root, progress, every)
+        noted = {**row["provenance"], "checkpoint": f"did not fit and was discarded: {error}"}
+        return {**row, "real_seconds": time.perf_counter() - began, "provenance": noted}
     if point.root and learner.trained.algorithm.learns:
         following.save(out, point.root, point.id, learner.record)
     return {**row, "followed": None, "real_seconds": time.perf_counter() - began}
