@@ -15,14 +15,16 @@ same numbers of vertices; they know no network:
 The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a vertex are
 its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 vertices, for a GCN 64-64-10.
 Nothing is scored, since the loop scores nothing.  Rounds are taken in turn in one process, after enough of them that
-nearly every client has been met; the median is printed, and the models must agree to 1e-4 at the end, with `--ragged`
-to 1e-3: where a gradient is nothing but rounding Adam makes a whole step of it, and there are more such weights.
+nearly every client has been met; the median is printed, of processor time where there is one thread.  The models must
+agree to 1e-4 at the end, with `--ragged` to 1e-3: where a gradient is nothing but rounding Adam makes a whole step of
+it, and there are more such weights.
 """
 
 import argparse
 import gc
 import math
 import statistics
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -119,10 +121,11 @@ def main() -> None:
     seconds: dict[str, list[float]] = {"fedsim, whole rounds": []}
     others: dict[str, Round] = {}
     weights: dict[str, Weights] = {}
+    clock = time.process_time if options.threads == 1 else time.perf_counter
     gc.freeze()  # as `fedsim.point.run` does for a whole run; the others are spared as much
     first = to_state_dict(model(built))
     for number in range(warm + options.rounds):
-        took, cohort = timed(partial(next_round, world))
+        took, cohort = timed(partial(next_round, world), clock=clock)
         graphs = [built.learner.trained.clients[client].data for client in world.clients]
         if not others:
             widths = [graphs[0]["x"].shape[1], 64, 10 if options.ragged else 5]
@@ -131,7 +134,7 @@ def main() -> None:
         if number >= warm:
             seconds["fedsim, whole rounds"].append(took)
         for name, other in others.items():
-            took, weights[name] = timed(partial(other, weights[name], cohort))
+            took, weights[name] = timed(partial(other, weights[name], cohort), clock=clock)
             if number >= warm:
                 seconds[name].append(took)
     sizes, edges = [len(graph["y"]) for graph in graphs], sum(graph["edges"].shape[1] for graph in graphs)

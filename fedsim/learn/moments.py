@@ -19,11 +19,11 @@ from fedsim.learn.optimiser import State
 FEWEST = 16  # rows that a shelf begins with
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Kept:
     """One client's optimiser state: a place in a cohort's state, which is never changed, or its row of a shelf."""
 
-    source: "State | Shelf" = field(repr=False)
+    source: "State | Shelf"
     place: int
 
     @property
@@ -34,6 +34,10 @@ class Kept:
     def own(self) -> State:
         """Return a copy of the client's state alone, without a client axis."""
         return tree.transform(torch.clone, tree.at(self.joined, self.place))  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        """Return its steps, which stay the same wherever it lies."""
+        return f"Kept(steps={float(self.joined['steps'][self.place])})"
 
     def __del__(self) -> None:
         """Give the row back."""

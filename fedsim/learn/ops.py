@@ -209,8 +209,11 @@ def dropout(h: Tensor, share: float, graph: Graph, layer: int) -> Tensor:
     words = -(-h.shape[1] // 4)
     base = _mix(graph["seed"] + _golden(layer))
     sizes, client = graph["sizes"], graph["client"]
-    start = (sizes.cumsum(0) - sizes).index_select(0, client)
-    place = torch.arange(len(h), device=h.device) - start
+
+    def places() -> Tensor:
+        return torch.arange(len(h), device=h.device) - (sizes.cumsum(0) - sizes).index_select(0, client)
+
+    place: Tensor = layout.once(graph, "place", (sizes, client), places)
     counter = place.unsqueeze(1) * words + torch.arange(words, device=h.device)
     bits = _mix(base.index_select(0, client).unsqueeze(1) + counter * GOLDEN).view(torch.int16)[:, : h.shape[1]]
     keep = bits >= round(share * 65536) - 32768
