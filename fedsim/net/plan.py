@@ -158,6 +158,11 @@ class Planner:
             transfer.handshake_draw, transfer.loss_draw = draws
         return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
 
+    def change(self, client: int) -> None:
+        """Have passages under way take a client's new rates."""
+        for lanes in self._lanes.values():
+            lanes.change(client)
+
     def halt(self) -> None:
         """Have clients leave whose passages are under way, in the order of their start: the server goes down."""
         for lanes in self._lanes.values():

@@ -31,7 +31,7 @@ def lab(clients, rate):
     return world(latency, access, access, clients=len(clients), columns=columns, server=server)
 
 
-def alone(clients, rate, end):
+def alone(clients, rate, end, change):
     """Have each message passed without the network's rows; return when it ended, and its whole bytes."""
     here, ends, under_way = lab(clients, rate), {}, {}
     planner = here.network.planner
@@ -44,6 +44,7 @@ def alone(clients, rate, end):
         under_way[client] = planner.passage(client, upload, nbytes, draws, arrived)
         under_way[client].begin()
 
+    here.at(change[0], here.nodes.set_rate, 0, *change[1:])
     for client, (*_, nbytes, begin, upload) in enumerate(clients):
         here.at(begin, start, client, nbytes, upload)
     here.env.run(until=end)
@@ -51,14 +52,18 @@ def alone(clients, rate, end):
     return ends, cut, {upload: here.network.meters(upload).tolist() for upload in (True, False)}
 
 
-@given(rows, st.floats(1e5, 2e7), st.floats(0.01, 30))
-def test_a_passage_is_that_of_a_message(clients, rate, end):
+@given(
+    rows, st.floats(1e5, 2e7), st.floats(0.01, 30), st.tuples(st.floats(0, 3), st.floats(0, 1e7), st.floats(1e5, 1e7))
+)
+def test_a_passage_is_that_of_a_message(clients, rate, end, change):
+    """Client 0's rates change at some second."""
     here = lab(clients, rate)
+    here.at(change[0], here.nodes.set_rate, 0, *change[1:])
     for client, (*_, nbytes, begin, upload) in enumerate(clients):
         here.at(begin, here.network.send, (up if upload else down)(client, nbytes))
     here.env.run(until=end)
     here.network.close()
-    ends, cut, meters = alone(clients, rate, end)
+    ends, cut, meters = alone(clients, rate, end, change)
     for row in here.rows:
         client = row.src if row.dst == SERVER else row.dst
         if row.fate == "delivered":
