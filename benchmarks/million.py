@@ -1,12 +1,14 @@
-"""From a thousand to a million clients of which a thousand are asked: start-up, seconds an ask, and memory.
+"""From a thousand to ten million clients of which a thousand are asked: start-up, seconds an ask, and memory.
 
     python benchmarks/million.py
+    python benchmarks/million.py --largest 1000000      # where there are less than 8 GB of memory
 
 Each size is a point of scenarios/million.yaml (timing only, with churn) in a process of its own, because peak memory is
 a process's.  Start-up is from the start of Python until the first cohort has been asked, the check of the scenario
 included; the seconds an ask are the processor's in the rounds; closing is books, tables and summary, once a run.  Of a
-thousand clients only those online can be asked.  Then 100,000 clients of which 10 % are asked, with and without a limit
-at the server.  The named alternative is a waiting process for each client, before any message is sent.
+thousand clients only those online can be asked.  Two sizes tell how many bytes each client more takes, at the start and
+at most.  Then 100,000 clients of which 10 % are asked, with and without a limit at the server.  The named alternative
+is a waiting process for each client, before any message is sent.
 """
 
 import json
@@ -17,7 +19,8 @@ import time
 from pathlib import Path
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "million.yaml"
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+WAITING = (100_000, 1_000_000)  # ten million waiting processes would take 7 GB
 UNLIMITED = "network.server={}"
 ASKED = "protocol={name: sync, rounds: 10, clients: 1000}"
 
@@ -38,7 +41,7 @@ def measured(begun, *flags):
     world, _, _, _, done = build(point.scenario, Path(), recorder)
     while not world.server.rounds:
         world.env.step()
-    started, busy = time.time(), time.process_time()
+    started, busy, least = time.time(), time.process_time(), peak()
     world.env.run(until=done)
     through, busy = time.time(), time.process_time() - busy
     world.end()
@@ -48,7 +51,7 @@ def measured(begun, *flags):
     row = summarise(*(tables[name] for name in names), "global", "accuracy", None, spans=tables["spans"])
     return {
         "start": started - begun, "rounds": busy, "closing": time.time() - through,
-        "asked": row["asked"], "memory": peak(), "spans": len(tables["spans"]),
+        "asked": row["asked"], "memory": peak(), "at start": least, "spans": len(tables["spans"]),
     }  # fmt: skip
 
 
@@ -81,26 +84,40 @@ def tell(name, found):
     each = found["rounds"] / found["asked"] * 1e6
     print(
         f"{name}: start {found['start']:5.1f} s, {found['asked']:,} asked at {each:6.0f} us each, "
-        f"closing {found['closing']:.1f} s, at most {found['memory']:,.0f} MB"
+        f"closing {found['closing']:.1f} s, at most {found['memory']:,.0f} MB ({found['at start']:,.0f} at the start)"
     )
 
 
-def main():
-    for size in SIZES:
-        tell(f"{size:>9,} clients", alone(measured, f"clients.count={size}", ASKED))
+def growth(smaller, larger):
+    """Print how many bytes each further client takes, of two runs with their sizes."""
+    (few, before), (many, after) = smaller, larger
+    start, end = ((after[key] - before[key]) * 2**20 / (many - few) for key in ("at start", "memory"))
+    print(f"           each client more takes {start:.0f} bytes at the start, {end:.0f} at most")
+
+
+def main(largest):
+    last = None
+    for size in (size for size in SIZES if size <= largest):
+        found = alone(measured, f"clients.count={size}", ASKED)
+        tell(f"{size:>10,} clients", found)
+        if last is not None:
+            growth(last, (size, found))
+        last = size, found
     for server, flags in (("10 Gbit/s", ()), ("unlimited", (UNLIMITED,))):
         many = ("clients.count=100000", "protocol={name: sync, rounds: 3, participation: 10 %}", *flags)
         tell(f"100,000 clients at 10 %, server {server}", alone(measured, *many))
-    for size in SIZES[-2:]:
+    for size in WAITING:
         found = alone(waiting, str(size))
         print(f"{size:,} waiting processes alone: {found['start']:.1f} s, at most {found['memory']:,.0f} MB")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
+    if len(sys.argv) == 3 and sys.argv[1] == "--largest":
+        main(int(sys.argv[2]))
+    elif len(sys.argv) == 2:
         print(__doc__)
     elif len(sys.argv) > 2:
         what, begun, *given = sys.argv[1:]
         print(json.dumps({"measured": measured, "waiting": waiting}[what](float(begun), *given)))
     else:
-        main()
+        main(SIZES[-1])

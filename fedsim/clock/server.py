@@ -10,7 +10,7 @@ update counts it as refused.  It is looked at no sooner, for what has arrived ma
 When the server restarts (net/effects/restart.py) its state is that of a checkpoint, whoever it has asked breaks off,
 and replies to asks of before are lost, whoever holds them.  The version counts on.
 
-What it does not model: a server that learns of a lost client only by a timeout (it knows at once).
+Not modelled: a server that learns of a lost client only by a timeout.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -89,10 +89,7 @@ class ServerHost:
         return self._service is None or self._service.up
 
     def ask(self, client: int, step: str = "train", beside: Tree = None) -> Ask:
-        """Send this client a download and await its upload; `beside` is what masking sends with it.
-
-        Raises ValueError for a client that is at work already.
-        """
+        """Send this client a download and await its upload; ValueError if it is at work already."""
         self.clients.begin(client)
         ask = Ask(self.env, client, step)
         self._asks += 1
@@ -103,7 +100,7 @@ class ServerHost:
     def downloads(
         self, clients: Sequence[int], step: str, beside: Mapping[int, Tree] | None = None
     ) -> tuple[list[Ticket | None], list[int]]:
-        """Return what these clients are sent, and its bytes; see `masks.downloads`."""
+        """Return what these clients are sent, and its bytes."""
         return masks.downloads(self.clients.masks, self.learner, self.state, clients, step, beside)
 
     def upload_bytes(self, step: str, upload: Ticket | None, beside: Tree) -> int:
@@ -115,17 +112,14 @@ class ServerHost:
     ) -> Wave | None:
         """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
 
-        `beside` is what masking sends each with its download.  `alone`: nobody else is asked, nor is anything sent,
-        until all of them have ended.  Raises ValueError for a client that is at work already.
+        `beside` is what masking sends each with its download.  `alone`: nothing else is sent until all have ended.
         """
         numbers = np.array(clients, dtype=np.int64)
-        if self.write_many is None or not self.learner.talks or self.node != SERVER or not len(clients):
-            return None
-        planner = self.network.planner
-        if not planner.possible or not self.network.nodes.online[numbers].all():
+        possible = self.network.planner.possible and self.learner.talks and self.node == SERVER
+        if self.write_many is None or not possible or not (clients and self.network.nodes.online[numbers].all()):
             return None
         first, self._asks = self._asks + 1, self._asks + len(clients)
-        kind = PlannedWave if planner.fits(numbers, alone) else SharedWave
+        kind = PlannedWave if self.network.planner.fits(numbers, alone) else SharedWave
         wave = kind(self, clients, step, first, beside or {})
         self.clients.join(clients, wave)
         self.busy.update(clients)

@@ -3,7 +3,7 @@
 What `AccessChannel` does for any number of passages is done here for cohorts, in which a client receives one message
 and then sends one: a passage has the whole access link, so that only shared links can be full and make it wait.
 
-Not modelled: token buckets, rates that change, several passages of one client in one direction.
+Not modelled: token buckets, several passages of one client in one direction.
 """
 
 import math
@@ -58,6 +58,13 @@ class Lanes(Channel[Passage]):
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""
         return self.route.links
+
+    def change(self, client: int) -> None:
+        """Set a client's ceilings again, after its rates have changed."""
+        self._ceilings.pop(client, None)
+        for passage, flow in self._flows.items():
+            if passage.transfer.client == client:
+                self.route.pool.set_ceiling(flow, self.ceiling(passage, 1))
 
     def carry(self, passage: Passage, nbytes: float) -> None:
         """Count bytes that have crossed the access link."""

@@ -234,6 +234,7 @@ class Network:
         self._links.refresh(client)
         for channel in self._channels.of(client):
             channel.refresh()
+        self.planner.change(client)
 
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)

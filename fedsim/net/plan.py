@@ -1,11 +1,12 @@
-"""Plan: the passages of many messages at once, from closed formulas, if no link that clients share can ever be full.
+"""Plan: the passages of whole cohorts: many at once from closed formulas, or each by itself without a message.
 
-Then each message has its client's access link to itself, no message delays another, and a passage is a sum of numbers:
-opening, stall, bytes over rate, a pause after the first loss, closing, as the events of `passage.py`.  A plan is valid
-as long as its client is online; a client that goes to sleep or leaves cuts it, and `Leg.moved` is what had been sent.
+If no link that clients share can be full, each message has its client's access link to itself, no message delays
+another, and a passage is a sum of numbers: opening, stall, bytes over rate, a pause after the first loss, closing, as
+the events of `passage.py`.  A plan is valid as long as its client is online; a client that goes to sleep or leaves cuts
+it, and `Leg.moved` is what had been sent.  Where a link can be full, `Planner.passage` takes a message event by event.
 
-It requires a star whose clients keep their rates: no links between, no token buckets, no reused connections, and no
-effect that shapes transfers or changes rates.  Everything else is simulated event by event (`network.py`).
+Both require a star whose clients keep their rates: no links between, no token buckets, no reused connections, and no
+effect that shapes transfers or changes rates.  Everything else is simulated message by message (`network.py`).
 """
 
 import math
@@ -64,7 +65,7 @@ class Leg:
 
 
 class Planner:
-    """Plans the passages between the server and its clients, or sets out those that cannot be planned."""
+    """Plans the passages between the server and its clients, or provides single ones where links can be full."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Planner:
         }
 
     def fits(self, clients: Ints, alone: bool) -> bool:
-        """Return whether the passages of these clients can be planned: no link can be full while they are under way.
+        """Return whether closed formulas hold for these clients: no link can be full while they are under way.
 
         With `alone` nothing else is under way until they have ended.
         """
@@ -156,6 +157,11 @@ class Planner:
             self._draws.number(ends)
             transfer.handshake_draw, transfer.loss_draw = draws
         return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
+
+    def change(self, client: int) -> None:
+        """Have passages under way take a client's new rates."""
+        for lanes in self._lanes.values():
+            lanes.change(client)
 
     def halt(self) -> None:
         """Have clients leave whose passages are under way, in the order of their start: the server goes down."""

@@ -145,7 +145,7 @@ def _world(
     def host(node: int) -> ServerHost:
         return ServerHost(
             env, links, learner, clients, write, computer.speed, computer.cores, node,
-            None if alone or compressed else write_many,  # waves plan messages without sending any
+            None if alone or compressed else write_many,  # waves move bytes without messages
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]

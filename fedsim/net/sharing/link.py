@@ -193,7 +193,8 @@ class Link(Flows):
         if event is not self._wake:
             return  # an earlier one has been scheduled since
         self._wake, self._wake_at = None, math.inf
-        self._advance()
+        if self.env.now != self._seen:
+            self._advance()
         ended = self._take_ended()
         if ended:
             self._part(len(ended))
