@@ -193,8 +193,8 @@ def see(plain: dict[str, Any], folder: Path, looks: Callable[[World], Any] | Non
     seen, numbers = Seen(point.scenario), Counter[tuple[int, int]]()
     build, send, shaped = running.build, Network.send, networks.shaped
 
-    def see_build(*args: Any) -> Any:
-        built: Built = build(*args)
+    def see_build(*args: Any, **options: Any) -> Any:
+        built: Built = build(*args, **options)
         seen.builts.append(built)
         world = built.world
         seen.given += [world.network.nodes.uplink / 8, world.network.nodes.downlink / 8]
