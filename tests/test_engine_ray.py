@@ -186,3 +186,21 @@ def test_the_command_line_runs_points_on_the_cluster_that_it_is_given(tmp_path, 
     assert (done.returncode, done.stderr) == (0, "")
     assert "ray" not in done.stdout
     assert [row["status"] for row in table(tmp_path / "out")] == ["done", "done"]
+
+
+def test_points_follow_wherever_their_leader_ran(tmp_path, address):
+    grid = {"network.latency": ["100 ms", "400 ms", "1 s"], "seed": [0, 1]}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({**PLAIN, "grid": grid}))
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsim", "small.yaml", "--engine", "ray", "--ray-address", address, "--no-report",
+         "--out", "out"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = table(tmp_path / "out")
+    leaders = {row["seed"]: row["point"] for row in rows if not row["followed"]}
+    assert len(leaders) == 2
+    assert [row["followed"] for row in rows if row["followed"]] == [
+        leaders[row["seed"]] for row in rows if row["followed"]
+    ]
+    assert len(rows) == 6

@@ -22,6 +22,7 @@ from fedsim import __main__ as command_line
 from fedsim.core.errors import UserError
 from fedsim.core.span import Span
 from fedsim.learn.replay import BETA
+from fedsim.point import run as point_run
 from fedsim.point.folders import ID
 from fedsim.scenario import find, stated, yaml_file
 from fedsim.scenario.part import Part
@@ -45,15 +46,15 @@ def calls(folder):
     return (folder / "calls").read_text().split()
 
 
-def tune(folder, trials, text=TEXT, jobs=1, fresh=False):
-    """Tune with points that are formulas; gives the exit code, what was shown, and the folder of the trials."""
+def tune(folder, trials, text=TEXT, jobs=1, fresh=False, run=fake_scores.run):
+    """Tune, by default with points that are formulas; give the exit code, what was shown, and the trials' folder."""
     folder.mkdir(exist_ok=True)
     path = folder / "small.yaml"
     path.write_text(text)
     scenario, document = yaml_file.load(path)
     console, out = Console(file=io.StringIO(), width=200), folder / "out" / "tuning"
     with Local(jobs, prepare="fake_scores") as engine:
-        bench = Bench(out, document.text, folder, fake_scores.run, engine, Display(console), fresh)
+        bench = Bench(out, document.text, folder, run, engine, Display(console), fresh)
         code = command.tune(scenario, document, [*scenario.points()], trials, bench, console)
     return code, console.file.getvalue(), out
 
@@ -188,6 +189,17 @@ def test_what_is_proposed_twice_is_run_once(tmp_path):
     rows = trials_in(tune(tmp_path, 25, text)[2])  # twenty values of the threshold
     assert len(rows) == 25
     assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == len({row["options"] for row in rows})
+
+
+def test_trials_at_several_latencies_are_trained_at_one(tmp_path):
+    grid = {"algorithm": ["fedprox"], "network.latency": ["100 ms", "400 ms", "1 s"]}
+    code, _, out = tune(tmp_path, 2, yaml.safe_dump({**PLAIN, "grid": grid}), run=point_run.run)
+    with (out / "summary.csv").open(newline="") as file:
+        followed = [row["followed"] for row in csv.DictReader(file)]
+    assert code == 0
+    assert len(followed) == 6
+    assert followed.count("") == 2
+    assert len(set(followed)) == 3
 
 
 def test_a_trial_that_failed_is_reported_and_not_chosen(tmp_path):
