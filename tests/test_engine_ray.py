@@ -176,27 +176,28 @@ def wait_until(running, holds):
     return found
 
 
-def test_the_command_line_runs_points_on_the_cluster_that_it_is_given(tmp_path, address):
-    (tmp_path / "small.yaml").write_text(TWO)
+def command(folder, address):
+    """Run small.yaml of the folder from the command line, and return what it shows."""
     done = subprocess.run(
         [sys.executable, "-m", "fedsim", "small.yaml", "--engine", "ray", "--ray-address", address, "--no-report",
          "--out", "out"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True, check=False,
+        cwd=folder, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert "ray" not in done.stdout
+    return done.stdout
+
+
+def test_the_command_line_runs_points_on_the_cluster_that_it_is_given(tmp_path, address):
+    (tmp_path / "small.yaml").write_text(TWO)
+    shown = command(tmp_path, address)
+    assert "ray" not in shown
     assert [row["status"] for row in table(tmp_path / "out")] == ["done", "done"]
 
 
 def test_points_follow_wherever_their_leader_ran(tmp_path, address):
     grid = {"network.latency": ["100 ms", "400 ms", "1 s"], "seed": [0, 1]}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({**PLAIN, "grid": grid}))
-    done = subprocess.run(
-        [sys.executable, "-m", "fedsim", "small.yaml", "--engine", "ray", "--ray-address", address, "--no-report",
-         "--out", "out"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    command(tmp_path, address)
     rows = table(tmp_path / "out")
     leaders = {row["seed"]: row["point"] for row in rows if not row["followed"]}
     assert len(leaders) == 2
