@@ -92,7 +92,7 @@ def test_leaving_early_cancels_the_others_and_the_engine_can_go_on(tmp_path, eng
 
     with pytest.raises(KeyboardInterrupt):
         swept(tmp_path, "well", "sleep").run(fake_runs.run, engine, Impatient())
-    assert not any(map(alive, sleepers(tmp_path)))
+    wait_until(None, lambda: not any(map(alive, sleepers(tmp_path))), seconds=15.0)  # else they would sleep for 60
     assert not [*(tmp_path / "runs").glob(".*")]
     rows = swept(tmp_path, "well", "stall").run(fake_runs.run, engine, Listener())
     assert [row["status"] for row in rows] == ["done", "stalled"]
@@ -167,8 +167,8 @@ def sleepers(root):
     return [int(text) for path in root.glob("*.asleep") if (text := path.read_text())]
 
 
-def wait_until(running, holds):
-    until = time.monotonic() + 60
+def wait_until(running, holds, seconds=60.0):
+    until = time.monotonic() + seconds
     while not (found := holds()):
         assert running is None or running.poll() is None
         assert time.monotonic() < until
