@@ -70,7 +70,12 @@ def files(folder):
     return found
 
 
-@pytest.mark.parametrize("name", [*FOLLOWS, *ASTRAY])
+FIRST = ("sync", "private", "masked, in waves, forgers", "power", "sync in a storm")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in FIRST)) for name in [*FOLLOWS, *ASTRAY]]
+)
 def test_a_point_that_follows_has_the_tables_and_the_log_that_it_has_alone(name, tmp_path):
     changes = {**FOLLOWS, **ASTRAY}[name]
     leader = point(changes, NEAR)

@@ -8,7 +8,7 @@ import same_points
 from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS, check_alike, sparse_graph
 from mutations import FULL
 
-LINKING = ("gcn", "roland", "evolve_gcn_h")  # models whose links are predicted where long tests do not run
+LINKING = ("gcn", "roland", "evolve_gcn_h")  # models that are tried where long tests do not run
 # Attacks, privacy, protocols and views: those that differ in what they compute.
 BESIDE = ("masked", "gossip, int8, forgers, views")
 LONG = {"fed_gcn, one hop", *(name for name in LEARNING if name.startswith("dg_colearn"))} - {
@@ -20,7 +20,7 @@ def some(names, first):
     return [pytest.param(name, marks=[pytest.mark.long] * (name not in first)) for name in names]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS, LINKING))
 def test_models_classify_vertices(name):
     check_alike(**{**CHANGING, **MODELS[name]})
 

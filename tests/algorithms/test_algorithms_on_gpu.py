@@ -22,6 +22,7 @@ SHORT = {
     "clients": {"count": 3, "speed": "1 GFLOP/s"},
     "measure": {"metrics": ["accuracy"], "models": ["global", "local"]},
 }
+FIRST = ("dg_colearn", "fedavg", "feddgl", "ghost", "power")  # those that are tried where long tests do not run
 CHEAPER = {
     "power": {"name": "power", "rebuild_steps": 1, "restarts": 0},
     "fedsage_plus": {"name": "fedsage_plus", "generator_epochs": 1, "encoder": 4, "latent": 3, "narrow": 4, "wide": 5},
@@ -34,7 +35,9 @@ def short(algorithm):
     return {**options, **SHORT, "algorithm": CHEAPER.get(algorithm, options["algorithm"])}
 
 
-@each_algorithm
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[pytest.mark.long] * (name not in FIRST)) for name in ALGORITHMS]
+)
 def test_algorithms(algorithm):
     check_alike(**short(algorithm))
 
