@@ -142,26 +142,22 @@ class PlannedWave(Wave):
         """Process uploads that have arrived; return the replies of those delivered, whose fate is still open."""
         self._under_way[places] = False
         self._down_fate[places] = DELIVERED
-        for k in places.tolist():
+        arrived = places.tolist()
+        for k in arrived:
             self._up_fate[k] = fate
             self._take(k)
-        self._home.release(self._clients[places].tolist())
-        if fate != DELIVERED:
-            return []
-        return [self._reply(k) for k in places.tolist()]
-
-    def _client(self, k: int) -> int:
-        return self._numbers[k]
+        self._home.release([self._numbers[k] for k in arrived])
+        return [self._reply(k) for k in arrived] if fate == DELIVERED else []
 
     def _withdraw(self, k: int) -> None:
         """Withdraw a job whose download has not arrived."""
         if (upload := self._uploads[k]) is not None:
-            self._home.learner.withdrawn(self._client(k), upload)
+            self._home.learner.withdrawn(self._numbers[k], upload)
 
     def _take(self, k: int) -> None:
         if not self._taken[k]:
             self._taken[k] = True
-            self._home.clients.done(self._client(k), self._uploads[k])
+            self._home.clients.done(self._numbers[k], self._uploads[k])
 
     def _break_off(self, k: int) -> None:
         """End a member in its present phase: download, work or upload."""
@@ -169,7 +165,7 @@ class PlannedWave(Wave):
         self._under_way[k] = False
         self._down_fate[k] = DELIVERED
         if now < self._worked[k]:
-            self._home.network.planner.take_back(self._client(k), upload=True)
+            self._home.network.planner.take_back(self._numbers[k], upload=True)
             begun = now >= self._down.arrives[k]
             self._span_end[k] = now if begun else -EVER
             if begun and (upload := self._uploads[k]) is not None:
