@@ -12,7 +12,7 @@ from scenario_texts import SMALL
 from test_find import lab
 
 from fedsim.core import units
-from fedsim.scenario import defaults, find, source, stated, yaml_file
+from fedsim.scenario import defaults, find, lookup, source, stated, yaml_file
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
@@ -141,7 +141,7 @@ def test_a_point_s_id_changes_with_a_default(lab, default, another):
     name = lab("fog", text.format(default))
     before, [point] = scenario(name).id(), [*scenario(name).points()]
     assert before == scenario(name, depth=1).id() != scenario(name, depth=2).id()
-    path = source.file_of(name)
+    path = lookup.file_of(name)
     path.write_text(textwrap.dedent(text.format(another)) + "# longer\n")
     assert scenario(name).id() == scenario(name, depth=2).id() != before
     [changed] = scenario(name).points()

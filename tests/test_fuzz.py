@@ -1,7 +1,6 @@
 """Scenarios that are wrong in any way: each is read, or refused with one message, at once."""
 
 import random
-from functools import cache
 from itertools import islice
 
 import pytest
@@ -10,7 +9,7 @@ from refusals import message_of
 
 from fedsim.core.errors import ScenarioError
 from fedsim.point import check
-from fedsim.scenario import source, yaml_file, yaml_text
+from fedsim.scenario import yaml_file, yaml_text
 from fedsim.scenario.yaml_file import Document
 
 pytestmark = pytest.mark.long
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.long
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 CHANGED, TORN = (100, 45) if FULL else (15, 8)  # of each of them
 MANY = 20_000  # clients that are more than should be drawn here
-
-
-@pytest.fixture(autouse=True)
-def sources_stay(monkeypatch):
-    """No source comes or goes meanwhile, so each module is looked for once: half the time would go into it."""
-    monkeypatch.setattr(source, "spec", cache(source.spec))
 
 
 def checked(document):

@@ -12,7 +12,7 @@ import yaml
 
 from fedsim.core import shipped
 from fedsim.point import stamp
-from fedsim.scenario import find, options, source, stated
+from fedsim.scenario import find, lookup, options, source, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 from fedsim.sweep import listing, objects
@@ -115,10 +115,10 @@ def test_a_name_is_the_users_file_before_fedsims_and_a_dotted_one_is_fedsims(rea
     assert find.module_of("algorithm", "mine") == "algorithms.mine"
     assert find.module_of("algorithm", "power") == "algorithms.power"
     assert find.module_of("algorithm", "traffic") == "algorithms.own.traffic"
-    assert source.file_of("algorithms.own.traffic") == reached / "algorithms" / "traffic.py"
-    assert source.file_of("algorithms.mine") == reached / "algorithms" / "mine.py"
-    assert source.file_of("algorithms.traffic") == ROOT / "algorithms" / "traffic.py"
-    assert source.file_of("algorithms.nobodys") is None
+    assert lookup.file_of("algorithms.own.traffic") == reached / "algorithms" / "traffic.py"
+    assert lookup.file_of("algorithms.mine") == reached / "algorithms" / "mine.py"
+    assert lookup.file_of("algorithms.traffic") == ROOT / "algorithms" / "traffic.py"
+    assert lookup.file_of("algorithms.nobodys") is None
     assert find.module_of("effect", "traffic") == "fedsim.net.effects.traffic"
 
 
@@ -280,8 +280,8 @@ def test_a_wheel_brings_one_top_level_package(installed):
 
 
 SHIPPED = """\
-from fedsim.scenario import source
-print(*map(source.file_of, ("algorithms.power", "analysis.load")))
+from fedsim.scenario import lookup
+print(*map(lookup.file_of, ("algorithms.power", "analysis.load")))
 """
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fedsim.scenario import source
+from fedsim.scenario import lookup
 
 OURS = ("fedsim", "algorithms", "analysis")
 PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or repeat others
@@ -109,7 +109,7 @@ def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
             continue
         seen.add(module)
         top = module.partition(".")[0]
-        path = None if top in sys.stdlib_module_names else source.file_of(module)
+        path = None if top in sys.stdlib_module_names else lookup.file_of(module)
         if path is None or not (top in OURS or is_own(path)):
             libraries.add(top)
             continue
@@ -149,12 +149,12 @@ def _submodule(module: str, name: str) -> list[str]:
     top = module.partition(".")[0]
     if not name or top in sys.stdlib_module_names:
         return []
-    path = source.file_of(module)
+    path = lookup.file_of(module)
     package = path is None or path.name == "__init__.py"  # None: a folder without one
     if not package or (path is not None and top not in OURS and not is_own(path)):
         return []
     inner = f"{module}.{name}"
-    return [inner] if source.file_of(inner) is not None else []
+    return [inner] if lookup.file_of(inner) is not None else []
 
 
 @lru_cache(maxsize=4096)

@@ -33,7 +33,7 @@ from fedsim.core import shipped
 from fedsim.core.version import __version__
 from fedsim.point import imports
 from fedsim.point.imports import Print
-from fedsim.scenario import find, source, stated
+from fedsim.scenario import find, lookup, source, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 
@@ -135,12 +135,12 @@ class Disk:
         others = [name for name in parts if name.partition(".")[0] in shipped.PACKAGES and name not in stamp.modules]
         return [
             *(self._shown(name) for name, mark in stamp.modules.items() if not self._is(name, mark)),
-            *(source.shown(path) for path in map(source.file_of, others) if path),
+            *(source.shown(path) for path in map(lookup.file_of, others) if path),
         ]
 
     def _is(self, name: str, mark: Sequence[str]) -> bool:
         if name not in self._texts:
-            self._paths[name] = path = source.file_of(name)
+            self._paths[name] = path = lookup.file_of(name)
             self._texts[name] = imports.text_of(path) if path else ""
         if self._texts[name] == mark[0] != "":
             return True

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core import shipped
 from fedsim.core.errors import Problem, ScenarioError, UserError
-from fedsim.scenario import defaults, source, wording
+from fedsim.scenario import defaults, lookup, source, wording
 
 
 class Named(Protocol):
@@ -60,7 +60,7 @@ KINDS = {
 def names(kind: str) -> list[str]:
     """Return the names of a kind that come with the project, and those of the user's folder of that kind."""
     package = KINDS[kind].package
-    ours = {name for folder in source.folders_of(package) for name in _files(folder)}
+    ours = {name for folder in lookup.folders_of(package) for name in _files(folder)}
     theirs = {name for folder in shipped.folders(package) for name in _files(folder)} - ours
     return sorted(ours | {name for name in theirs if _is_one(kind, name)})
 
@@ -70,14 +70,14 @@ def note(kind: str, name: str) -> str:
     module, own = module_of(kind, name), f"{KINDS[kind].package}.{name}"
     if module is None or module in (name, own):
         return ""
-    return f"{kind} {name} is {source.file_of(module)}; fedsim's own is {own}"
+    return f"{kind} {name} is {lookup.file_of(module)}; fedsim's own is {own}"
 
 
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
     """Return the problems with a part's name and the names of its options, without importing its file."""
     where = where or KINDS[kind].key
     module = module_of(kind, part.name)
-    path = source.file_of(module) if module else None
+    path = lookup.file_of(module) if module else None
     if module is None or path is None:
         return [Problem(where, _unknown(kind, part.name))]
     try:
@@ -122,7 +122,7 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
 def find(kind: str, part: Named, where: str) -> type[Any]:
     """Import the part's file and return the one class of its kind.  Raises ScenarioError if there is none."""
     module = module_of(kind, part.name)
-    path = source.file_of(module) if module else None
+    path = lookup.file_of(module) if module else None
     if module is None or path is None:
         raise ScenarioError([Problem(where, _unknown(kind, part.name))])
     try:
@@ -239,4 +239,4 @@ def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 
 def _path_of(cls: type) -> Any:
-    return source.file_of(cls.__module__)
+    return lookup.file_of(cls.__module__)

@@ -6,14 +6,14 @@ values are validated when the class is built.  Not covered: classes made at run 
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, is_dataclass
 from dataclasses import fields as dataclass_fields
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
+
+from fedsim.scenario.lookup import file_of
 
 NO_OPTION = ("init=False", "'option': False")  # the metadata key of a field that is not an option
 
@@ -34,31 +34,6 @@ class Line:
     module: str
     annotation: ast.expr
     value: ast.expr | None
-
-
-def spec(module: str) -> ModuleSpec | None:
-    """Return the module's spec without importing anything, or None if there is no such module."""
-    path: list[str] | None = None
-    found: ModuleSpec | None = None
-    parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        found = _ask_finders(".".join(parts[:end]), path)
-        if found is None:
-            return None
-        path = list(found.submodule_search_locations or [])
-    return found
-
-
-def file_of(module: str) -> Path | None:
-    """Return the module's source file, or None."""
-    found = spec(module)
-    return Path(found.origin) if found and found.has_location and found.origin else None
-
-
-def folders_of(package: str) -> list[Path]:
-    """Return the folders of a package, empty if it is not one."""
-    found = spec(package)
-    return [Path(folder) for folder in (found.submodule_search_locations or [])] if found else []
 
 
 def shown(path: Path) -> str:
@@ -151,14 +126,6 @@ def docstring(module: str) -> str:
     """Return the docstring of a module, "" if it has none or there is no such module."""
     path = file_of(module)
     return (ast.get_docstring(_parse(path)) or "") if path else ""
-
-
-def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
-    for finder in sys.meta_path:
-        found = finder.find_spec(name, path)
-        if found is not None:
-            return found
-    return None
 
 
 def _parse(path: Path) -> ast.Module:

@@ -1,0 +1,83 @@
+"""Find the file of a module without importing it.
+
+Python's finders are asked once for each name, as long as the folders that they search have not changed: a sweep looks
+the same few hundred modules up for every point, and each question costs several system calls.
+
+Not covered: a finder of a third party that searches folders other than those of Python's path and of the package.
+"""
+
+import os
+import sys
+import time
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from fedsim.core import shipped
+
+YOUNG = 2_000_000_000  # nanoseconds; two changes of a folder in quick succession may bear the same time
+
+
+def spec(module: str) -> ModuleSpec | None:
+    """Return the module's spec without importing anything, or None if there is no such module."""
+    path: tuple[str, ...] | None = None
+    found: ModuleSpec | None = None
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        found = _found(".".join(parts[:end]), path)
+        if found is None:
+            return None
+        path = tuple(found.submodule_search_locations or [])
+    return found
+
+
+def file_of(module: str) -> Path | None:
+    """Return the module's source file, or None."""
+    found = spec(module)
+    return Path(found.origin) if found and found.has_location and found.origin else None
+
+
+def folders_of(package: str) -> list[Path]:
+    """Return the folders of a package, empty if it is not one."""
+    found = spec(package)
+    return [Path(folder) for folder in (found.submodule_search_locations or [])] if found else []
+
+
+def _found(name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
+    folders = path if path is not None else tuple(map(os.path.abspath, sys.path))
+    folders += tuple(map(str, shipped.folders(name.partition(".")[0])))
+    changed = tuple(map(_changed, folders))
+    if max(changed, default=0) > time.time_ns() - YOUNG:
+        return _ask_finders(name, path)
+    found = _first(name, path, folders, changed, tuple(sys.meta_path))
+    # A folder without an __init__.py may get one, and a package may lose its own: neither changes the folder above.
+    lasts = found is None or (
+        found.loader is not None and (not found.has_location or os.path.isfile(found.origin or ""))
+    )
+    return found if lasts else _ask_finders(name, path)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=8192)
+def _first(
+    name: str,
+    path: tuple[str, ...] | None,
+    folders: tuple[str, ...],
+    changed: tuple[int, ...],
+    finders: tuple[object, ...],
+) -> ModuleSpec | None:
+    return _ask_finders(name, path)
+
+
+def _ask_finders(name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        found = finder.find_spec(name, path)
+        if found is not None:
+            return found
+    return None
