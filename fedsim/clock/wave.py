@@ -143,7 +143,8 @@ class Wave(ABC):
         """Record the fate of a reply."""
         self._up_fate[place] = CODES[fate]
         self._undecided -= 1
-        self._post()
+        if not self._undecided:
+            self._post()
 
     @abstractmethod
     def _post(self) -> None:

@@ -85,7 +85,11 @@ class Recorded(Learner):
 
     def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
         """Return each client's download."""
-        keys = [b"" if self._keys is None else self._keys.download(state, client, step) for client in clients]
+        if self._keys is None:
+            begun = self.trained.downloads(state.value, clients, step)
+            tickets = {id(one): Ticket(b"", one.nbytes, one) for one in begun}
+            return [tickets[id(one)] for one in begun]
+        keys = [self._keys.download(state, client, step) for client in clients]
         if self.replaying:
             return [self._ticket(key, self._recalled(key), None) for key in keys]
         sent = self.trained.downloads(state.value, clients, step)
@@ -97,17 +101,17 @@ class Recorded(Learner):
         """Begin a job of each client with its current data and memory."""
         self._jobs.update(clients)
         jobs = [self._jobs[client] for client in clients]
-        keys = [b""] * len(jobs)
-        if self._keys is not None:
-            asked = zip(clients, downloads, jobs, strict=True)
-            keys = [self._keys.job(client, step, download, job, travels) for client, download, job in asked]
+        if self._keys is None:
+            begun, costs = self._begun(clients, jobs, step, downloads, travels)
+            unrecorded = [Ticket(b"", upload.declared(), upload) for upload in begun]
+            return Work(unrecorded, np.array(costs, dtype=np.float64))
+        asked = zip(clients, downloads, jobs, strict=True)
+        keys = [self._keys.job(client, step, download, job, travels) for client, download, job in asked]
         made: Sequence[Upload | None]
         if self.replaying:
             made, answers = [None] * len(jobs), [self._recalled(key) for key in keys]
         else:
-            trees = [None if download is None else download.value.tree for download in downloads]
-            seeds = [*map(self._seed_of, clients, jobs)]
-            begun, costs = self._made(keys[0], lambda: self.trained.work(clients, step, trees, seeds, travels))
+            begun, costs = self._made(keys[0], lambda: self._begun(clients, jobs, step, downloads, travels))
             fresh = zip(keys, begun, costs, strict=True)
             made, answers = begun, [self._noted(key, (upload.declared(), cost)) for key, upload, cost in fresh]
         tickets = [
@@ -128,7 +132,7 @@ class Recorded(Learner):
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
         """Return for each reply whether all values of its upload are finite, as received."""
         if self._keys is None:
-            return [self.trained.finite(self._upload(reply).value) for reply in replies]
+            return self.trained.finite_all([self._upload(reply).value for reply in replies])
         found = []
         for reply in replies:
             key, upload = self._key_of_opened("finite", reply), self._upload(reply)
@@ -224,6 +228,12 @@ class Recorded(Learner):
             self._keys.spend("drawn", chosen, among)
         if not self.replaying:
             self.trained.guard.drawn(chosen, among)
+
+    def _begun(
+        self, clients: Sequence[int], jobs: Sequence[int], step: str, downloads: Sequence[Ticket | None], travels: bool
+    ) -> tuple[list[Upload], list[float]]:
+        trees = [None if download is None else download.value.tree for download in downloads]
+        return self.trained.work(clients, step, trees, [*map(self._seed_of, clients, jobs)], travels)
 
     def _ticket(self, key: bytes, nbytes: int, value: Any) -> Ticket:
         ticket = Ticket(key, nbytes, value)

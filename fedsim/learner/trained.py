@@ -77,12 +77,16 @@ class Trained:
         return [*self.algorithm.more(state, step)]
 
     def downloads(self, state: State, clients: Sequence[int], step: str) -> list[Sent]:
-        """Return the download of each client."""
+        """Return the download of each client; clients that are sent the same tree share it."""
+        trees = [self.algorithm.download(state, client, step) for client in clients]
         sizes = wire.Sizes()  # most of a cohort are sent the same parts
-        return [
-            transforms.sent_down(self.down, self.algorithm.download(state, client, step), client, self.rng, sizes)
-            for client in clients
-        ]
+        if self.down is None:
+            whole = {
+                place: Sent(tree, tree, sizes.of(tree)) for place, tree in {id(tree): tree for tree in trees}.items()
+            }
+            return [whole[id(tree)] for tree in trees]
+        asked = zip(trees, clients, strict=True)
+        return [transforms.sent_down(self.down, tree, client, self.rng) for tree, client in asked]
 
     def work(
         self, clients: Sequence[int], step: str, downloads: Sequence[Tree], seeds: Sequence[int], travels: bool
@@ -103,6 +107,12 @@ class Trained:
     def finite(self, upload: Upload) -> bool:
         """Return whether all values of an upload are finite, as received."""
         return is_finite(upload.value())
+
+    def finite_all(self, uploads: Sequence[Upload]) -> list[bool]:
+        """Return the same of several uploads; where they share a value, as those of traffic do, it is read once."""
+        values = [upload.value() for upload in uploads]
+        found = {place: is_finite(value) for place, value in {id(value): value for value in values}.items()}
+        return [found[id(value)] for value in values]
 
     def mass(self, reply: Reply) -> float:
         """Return an opened reply's weight in a mean over several servers' clients."""

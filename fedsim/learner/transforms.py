@@ -52,10 +52,8 @@ def compressed(codec: Codec, rng: Rng) -> Transform:
     return Transform(apply, codec.like, remembers=True)
 
 
-def sent_down(codec: Codec | None, tree: Tree, client: int, rng: Rng, sizes: wire.Sizes) -> Sent:
+def sent_down(codec: Codec, tree: Tree, client: int, rng: Rng) -> Sent:
     """Return a download, encoded and as received."""
-    if codec is None:
-        return Sent(tree, tree, sizes.of(tree))
     return _compressed_once(codec, tree, rng(f"codec down {client}"))
 
 

@@ -17,7 +17,7 @@ from fedsim.learner.client import Client
 from fedsim.learner.recorded import Recorded
 from fedsim.learner.ticket import UNKNOWN
 from fedsim.learner.trained import Trained
-from fedsim.learner.transforms import compressed, forged, sent_between_peers, sent_down
+from fedsim.learner.transforms import compressed, forged, sent_between_peers
 from fedsim.learner.upload import Upload
 from fedsim.net.codec import compress
 from fedsim.net.codecs.half import Half
@@ -26,6 +26,14 @@ from fedsim.net.codecs.top_k import TopK
 from fedsim.net.finite import is_finite
 from fedsim.net.forged import Forgers
 from fedsim.net.message import Message
+
+
+class Handed(Number):
+    """Each client downloads its part of the state."""
+
+    def download(self, state, client, step):
+        return state[client]
+
 
 LIKE = {"update": {"w": Spec((20, 8), "float32")}, "samples": 0}
 
@@ -180,9 +188,11 @@ def test_what_is_forged_is_compressed_and_only_where_it_travels():
 @pytest.mark.parametrize("codec", [*(codec for codec in CODECS if codec.downwards), None], ids=repr)
 def test_downloads_and_shares_have_the_bytes_that_they_say_and_are_what_is_decoded(codec):
     tree, nobody = made()["update"], Forgers([])
-    down = sent_down(codec, tree, 0, Streams(0), wire.Sizes())
+    trained = Trained(within(Handed(), None), Works([]), Streams(0), down=codec)
+    downs = trained.downloads({0: tree, 1: tree, 2: made(1)["update"]}, [0, 1, 2], "train")
     share = sent_between_peers(codec, nobody, tree, 0, Streams(0))
-    for sent in (down, share):
+    for sent, whole in zip([*downs, share], [tree, tree, made(1)["update"], tree], strict=True):
+        assert codec is not None or (sent.tree is sent.encoded and same(plain(sent.tree), plain(whole)))
         assert sent.nbytes == wire.size(sent.encoded) == len(wire.encode(sent.encoded))
         found = sent.encoded if codec is None else codec.decode(wire.decode(wire.encode(sent.encoded)))
         assert same(plain(found), plain(sent.tree))
