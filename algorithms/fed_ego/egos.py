@@ -41,7 +41,7 @@ def sampled(graph: Graph, centres: Tensor, fanout: Sequence[int], generator: Gen
         return torch.where(degree > 0, column[at.clamp(max=len(column) - 1)], of.unsqueeze(1))
 
     near = drawn(centres, fanout[0])
-    far = drawn(near.flatten(), fanout[1]).view(len(centres), fanout[0] * fanout[1])
+    far = drawn(near.flatten(), fanout[1]).reshape(len(centres), fanout[0] * fanout[1])
     return torch.cat([centres.unsqueeze(1), near, far], 1)
 
 
@@ -58,7 +58,7 @@ def mashed(rows: Tensor, chosen: Tensor, size: int) -> Tensor:
     parts = torch.tensor_split(chosen, max(1, batches(len(chosen), size)))
     if not len(chosen):
         return rows.new_zeros(0, chosen.shape[1], rows.shape[1])
-    return torch.stack([rows[part.flatten()].view(*part.shape, -1).mean(0) for part in parts])
+    return torch.stack([rows[part.flatten()].reshape(*part.shape, rows.shape[1]).mean(0) for part in parts])
 
 
 def joined(x: Tensor, fanout: Sequence[int]) -> Graph:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import prototypes
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
@@ -68,7 +69,13 @@ class Power(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the model, the encoder Γ, and empty notes on the classes met."""
+        """Return the model, the encoder Γ, and empty notes on the classes met.
+
+        Raises ScenarioError for a single class, of which a prototype's gradients say nothing.
+        """
+        if self.transfer and self.task.classes == 1:
+            message = "'power' reads a prototype's class from its gradients, which are 0 where there is only one class"
+            raise ScenarioError([Problem("algorithm", message)])
         features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(features, classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
