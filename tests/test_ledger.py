@@ -7,6 +7,7 @@ import pytest
 import simpy
 
 from fedsim.clock.ledger import Ledger
+from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
 
@@ -44,6 +45,15 @@ def test_books_that_balance_pass_and_are_reported_by_their_parts():
     assert books.summary() == {"delivered": 150, "repeated": 15, "cut": 20, "late": 0, "discarded": 0}
 
 
+def test_more_than_the_tables_can_sum_is_refused():
+    much = 2**61
+    books = ledger(down0=2.0 * much, down1=much)
+    for client, asked in ((0, 0.0), (1, 0.5), (0, 0.6)):
+        books.see(replace(DOWN, sent=asked, dst=client, nbytes=much, wire_bytes=much))
+    with pytest.raises(UserError, match=r"6\.92e\+18 bytes have moved, more than the tables can sum"):
+        books.close()
+
+
 def test_a_byte_that_moved_and_stands_in_no_row_is_found():
     books = ledger(down0=110.0, up0=55.0)
     books.see(DOWN)
@@ -67,6 +77,8 @@ def test_a_byte_that_moved_and_stands_in_no_row_is_found():
         ([replace(DOWN, arrived=11.0)], "later than now"),
         ([replace(DOWN, sent=1.5)], "ends before it was sent"),
         ([replace(DOWN, wire_bytes=99)], "arrived although 99 moved"),
+        ([replace(DOWN, nbytes=-1)], "fewer than no bytes"),
+        ([replace(DOWN, fate="cut", wire_bytes=-1)], "fewer than no bytes"),
         ([Span(0, 1.0, 3.0, "train"), Span(0, 2.0, 4.0, "train")], "did two jobs at once"),
         ([Span(0, 3.0, 1.0, "train")], "did two jobs at once"),
         ([replace(FOLDED, asked=2)], "does not add up"),
@@ -148,6 +160,7 @@ def test_a_wave_is_entered_as_its_rows_would_be():
         ({"ups__arrived": [4.0, 11.0]}, [1.0, 2.0], "a wave has an impossible message"),
         ({"downs__sent": [1.5, 0.0]}, [1.0, 2.0], "a wave has an impossible message"),
         ({"downs__wire_bytes": [99, 120]}, [1.0, 2.0], "a wave has an impossible message"),
+        ({"downs__nbytes": [-1, 100]}, [1.0, 2.0], "a wave has an impossible message"),
         ({}, [1.0, 3.5], "client 1 sent a reply before its request"),
         ({"spans__client": [0, 0]}, [1.0, 2.0], "did two jobs at once"),
     ],

@@ -84,6 +84,7 @@ def test_the_same_quantity_in_two_units_is_the_same_float(number, dimension, pic
         (units.count, 2.5, "whole number"),
         (units.count, False, "not a count"),
         (units.nbytes, "0.5 B", "not a whole number of bytes"),
+        (units.nbytes, "2000000 GB", "too large for a size: write 1,000,000 GB at most"),
         (units.every, 20, "write '20 updates' or '20 s'"),
         (units.every, "0 updates", "at least 1"),
         (units.every, "0 s", "more than zero"),

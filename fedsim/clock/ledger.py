@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
+from fedsim.core.errors import UserError
 from fedsim.core.record import Row, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
 
 ONE_WAY = ("share", "replay")  # kinds of messages that are not replies
 ARRIVED = ("delivered", "late", "discarded")
 ROUNDED = 1.0  # bytes by which a row may differ from the meter: rows hold whole bytes
+LARGEST = 2.0**62  # bytes of a run; the tables' sums have 63 bits
 PARTS = ("delivered", "repeated", "cut", "late", "discarded")
 
 
@@ -79,7 +81,7 @@ class Ledger:
         for rows, client, upload in ((downs, downs["dst"], False), (ups, ups["src"], True)):
             sent, arrived, nbytes, wire = (rows[name] for name in ("sent", "arrived", "nbytes", "wire_bytes"))
             whole = np.isin(rows["fate"], ARRIVED)
-            wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes))
+            wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes)) | (nbytes < 0) | (wire < 0)
             if wrong.any():
                 first = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
                 raise Breach(f"at {now} s a wave has an impossible message: {first}")
@@ -96,8 +98,16 @@ class Ledger:
         self._work.append((spans["client"], spans["start"], spans["end"]))
 
     def close(self) -> None:
-        """Compare the rows with the bytes moved over each client's link.  Raises Breach if they differ."""
+        """Compare the rows with the bytes moved over each client's link.
+
+        Raises Breach if they differ, and UserError if there are more than the tables can sum.
+        """
         self._check_work()
+        if (total := sum(self.summary().values())) > LARGEST:
+            raise UserError(
+                f"{total:.3g} bytes have moved, more than the tables can sum ({LARGEST:.3g}); "
+                "make messages smaller, or rounds or clients fewer"
+            )
         for upload, parts in self.totals.items():
             moved = self._network.meters(upload)
             recorded = np.sum([*parts.values()], axis=0)
@@ -125,6 +135,8 @@ class Ledger:
     def _transfer(self, row: Transfer) -> None:
         if not row.sent <= row.arrived <= self._now:
             raise Breach(f"at {self._now} s a message ends before it was sent, or later than now: {row}")
+        if row.nbytes < 0 or row.wire_bytes < 0:
+            raise Breach(f"a message of fewer than no bytes: {row}")
         whole = row.fate in ARRIVED
         if whole and row.wire_bytes < row.nbytes:
             raise Breach(f"a message of {row.nbytes} bytes arrived although {row.wire_bytes} moved: {row}")

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 MOST = 10**9  # of anything counted: more would exhaust memory or never end
+MOST_BYTES = 10**15  # of a single size: sums of thousands fit in the tables' 64 bits
 WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
 LARGE = 1000  # without a unit: no one means that many megabits
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
@@ -325,6 +326,8 @@ def nbytes(value: Any) -> int:
     exact = BYTES._exact(value)
     if exact.denominator != 1:
         raise ValueError(f"{value!r} is not a size: it is not a whole number of bytes")
+    if exact > MOST_BYTES:
+        raise ValueError(f"{value!r} is too large for a size: write {MOST_BYTES // 10**9:,} GB at most")
     return int(exact)
 
 

@@ -17,6 +17,8 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core.units import MOST_BYTES
+
 Tree = Any
 ITEM = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -41,8 +43,8 @@ class Spec:
 
 
 def size(tree: Tree) -> int:
-    """Return len(encode(tree)) without encoding anything; ValueError for what cannot be encoded."""
-    return PREFIX + _size(tree, None)
+    """Return len(encode(tree)) without encoding anything; ValueError for what cannot be encoded or is too large."""
+    return _bounded(PREFIX + _size(tree, None))
 
 
 class Sizes:
@@ -57,7 +59,7 @@ class Sizes:
 
     def of(self, tree: Tree) -> int:
         """Return `size(tree)`."""
-        return PREFIX + _size(tree, self._known)
+        return _bounded(PREFIX + _size(tree, self._known))
 
 
 class Measured(dict[str, Tree]):
@@ -67,6 +69,12 @@ class Measured(dict[str, Tree]):
         """Measure it.  Raises ValueError as `size` does."""
         super().__init__(tree)
         self.measured = size(tree) - PREFIX, array_bytes(tree)
+
+
+def _bounded(nbytes: int) -> int:
+    if nbytes > MOST_BYTES:
+        raise ValueError(f"{nbytes:,} bytes are too many for one message; {MOST_BYTES:,} are allowed")
+    return nbytes
 
 
 def array_bytes(tree: Tree) -> int:
