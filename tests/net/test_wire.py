@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from fedsim.core.wire import ITEM, Measured, Sizes, Spec, array_bytes, decode, encode, size
+from fedsim.core import wire
+from fedsim.core.wire import ITEM, Sizes, Spec, array_bytes, decode, encode, size
 
 NUMPY = [name for name in ITEM if name != "bfloat16"]
 TORCH = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int8, torch.bool, torch.complex64]
@@ -223,7 +224,7 @@ def test_any_bytes_are_a_tree_or_malformed(data):
 
 def test_a_tree_that_no_table_could_hold_is_refused():
     huge = {"ballast": Spec((10**15,), "uint8")}
-    for measure in (size, Sizes().of, lambda tree: Measured(**tree)):
+    for measure in (size, Sizes().of, lambda tree: wire.Measured(**tree)):
         with pytest.raises(ValueError, match="bytes are too many for one message; 1,000,000,000,000,000 are allowed"):
             measure(huge)
     assert size({"ballast": Spec((10**14,), "uint8")}) > 10**14
