@@ -5,11 +5,11 @@ its own record (`learner/recorded.py`) and without training, folding or scoring,
 was taken; there the learner restores its values.  Its tables and views are then equal byte for byte to those of an
 uninterrupted run.
 
-When a checkpoint is taken depends on the host's clock; results never do.  One can be taken between any two events,
-under every protocol, with noise, masks and forgers.  None is taken of a point that learns nothing, where replaying is
-running, or whose algorithm keeps values that `learner/preserve.py` does not support, which run.log reports; these start
-from the beginning.  A checkpoint is ignored if its stamp (`stamp.py`) differs from what is run now or a library has
-another version; the machine may differ.
+When a checkpoint is taken depends on the host's clock; results never do.  One can be taken between any two events
+unless something was raised in the last one, under every protocol, with noise, masks and forgers.  None is taken of a
+point that learns nothing, where replaying is running, or whose algorithm keeps values that `learner/preserve.py` does
+not support, which run.log reports; these start from the beginning.  A checkpoint is ignored if its stamp (`stamp.py`)
+differs from what is run now or a library has another version; the machine may differ.
 
 Each checkpoint is complete, including all views recorded so far.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgpack
+import simpy
 
 from fedsim.clock.world import World
 from fedsim.learner import keep
@@ -61,9 +62,11 @@ def path_in(folder: Path) -> Path:
 
 def discard(folder: Path) -> None:
     """Remove the checkpoint in a point's folder, if there is one."""
-    path_in(folder).unlink(missing_ok=True)
-    if path_in(folder).parent.exists():
-        path_in(folder).parent.rmdir()
+    path = path_in(folder)
+    for one in (path, _unfinished(path)):
+        one.unlink(missing_ok=True)
+    if path.parent.exists():
+        path.parent.rmdir()
 
 
 @dataclass
@@ -109,7 +112,7 @@ class Keeper:
             if self.steps == self._saved["steps"]:
                 self._resume(self._saved)
                 self._saved = None
-        elif time.monotonic() >= self._next:
+        elif time.monotonic() >= self._next and not _failing(self.world.env):
             began = time.monotonic()
             self.save()
             ended = time.monotonic()
@@ -138,7 +141,7 @@ class Keeper:
         }  # fmt: skip
         path = path_in(self.folder)
         path.parent.mkdir(exist_ok=True)
-        hidden = path.with_suffix(".partial")
+        hidden = _unfinished(path)
         with hidden.open("wb") as file:
             file.write(msgpack.packb(whole))
             file.flush()
@@ -156,6 +159,16 @@ class Keeper:
         if self._views:
             self._views.wake(seen)
         self.log.write_bytes(saved["log"])
+
+
+def _unfinished(path: Path) -> Path:
+    """Return the path of a checkpoint that is being written."""
+    return path.with_suffix(".partial")
+
+
+def _failing(env: simpy.Environment) -> bool:
+    """Return whether an event has failed and is still to be processed: something was raised in a process."""
+    return any(event.triggered and not event.ok for *_, event in env._queue)
 
 
 def _read(path: Path, own: Stamp | None) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from fedsim.core.record import Recorder
 from fedsim.core.version import __version__
 from fedsim.learn.algorithm import title_of
 from fedsim.learner.recorded import Record, Recorded, ReplayError
-from fedsim.point import following, stamp
+from fedsim.point import following, interrupts, stamp
 from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper, discard
 from fedsim.point.parts import Parts
@@ -82,7 +82,8 @@ def _run(
     views = observe(built, keeper) if scenario.measure.views and keeper else None
     gc.freeze()  # graphs and clients live throughout; collecting garbage among them takes a third of the time
     try:
-        status = _run_clock(built, progress, keeper if observer else None)
+        with interrupts.held_back() as check:
+            status = _run_clock(built, progress, keeper if observer else None, check)
     finally:
         gc.unfreeze()
     world.end()
@@ -115,13 +116,17 @@ def _device(scenario: Scenario) -> str:
     return learning.device_name(scenario.device)
 
 
-def _run_clock(built: Built, progress: Report, keeper: Keeper | None) -> str:
-    """Step the clock until the protocol ends, a budget is used up, or no event is left; return the status."""
+def _run_clock(built: Built, progress: Report, keeper: Keeper | None, check: Callable[[], None]) -> str:
+    """Step the clock until the protocol ends, a budget is used up, or no event is left; return the status.
+
+    `check` is called between events.
+    """
     world, observer, _, parts, done = built
     protocol = parts.protocol
     env, until, last = world.env, parts.scenario.measure.until, 0.0
     end = math.inf if until is None or until.time is None else until.time
     while not done.processed:
+        check()
         ahead = env.peek()
         if ahead == float("inf"):
             return "stalled"
