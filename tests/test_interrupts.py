@@ -86,7 +86,7 @@ def test_in_the_middle_of_an_event(name, number, act, tmp_path, whole, monkeypat
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timer")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_at_any_moment_and_again_while_it_is_resumed(seed, tmp_path, whole, monkeypatch):
     draw = random.Random(seed)
     before = signal.signal(signal.SIGALRM, lambda *_: break_off())
