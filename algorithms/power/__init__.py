@@ -114,8 +114,7 @@ class Power(FedAvg):
         if not sent:
             return state
         generator = torch.Generator().manual_seed(integer(self.task.seed, "power", "rebuild", state["updates"]))
-        restarts = self.restarts if self.preset == "paper" else 0
-        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=restarts)
+        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=self.again)
         good = built.good | (self.preset == "official")  # the published code keeps what diverged
         skipped = int((~good).sum())
         if built.restarts or skipped:
@@ -124,6 +123,11 @@ class Power(FedAvg):
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
         tally = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
         return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
+
+    @property
+    def again(self) -> int:
+        """The restarts of a reconstruction that diverged: none in the published code."""
+        return self.restarts if self.preset == "paper" else 0
 
     def faded(self, q: Tensor, periods: int) -> Tensor:
         """Return φ^periods q, which is q for zero periods even if φ = 0."""
@@ -175,7 +179,7 @@ class Power(FedAvg):
         return graph_of(x, edges, y)
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer.
+        """Return the aggregation, the most that rebuilding may take (`prototypes.rebuild_flops`), and the transfer.
 
         Counted from the prototypes sent, not from those that could be rebuilt: time must not depend on values.
         """
@@ -186,7 +190,7 @@ class Power(FedAvg):
         pass_of = 2.0 * tree.count(state["model"])
         return (
             total
-            + sent * 100 * 6.0 * tree.count(state["encoder"])
+            + prototypes.rebuild_flops(state["encoder"], sent, steps=self.rebuild_steps, restarts=self.again)
             + (state["sent"] + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
         )
 
