@@ -12,9 +12,10 @@ model, the mean of those of similar clients, weighted by their H:
 
     Sᵢ = {j : cos(mᵢ, mⱼ) > threshold},   Θᵢ = Σ_{j∈Sᵢ} Hⱼ Θⱼ / Σ_{j∈Sᵢ} Hⱼ
 
-Defaults are OpenFGL's, except for Â.  The authors' own repository uses 6 moments and threshold 0.5 for Cora, 20 and 0.6
-for CiteSeer, 13 and 0.65 with `kind: raw` for PubMed; it starts from true and predicted labels at all vertices and does
-not clamp, which is not offered here.
+Defaults are OpenFGL's, except for Â.  The authors' own repository uses `moments: 6` (threshold 0.5) for Cora,
+`{moments: 20, threshold: 0.6}` for CiteSeer and `{moments: 13, threshold: 0.65, kind: raw}` for PubMed, which a
+scenario on these data has to set; it starts from true and predicted labels at all vertices and does not clamp, which is
+not offered here.
 
 What the equations leave open, or what does not work as published:
 

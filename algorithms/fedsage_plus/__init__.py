@@ -29,8 +29,12 @@ Lᵢ).  Both public repositories read the other clients' features directly inste
 
 What the recipes leave open: the classifier in the generator's loss is part of the generator, initialised and trained
 with it, and never sent; the count that j would need of each vertex of i does not travel, so all five guesses count
-there; classifiers are scored on the clients' own graphs, without generated vertices.  A client without a training
-vertex neither offers nor mends.
+there.  A client without a training vertex neither offers nor mends.
+
+`scored` chooses the graphs that classifiers are scored on.  `mended`, as OpenFGL does once its generators are trained:
+each period's graph with the vertices generated for it, in the same splits; the client's own graph until then.  Periods
+that share one graph (edges between tasks kept) share the vertices that were generated last.  `own`: without any, as the
+split all_periods requires.
 
 The clock bills what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and later
 rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
@@ -64,8 +68,10 @@ class FedSagePlus(FedAvg):
 
     aggregates = True
     own_steps = True
+    sees_past = True
     prepares = frozenset({"offer", "judge"})
 
+    scored: Literal["mended", "own"] = "mended"  # score on the mended graphs, or on the clients' own
     agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly
     generator_epochs: Count = 20  # training epochs of the generator in each new period
     hide: Fraction = 0.5  # share of the validation vertices hidden to train the generator
@@ -173,6 +179,8 @@ class FedSagePlus(FedAvg):
             return {"number": number, "generator": note["params"]["features"], "latents": z}
         graph = neighgen.filled(note["params"], job.data, self.random(job, "mend"))
         job.memory["mended"] = {"period": job.period, "through": True, "graph": graph}
+        earlier = (one for one in job.memory.get("filled", ()) if not mending.extends(one, job.data))
+        job.memory["filled"] = (graph, *earlier)
         job.memory["generator"] = {**note, "awaits": False, "impaired": None, "moments": None}
         return {}
 
@@ -236,6 +244,19 @@ class FedSagePlus(FedAvg):
             latents = Spec((int(job.data["train"].sum()), self.latent), "float32")
             return {"number": 0, "generator": self.neighgen.like(), "latents": latents}
         return super().upload_like(job)
+
+    # ---- what it is scored on
+
+    @property
+    def sees_more(self) -> bool:
+        """Whether scored graphs hold generated vertices."""
+        return self.scored == "mended"
+
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
+        """Return the graph as the client has mended it, or as it is."""
+        if self.scored == "own":
+            return graph
+        return next((one for one in memory.get("filled", ()) if mending.extends(one, graph)), graph)
 
     # ---- what it costs
 

@@ -86,6 +86,14 @@ def mended(graph: Graph, x: Tensor, owner: Tensor) -> Graph:
     return graph_of(torch.cat([whole, x]), edges, y, *masks)
 
 
+def extends(larger: Graph, graph: Graph) -> bool:
+    """Return whether the larger graph was made from this one by `mended`; of graphs of one client, edges tell."""
+    own, edges = graph["edges"], larger["edges"]
+    if len(larger["y"]) < len(graph["y"]) or edges.shape[1] < own.shape[1]:
+        return False
+    return torch.equal(edges[:, : own.shape[1]], own) and torch.equal(larger["y"][: len(graph["y"])], graph["y"])
+
+
 def unmended(graph: Graph) -> Graph:
     """Return the graph as `mended` does, with nothing put in."""
     device = graph["y"].device

@@ -5,8 +5,11 @@ of its class prototypes (Eq. 8-9).  The server reconstructs pseudo prototypes fr
 aggregation, trains the global model on them with the clients' models as teachers, each trusted on a class as far as its
 trajectory has met that class (Eq. 12-14).
 
-Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code,
-bug for bug.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server infer classes.
+Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code's
+formulas, its faults included.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the
+server infer classes.  `official` differs from the code in the reconstruction: it is computed in double precision, keeps
+the best iterate instead of the last, and stops where no progress is left, while the code takes all 300 steps in single
+precision; and it draws other random numbers.
 What the paper calls privacy is none: a prototype follows from its gradients in closed form.  Whether intertask edges
 are kept is the stream's option `edges`.
 """

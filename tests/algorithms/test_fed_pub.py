@@ -269,7 +269,7 @@ def test_the_clock_is_charged_the_embedding_and_the_similarities(preset):
 @pytest.mark.parametrize(("preset", "per_mask", "per_weight"), [("paper", 3, 5), ("official", 0, 0)])
 def test_the_clock_is_charged_the_regularisers_that_have_a_gradient(preset, per_mask, per_weight):
     algorithm = made(FedPUB(preset=preset))
-    state, memories, history = rounds(algorithm, {0: graph()}, [[0], [0]])
+    _, memories, history = rounds(algorithm, {0: graph()}, [[0], [0]])
     masks, once = 5 * 8 + 8 * 8 + 8 * 4, algorithm.task.flops(graph())
     first, later = (replies[0].download for replies in history)
     efforts = [algorithm.effort(Job(0, "train", 0, download, graph(), memories[0], 0)) for download in (first, later)]
