@@ -312,17 +312,14 @@ def test_it_is_scored_on_the_graphs_that_it_was_trained_on_and_on_its_own_until_
 
 
 def test_all_periods_met_are_scored_whichever_graphs_are_chosen(tmp_path):
-    tables = {}
+    columns, tables = ("time", "client", "period", "seen", "model", "split", "weight"), {}
     for scored in ("mended", "own"):
         algorithm = {"name": "fedsage_plus", **SMALL, "scored": scored}
-        small_points.run_in(
-            tmp_path / scored, algorithm=algorithm, protocol={**small_points.SYNC, "participation": 1.0}
-        )
+        protocol = {**small_points.SYNC, "participation": 1.0}
+        small_points.run_in(tmp_path / scored, algorithm=algorithm, protocol=protocol)
         tables[scored] = small_points.table(tmp_path / scored, "scores")
-    keys = [
-        [(one[k]) for k in ("time", "client", "period", "seen", "model", "split", "weight")] for one in tables["own"]
-    ]
-    assert [
-        [one[k] for k in ("time", "client", "period", "seen", "model", "split", "weight")] for one in tables["mended"]
-    ] == keys
-    assert {(seen, period) for _, _, period, seen, *_ in keys} >= {(2, 0), (2, 1)}
+    keys = {name: [[row[column] for column in columns] for row in table] for name, table in tables.items()}
+    assert keys["mended"] == keys["own"]
+    assert {(row[3], row[2]) for row in keys["own"]} >= {(2, 0), (2, 1)}  # once two periods are met, both are scored
+    values = {name: [row["value"] for row in table] for name, table in tables.items()}
+    assert values["mended"] != values["own"]
