@@ -311,6 +311,7 @@ def test_it_is_scored_on_the_graphs_that_it_was_trained_on_and_on_its_own_until_
     assert (declared(lab.algorithm, "sees_more"), declared(own, "sees_more")) == (True, False)
 
 
+@pytest.mark.long
 def test_all_periods_met_are_scored_whichever_graphs_are_chosen(tmp_path):
     columns, tables = ("time", "client", "period", "seen", "model", "split", "weight"), {}
     for scored in ("mended", "own"):
