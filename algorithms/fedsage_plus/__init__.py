@@ -42,7 +42,6 @@ rounds on the mended graph, with as many generated vertices as hiding cuts edges
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -54,7 +53,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
@@ -248,7 +247,7 @@ class FedSagePlus(FedAvg):
     # ---- what it is scored on
 
     @property
-    def sees_more(self) -> bool:
+    def sees_more(self) -> bool:  # type: ignore[override]  # declared by an option
         """Whether scored graphs hold generated vertices."""
         return self.scored == "mended"
 
@@ -265,7 +264,7 @@ class FedSagePlus(FedAvg):
         through = self.is_mended(job) and job.memory["mended"]["through"]
         if job.step != "train":
             return 0.0
-        return self.mended_flops(job.data) / self.task.flops(job.data) if through else 1.0
+        return mending.flops(self.task, job.data, self.hide, self.most) / self.task.flops(job.data) if through else 1.0
 
     def extra_steps(self, job: Job) -> float:
         """Return the generator's work, in training steps of the client's own graph."""
@@ -285,21 +284,11 @@ class FedSagePlus(FedAvg):
         if note is None or note["period"] != job.period or not note["awaits"]:
             return total
         numbers = tree.count(note["params"]) + tree.count(job.download)
-        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + self.mended_flops(graph)
+        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + mending.flops(
+            self.task, graph, self.hide, self.most
+        )
         return total + step + 12.0 * numbers
 
     def judge_flops(self, job: Job) -> float:
         """Return the operations of a pass through fGen and back for each offer."""
         return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
-
-    def mended_flops(self, graph: Graph) -> float:
-        """Return a training step's operations on the mended graph, by its expected number of vertices."""
-        model, vertices, edges = self.task.model, len(graph["y"]), graph["edges"].shape[1]
-        hidden = int(self.hide * int(graph["val"].sum()))
-        new = min(self.most * vertices, edges * hidden / max(1, vertices))
-        nonzeros, total = layout.of(graph).nonzeros + new * self.task.features, 0.0
-        for inputs, outputs in pairwise(model.widths(self.task.features, self.task.outputs)):
-            sizes = vertices + new, edges + 2 * new, nonzeros  # on average, hence not whole
-            total += model.layer_flops(*sizes, inputs, outputs)  # type: ignore[arg-type]
-            nonzeros = (vertices + new) * outputs
-        return 3 * total

@@ -135,6 +135,7 @@ class Algorithm(ABC):
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
+    sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
 
     @property
@@ -202,11 +203,6 @@ class Algorithm(ABC):
     def more(self, state: State, step: str) -> Sequence[str]:
         """Return further exchanges that the result of this step requires before the round continues."""
         return ()
-
-    @property
-    def sees_more(self) -> bool:
-        """Whether `sees` adds something to the graph (see `declared`)."""
-        return False
 
     @property
     def averages(self) -> bool:
