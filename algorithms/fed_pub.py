@@ -38,7 +38,8 @@ What the formulas leave open, or what differs:
 - Adam's state carried over from one period to the next can leave a model of this depth with one constant prediction.
   On Cora by POWER's protocol `training.keep_state: false` avoids it.
 
-The clock bills the embedding to the client, the similarities and the means to the server; regularisers are not billed.
+The clock bills the embedding and, in `paper`, the regularisers to the client, the similarities and the means to the
+server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -194,6 +195,17 @@ class FedPUB(FedAvg):
         """Return a tree as large as the upload."""
         more = {"masks": like_masks(job.download["model"])} if self.sends_masks else {}
         return {**super().upload_like(job), "embedding": Spec((self.task.model.hidden,), "float32"), **more}
+
+    def effort(self, job: Job) -> float:
+        """Count the regularisers: three operations a mask's entry and, once anything is learned, five a weight.
+
+        They are sums over the parameters, with their gradients: |m| and its sign, (θ − θ_received)² and the pull.
+        """
+        if self.preset == "official":
+            return 1.0
+        weights = job.download["model"]
+        numbers = 3.0 * tree.count(like_masks(weights)) + 5.0 * bool(job.download["learned"]) * tree.count(weights)
+        return 1 + numbers / self.task.flops(job.data)
 
     def extra_steps(self, job: Job) -> float:
         """Count the embedding: a forward pass up to the last convolution on the proxy graph."""

@@ -55,6 +55,12 @@ CASES = {
     "replayed vertices": {"algorithm": {"name": "fed_dslr", "structure_steps": 3}},
     "a model a client": {"algorithm": {"name": "fed_pub", "proxy_blocks": 1}},
     "mended graphs": {"algorithm": {"name": "feddgl", "epochs": 2}, "protocol": {**SYNC, "rounds": 3}},
+    "scored on mended graphs": {
+        "algorithm": {
+            "name": "fedsage_plus", "generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8,
+        },
+        "protocol": ALL,
+    },
     "steps of its own": {"algorithm": {"name": "fens", "aggregator_rounds": 2, "width": 4}},
     "snapshots": {
         "data": {

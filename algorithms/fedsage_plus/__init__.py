@@ -29,8 +29,12 @@ Lᵢ).  Both public repositories read the other clients' features directly inste
 
 What the recipes leave open: the classifier in the generator's loss is part of the generator, initialised and trained
 with it, and never sent; the count that j would need of each vertex of i does not travel, so all five guesses count
-there; classifiers are scored on the clients' own graphs, without generated vertices.  A client without a training
-vertex neither offers nor mends.
+there.  A client without a training vertex neither offers nor mends.
+
+`scored` chooses the graphs that classifiers are scored on.  `mended`, as OpenFGL does once its generators are trained:
+each period's graph with the vertices generated for it, in the same splits; the client's own graph until then.  Periods
+that share one graph (edges between tasks kept) share the vertices that were generated last.  `own`: without any, as the
+split all_periods requires.
 
 The clock bills what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and later
 rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
@@ -38,7 +42,6 @@ rounds on the mended graph, with as many generated vertices as hiding cuts edges
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -50,7 +53,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops, tree
+from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
@@ -64,8 +67,10 @@ class FedSagePlus(FedAvg):
 
     aggregates = True
     own_steps = True
+    sees_past = True
     prepares = frozenset({"offer", "judge"})
 
+    scored: Literal["mended", "own"] = "mended"  # score on the mended graphs, or on the clients' own
     agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly
     generator_epochs: Count = 20  # training epochs of the generator in each new period
     hide: Fraction = 0.5  # share of the validation vertices hidden to train the generator
@@ -173,6 +178,8 @@ class FedSagePlus(FedAvg):
             return {"number": number, "generator": note["params"]["features"], "latents": z}
         graph = neighgen.filled(note["params"], job.data, self.random(job, "mend"))
         job.memory["mended"] = {"period": job.period, "through": True, "graph": graph}
+        earlier = (one for one in job.memory.get("filled", ()) if not mending.extends(one, job.data))
+        job.memory["filled"] = (graph, *earlier)
         job.memory["generator"] = {**note, "awaits": False, "impaired": None, "moments": None}
         return {}
 
@@ -237,6 +244,19 @@ class FedSagePlus(FedAvg):
             return {"number": 0, "generator": self.neighgen.like(), "latents": latents}
         return super().upload_like(job)
 
+    # ---- what it is scored on
+
+    @property
+    def sees_more(self) -> bool:  # type: ignore[override]  # declared by an option
+        """Whether scored graphs hold generated vertices."""
+        return self.scored == "mended"
+
+    def sees(self, memory: Memory, graph: Graph) -> Graph:
+        """Return the graph as the client has mended it, or as it is."""
+        if self.scored == "own":
+            return graph
+        return next((one for one in memory.get("filled", ()) if mending.extends(one, graph)), graph)
+
     # ---- what it costs
 
     def effort(self, job: Job) -> float:
@@ -244,7 +264,7 @@ class FedSagePlus(FedAvg):
         through = self.is_mended(job) and job.memory["mended"]["through"]
         if job.step != "train":
             return 0.0
-        return self.mended_flops(job.data) / self.task.flops(job.data) if through else 1.0
+        return mending.flops(self.task, job.data, self.hide, self.most) / self.task.flops(job.data) if through else 1.0
 
     def extra_steps(self, job: Job) -> float:
         """Return the generator's work, in training steps of the client's own graph."""
@@ -264,21 +284,11 @@ class FedSagePlus(FedAvg):
         if note is None or note["period"] != job.period or not note["awaits"]:
             return total
         numbers = tree.count(note["params"]) + tree.count(job.download)
-        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + self.mended_flops(graph)
+        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + mending.flops(
+            self.task, graph, self.hide, self.most
+        )
         return total + step + 12.0 * numbers
 
     def judge_flops(self, job: Job) -> float:
         """Return the operations of a pass through fGen and back for each offer."""
         return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
-
-    def mended_flops(self, graph: Graph) -> float:
-        """Return a training step's operations on the mended graph, by its expected number of vertices."""
-        model, vertices, edges = self.task.model, len(graph["y"]), graph["edges"].shape[1]
-        hidden = int(self.hide * int(graph["val"].sum()))
-        new = min(self.most * vertices, edges * hidden / max(1, vertices))
-        nonzeros, total = layout.of(graph).nonzeros + new * self.task.features, 0.0
-        for inputs, outputs in pairwise(model.widths(self.task.features, self.task.outputs)):
-            sizes = vertices + new, edges + 2 * new, nonzeros  # on average, hence not whole
-            total += model.layer_flops(*sizes, inputs, outputs)  # type: ignore[arg-type]
-            nonzeros = (vertices + new) * outputs
-        return 3 * total

@@ -6,6 +6,7 @@ both ways to the vertex that it was generated for, without a label and in no spl
 which are all of them where edges stand in both directions.  Graphs of one client only, no client axis.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from fedsim.data.graph import Graph, as_dense, graph_of, take_rows
 from fedsim.learn import layout
 from fedsim.learn.replay import dense
+from fedsim.learn.task import Task
 
 
 class Impaired(NamedTuple):
@@ -86,11 +88,32 @@ def mended(graph: Graph, x: Tensor, owner: Tensor) -> Graph:
     return graph_of(torch.cat([whole, x]), edges, y, *masks)
 
 
+def extends(larger: Graph, graph: Graph) -> bool:
+    """Return whether the larger graph was made from this one by `mended`; of graphs of one client, edges tell."""
+    own, edges = graph["edges"], larger["edges"]
+    if len(larger["y"]) < len(graph["y"]) or edges.shape[1] < own.shape[1]:
+        return False
+    return torch.equal(edges[:, : own.shape[1]], own) and torch.equal(larger["y"][: len(graph["y"])], graph["y"])
+
+
 def unmended(graph: Graph) -> Graph:
     """Return the graph as `mended` does, with nothing put in."""
     device = graph["y"].device
     x = torch.zeros(0, graph["x"].shape[1], device=device)
     return mended(graph, x, torch.zeros(0, dtype=torch.long, device=device))
+
+
+def flops(task: Task, graph: Graph, share: float, most: int) -> float:
+    """Return a training step's operations on the mended graph, by its expected number of vertices."""
+    vertices, edges = len(graph["y"]), graph["edges"].shape[1]
+    hidden = int(share * int(graph["val"].sum()))
+    new = min(most * vertices, edges * hidden / max(1, vertices))
+    nonzeros, total = layout.of(graph).nonzeros + new * task.features, 0.0
+    for inputs, outputs in pairwise(task.model.widths(task.features, task.outputs)):
+        sizes = vertices + new, edges + 2 * new, nonzeros  # on average, hence not whole
+        total += task.model.layer_flops(*sizes, inputs, outputs)  # type: ignore[arg-type]
+        nonzeros = (vertices + new) * outputs
+    return 3 * total
 
 
 def strangers(graph: Graph, count: int, most: int, generator: torch.Generator) -> Tensor:

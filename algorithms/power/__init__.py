@@ -5,8 +5,11 @@ of its class prototypes (Eq. 8-9).  The server reconstructs pseudo prototypes fr
 aggregation, trains the global model on them with the clients' models as teachers, each trusted on a class as far as its
 trajectory has met that class (Eq. 12-14).
 
-Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code,
-bug for bug.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the server infer classes.
+Where the paper and its published code differ, `preset` chooses: `paper` follows the equations, `official` the code's
+formulas, its faults included.  Both use the softmax cross-entropy, since the printed loss (Eq. 5) would not let the
+server infer classes.  `official` differs from the code in the reconstruction: it is computed in double precision, keeps
+the best iterate instead of the last, and stops where no progress is left, while the code takes all 300 steps in single
+precision; and it draws other random numbers.
 What the paper calls privacy is none: a prototype follows from its gradients in closed form.  Whether intertask edges
 are kept is the stream's option `edges`.
 """
@@ -121,8 +124,7 @@ class Power(FedAvg):
         if not sent:
             return state
         generator = torch.Generator().manual_seed(integer(self.task.seed, "power", "rebuild", state["updates"]))
-        restarts = self.restarts if self.preset == "paper" else 0
-        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=restarts)
+        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=self.again)
         good = built.good | (self.preset == "official")  # the published code keeps what diverged
         skipped = int((~good).sum())
         if built.restarts or skipped:
@@ -131,6 +133,11 @@ class Power(FedAvg):
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
         tally = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
         return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
+
+    @property
+    def again(self) -> int:
+        """The restarts of a reconstruction that diverged: none in the published code."""
+        return self.restarts if self.preset == "paper" else 0
 
     def faded(self, q: Tensor, periods: int) -> Tensor:
         """Return φ^periods q, which is q for zero periods even if φ = 0."""
@@ -182,7 +189,7 @@ class Power(FedAvg):
         return graph_of(x, edges, y)
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the aggregation, about 100 evaluations of Γ and its gradients a prototype, and the transfer.
+        """Return the aggregation, the most that rebuilding may take (`prototypes.rebuild_flops`), and the transfer.
 
         Counted from the prototypes sent, not from those that could be rebuilt: time must not depend on values.
         """
@@ -193,7 +200,7 @@ class Power(FedAvg):
         pass_of = 2.0 * tree.count(state["model"])
         return (
             total
-            + sent * 100 * 6.0 * tree.count(state["encoder"])
+            + prototypes.rebuild_flops(state["encoder"], sent, steps=self.rebuild_steps, restarts=self.again)
             + (state["sent"] + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
         )
 

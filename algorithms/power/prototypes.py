@@ -15,12 +15,14 @@ from torch import Generator, Tensor
 
 from algorithms.power import lbfgs
 from fedsim.data.graph import Graph
-from fedsim.learn import layout
+from fedsim.learn import layout, tree
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)
 GOOD = 1e-2  # largest relative squared error of the gradients of a usable prototype
 CLOSE = 1e-6  # relative squared error above which it is restarted: 1e-2 alone lets errors of a tenth pass
+RESTARTED = 0.2  # share of the prototypes for which restarts may be spent, and are billed
+HISTORY = 100  # pairs that L-BFGS remembers
 Gradients = dict[str, Tensor]  # w1 (128, F), b1 (128,), …, w4 (C, 64), b4 (C,)
 
 
@@ -105,38 +107,66 @@ def inverted(sent: Gradients) -> Tensor:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Pseudo prototypes (m, F), which of them are good, and how many restarts that took."""
+    """Pseudo prototypes (m, F), which of them are good, and how many restarts and evaluations that took."""
 
     x: Tensor
     good: Tensor
     restarts: int
+    evaluations: int
+
+
+def evaluations(steps: int) -> int:
+    """Return the most evaluations of an attempt: 1 + 20 · steps, or 100 until it is close and then one a step."""
+    return min(1 + 20 * steps, 100 + steps)
+
+
+def budget(count: int, steps: int, restarts: int) -> int:
+    """Return the most evaluations of an update that rebuilds `count` prototypes, restarts included."""
+    return int(count * evaluations(steps) * (1 + RESTARTED * restarts))
+
+
+def rebuild_flops(network: Gradients, count: int, *, steps: int, restarts: int) -> float:
+    """Return the operations of `rebuild` if it spends its whole budget: a bound that depends on no value.
+
+    The gradients of Γ, their distance from the wanted ones and its derivative take up to twelve operations a weight, a
+    step of L-BFGS sixteen a number that it remembers.
+    """
+    features = network["w1"].shape[1]
+    return budget(count, steps, restarts) * (12.0 * tree.count(network) + 16.0 * HISTORY * features)
 
 
 def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, steps: int, restarts: int) -> Rebuilt:
     """Return a vector for each of the gradients whose own gradients match them (Eq. 11), by L-BFGS from N(0, I).
 
-        A row is bad if it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
+    A row is bad if it is not finite, longer than 1e3 √F, or misses the gradients by more than GOOD of their square.
     If it misses them by more than CLOSE, it is restarted from `restarts` new draws, and the best is taken.  All
     rows advance together in double precision; `steps` are outer steps of 20 iterations, of which a row uses only as
-    many as it needs.
+    many as it needs, and no more than the `budget` allows: restarts share what the first attempts have left of it.
     """
     double = {key: value.double() for key, value in network.items()}
     wanted = {key: torch.stack([one[key] for one in sent]).double() for key in sent[0]}
     labels = torch.tensor([label_of(one) for one in sent], device=wanted["b4"].device)
     norms = torch.stack([value.square().flatten(1).sum(1) for value in wanted.values()]).sum(0)
-    features = network["w1"].shape[1]
+    features, spent = network["w1"].shape[1], 0
 
-    def attempt(rows: Tensor) -> tuple[Tensor, Tensor]:
+    def attempt(rows: Tensor, most: int) -> tuple[Tensor, Tensor]:
+        nonlocal spent
         start = torch.randn(len(rows), features, generator=generator, dtype=torch.double).to(labels.device)
-        x, miss = lbfgs.minimise(_Matching(double, wanted, norms, labels, rows), start, lbfgs.Rules(20 * steps))
+        objective = _Matching(double, wanted, norms, labels, rows)
+        x, miss = lbfgs.minimise(objective, start, lbfgs.Rules(most - 1, history=HISTORY))
+        spent += objective.evaluations
         sound = torch.isfinite(x).all(1) & (x.norm(dim=1) <= 1e3 * features**0.5)
         return x, torch.where(sound, miss / norms[rows], torch.inf)
 
-    found, share = attempt(torch.arange(len(sent), device=labels.device))
+    most = evaluations(steps)
+    found, share = attempt(torch.arange(len(sent), device=labels.device), most)
     poor = (share > CLOSE).nonzero().squeeze(1)
-    if restarts and len(poor):  # all restarts of all poor rows at once; the best of each row is kept
+    again = restarts * len(poor)
+    left = (budget(len(sent), steps, restarts) - spent) // max(1, again)  # for each restart
+    if again and left:  # all restarts of all poor rows at once; the best of each row is kept
         x, other = (
-            part.view(len(poor), restarts, *part.shape[1:]) for part in attempt(poor.repeat_interleave(restarts))
+            part.view(len(poor), restarts, *part.shape[1:])
+            for part in attempt(poor.repeat_interleave(restarts), min(most, left))
         )
         least, best = other.min(1)
         better = least < share[poor]
@@ -144,17 +174,22 @@ def rebuild(network: Gradients, sent: list[Gradients], generator: Generator, *, 
             better.unsqueeze(1), x[torch.arange(len(poor), device=best.device), best], found[poor]
         )
         share[poor] = torch.minimum(least, share[poor])
-    return Rebuilt(found.float(), share <= GOOD, restarts * len(poor))
+    return Rebuilt(found.float(), share <= GOOD, again if left else 0, spent)
 
 
 class _Matching:
-    """The objective of some rows, whose targets are gathered again only when the active rows change."""
+    """The objective of some rows, whose targets are gathered again only when the active rows change.
+
+    `evaluations` counts the rows that it has been evaluated on.
+    """
 
     def __init__(self, network: Gradients, wanted: Gradients, norms: Tensor, labels: Tensor, rows: Tensor) -> None:
         self._network, self._all = network, (wanted, norms, labels, rows)
         self._problems: Tensor | None = None
+        self.evaluations = 0
 
     def __call__(self, x: Tensor, problems: Tensor) -> Tensor:
+        self.evaluations += len(problems)
         if problems is not self._problems:
             wanted, norms, labels, rows = self._all
             at = rows[problems]

@@ -136,6 +136,7 @@ class Algorithm(ABC):
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
     sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
+    sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
 
     @property
     def task(self) -> Task:
@@ -228,8 +229,8 @@ class Algorithm(ABC):
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices, such as the states of a recurrent model.
 
-        Vertices of other clients that it knows of come after the graph's own.  If an algorithm overrides this, only
-        each client's latest period is scored, to which that knowledge belongs.
+        Vertices that it knows of beside the graph's own come after these.  If an algorithm overrides this, only each
+        client's latest period is scored, to which that knowledge belongs, unless it declares `sees_past`.
         """
         return graph
 

@@ -84,6 +84,7 @@ class Plans:
         self._kept: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = declared(algorithm, "sees_more")
+        self._past = self._views and algorithm.sees_past
 
     def of_seen(self, shared: bool, seen: Mapping[int, int], known: Joined | None) -> Plan:
         """Return the plan of what clients have met; `seen` has the number of periods of each.
@@ -91,8 +92,15 @@ class Plans:
         `shared`: whether one set of parameters is used for all.  `known` may have all of these graphs already.
         """
         if self._views:  # what a client knows of its vertices changes with every job
-            latest = [(host.number, host.seen[-1], len(host.seen)) for host in map(self._hosts.__getitem__, seen)]
-            return self.of(shared, latest)
+            hosts = [self._hosts[client] for client in seen]
+            return self.of(
+                shared,
+                [
+                    (host.number, period, len(host.seen))
+                    for host in hosts
+                    for period in (host.seen if self._past else host.seen[-1:])
+                ],
+            )
         key = (shared, id(known), *seen.items())
         if key not in self._kept:
             hosts = [self._hosts[client] for client in seen]

@@ -266,6 +266,17 @@ def test_the_clock_is_charged_the_embedding_and_the_similarities(preset):
         assert steps * algorithm.task.flops(graph()) == pytest.approx(forward)
 
 
+@pytest.mark.parametrize(("preset", "per_mask", "per_weight"), [("paper", 3, 5), ("official", 0, 0)])
+def test_the_clock_is_charged_the_regularisers_that_have_a_gradient(preset, per_mask, per_weight):
+    algorithm = made(FedPUB(preset=preset))
+    _, memories, history = rounds(algorithm, {0: graph()}, [[0], [0]])
+    masks, once = 5 * 8 + 8 * 8 + 8 * 4, algorithm.task.flops(graph())
+    first, later = (replies[0].download for replies in history)
+    efforts = [algorithm.effort(Job(0, "train", 0, download, graph(), memories[0], 0)) for download in (first, later)]
+    pull = per_weight * (masks + 8 + 8 + 4)
+    assert [(effort - 1) * once for effort in efforts] == pytest.approx([per_mask * masks, per_mask * masks + pull])
+
+
 def test_one_round_leaves_one_model_for_all_the_mean_by_samples_under_masks_of_ones():
     algorithm = made(FedPUB())
     graphs = {c: graph(c, share=0.2 + 0.3 * c, n=12 + 4 * c) for c in range(3)}

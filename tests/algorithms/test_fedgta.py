@@ -1,6 +1,7 @@
 """FedGTA: moments and confidence as written, groups that follow the labels, and models made for each client."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,11 +14,14 @@ from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
+from fedsim.learn.algorithm import Job
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.trial.operations import Operations
+from fedsim.trial.places import Author
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):
@@ -173,6 +177,22 @@ def test_those_that_have_not_replied_stay_with_what_they_sent_last_or_are_left_o
     assert state["personal"] == kept
     flops = algorithm.server_flops(state, first[:1], "train")
     assert flops > algorithm.server_flops(algorithm.start(), first[:1], "train") or absent == "leave"
+
+
+@pytest.mark.parametrize("options", [{}, {"spread_steps": 20}, {"moments": 20, "kind": "raw"}])
+def test_the_clock_is_charged_the_prediction_and_about_what_follows_from_it(options):
+    algorithm, data = made(FedGTA(**options)), graph(0, n=300, edges=900)
+    model, step = algorithm.task.init(), algorithm.task.flops(data)
+    job = Job(0, "train", 0, {"model": model}, data, {}, 0)
+    algorithm.describe(model, data)  # derives the graph's matrices
+    with Operations(Author(FedGTA)) as counted:
+        algorithm.describe(model, data)
+    with Operations(Author(FedGTA)) as predicted:
+        algorithm.task.forward(tree.stack([model]), data)
+    billed, seen = (algorithm.extra_steps(job) - 1 / 3) * step, counted.total - predicted.total
+    assert seen <= billed <= 4 * seen  # what sums and sparse products add up is not seen
+    longer = made(replace(algorithm, spread_steps=algorithm.spread_steps + 1)).extra_steps(job)
+    assert longer * step - billed - step / 3 == pytest.approx(4 * (2 * (900 + 300) + 4 * 300))
 
 
 def test_mixing_moves_every_personal_model_along():

@@ -12,7 +12,7 @@ from algorithms.fedsage_plus import FedSagePlus
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
 from fedsim.learn import tree
-from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.algorithm import Job, Reply, declared
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.sage import SAGE
@@ -279,3 +279,48 @@ def test_preparing_counts_no_update_and_comes_before_each_periods_first_round(pr
     assert {one["version"] for one in arrivals} == ({0, 2} if rounds == 5 else {0})
     kinds = {one["kind"] for one in small_points.table(tmp_path / "run", "transfers")}
     assert kinds == {"offer", "judge", "train"}
+
+
+def lavish(lab, client):
+    """Have the client's generator predict neighbours for every vertex, so that mending adds some."""
+    note = lab.memories[client]["generator"]
+    params = tree.transform(torch.clone, note["params"])
+    params["count"] = {**params["count"], "bias": torch.full_like(params["count"]["bias"], 3.0)}
+    lab.memories[client] = {**lab.memories[client], "generator": {**note, "params": params}}
+
+
+def test_it_is_scored_on_the_graphs_that_it_was_trained_on_and_on_its_own_until_then():
+    lab = Lab(made(), graphs(2))
+    first, later = lab.graphs[0], drawn(20, 50)
+    lab.exchange("offer", [0, 1])
+    assert lab.algorithm.sees(lab.memories[0], first) is first
+    lavish(lab, 0)
+    lab.round([0, 1])
+    mended = lab.memories[0]["mended"]["graph"]
+    assert len(mended["y"]) > len(first["y"])
+    assert lab.algorithm.sees(lab.memories[0], first) is mended
+    masked = {**first, "test": ~first["test"]}  # another period of the same graph
+    assert lab.algorithm.sees(lab.memories[0], masked) is mended
+    assert lab.algorithm.sees(lab.memories[0], later) is later
+    lab.graphs[0] = later
+    lab.round([0, 1], period=1)
+    assert lab.algorithm.sees(lab.memories[0], later) is lab.memories[0]["mended"]["graph"]
+    assert lab.algorithm.sees(lab.memories[0], first) is mended  # a past period's is kept
+    own = made(scored="own")
+    assert own.sees(lab.memories[0], first) is first
+    assert (declared(lab.algorithm, "sees_more"), declared(own, "sees_more")) == (True, False)
+
+
+@pytest.mark.long
+def test_all_periods_met_are_scored_whichever_graphs_are_chosen(tmp_path):
+    columns, tables = ("time", "client", "period", "seen", "model", "split", "weight"), {}
+    for scored in ("mended", "own"):
+        algorithm = {"name": "fedsage_plus", **SMALL, "scored": scored}
+        protocol = {**small_points.SYNC, "participation": 1.0}
+        small_points.run_in(tmp_path / scored, algorithm=algorithm, protocol=protocol)
+        tables[scored] = small_points.table(tmp_path / scored, "scores")
+    keys = {name: [[row[column] for column in columns] for row in table] for name, table in tables.items()}
+    assert keys["mended"] == keys["own"]
+    assert {(row[3], row[2]) for row in keys["own"]} >= {(2, 0), (2, 1)}  # once two periods are met, both are scored
+    values = {name: [row["value"] for row in table] for name, table in tables.items()}
+    assert values["mended"] != values["own"]

@@ -96,6 +96,15 @@ def test_masks_begin_as_ones_and_then_it_is_a_gcn_with_a_linear_classifier():
     torch.testing.assert_close(MODEL.convolved(stacked, graph), GCN(hidden=5).forward(stacked, graph))
 
 
+def test_the_classifier_is_drawn_as_published():
+    """Uniformly from ±√(6 / (inputs + outputs)), its bias as a matrix of one row."""
+    hidden, classes = 64, 6
+    params = MaskedGCN(hidden=hidden).init(FEATURES, classes, torch.Generator().manual_seed(0))
+    for name, bound, share in (("weight", (6 / (hidden + classes)) ** 0.5, 0.95), ("bias", (6 / 7) ** 0.5, 0.3)):
+        assert share * bound < float(params["layer3"][name].abs().max()) <= bound
+    assert not any(bool(params[f"layer{i}"]["bias"].any()) for i in (1, 2))
+
+
 def test_the_clients_of_a_union_are_those_alone_in_values_and_gradients():
     graphs, params = [drawn(12, 1), drawn(0, 2), drawn(7, 3)], [params_of(k) for k in range(3)]
 

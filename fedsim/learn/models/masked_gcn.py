@@ -16,12 +16,12 @@ from torch import Generator, Tensor
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, ops
-from fedsim.learn.model import Model, Parameters, fan_in, glorot
+from fedsim.learn.model import Model, Parameters, glorot
 
 
 @dataclass(frozen=True)
 class MaskedGCN(Model):
-    """Glorot weights and zero biases in the convolutions; the classifier as `torch.nn.Linear` draws it."""
+    """Glorot weights, and zero biases but in the classifier, whose bias is drawn as a matrix (1, C) as published."""
 
     layers: Count = 3  # convolutions, followed by the linear classifier
     threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
@@ -38,9 +38,7 @@ class MaskedGCN(Model):
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
         """Return the model's first parameters, without a client axis."""
         params = super().init(features, classes, generator)
-        inputs = self.widths(features, classes)[-2]
-        weight = fan_in(inputs, generator, (inputs, classes))
-        params[f"layer{self.layers}"] = masked(weight, fan_in(inputs, generator, (classes,)))
+        params[f"layer{self.layers}"]["bias"] = glorot(1, classes, generator, (classes,))
         return params
 
     def layer(self, params, h, graph):
