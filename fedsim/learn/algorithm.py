@@ -136,6 +136,7 @@ class Algorithm(ABC):
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
     sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
+    evolves: ClassVar[bool] = False  # True where `work` turns models whose weights evolve (see `declared`)
 
     @property
     def task(self) -> Task:
@@ -276,6 +277,7 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
     "sees_more": (frozenset({"sees"}), True),
+    "evolves": (frozenset({"work"}), False),
 }
 
 
