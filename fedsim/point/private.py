@@ -50,9 +50,10 @@ def uncovered(parts: Parts) -> list[Problem]:
     if key is None:
         return []
     if declared(algorithm, "averages"):
-        if not declared(algorithm, "evolves") or not turning.turns(find.build("model", scenario.model)):
+        model = scenario.model
+        if model is None or not declared(algorithm, "evolves") or not turning.turns(find.build("model", model)):
             return []
-        message = f"{scenario.model.name!r} evolves from period to period, which clients report beside their updates "
+        message = f"{model.name!r} evolves from period to period, which clients report beside their updates "
         return [Problem(f"privacy.{key}", f"{message}and nothing protects; take a model of fixed weights, such as gcn")]
     assert scenario.algorithm is not None
     message = (
