@@ -23,14 +23,9 @@ from fedsim.learn.model import Model, Parameters
 KEY = "turned"  # the period that a model belongs to, in states, downloads and uploads
 
 
-def turns(model: Model) -> bool:
-    """Return whether the model's weights change between periods beside training."""
-    return type(model).turn is not Model.turn
-
-
 def first(model: Model) -> dict[str, int]:
     """Return what a server's first state holds beside the model; nothing for models that do not turn."""
-    return {KEY: 0} if turns(model) else {}
+    return {KEY: 0} if model.turns() else {}
 
 
 def entry(holder: Tree) -> dict[str, int]:

@@ -7,7 +7,6 @@ added; both cover the mean of differences and nothing else that an algorithm may
 from importlib.util import find_spec
 
 from fedsim.core.errors import Problem
-from fedsim.learn import turning
 from fedsim.learn.algorithm import declared
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
@@ -51,7 +50,7 @@ def uncovered(parts: Parts) -> list[Problem]:
         return []
     if declared(algorithm, "averages"):
         model = scenario.model
-        if model is None or not declared(algorithm, "evolves") or not turning.turns(find.build("model", model)):
+        if model is None or not declared(algorithm, "evolves") or not find.build("model", model).turns():
             return []
         message = f"{model.name!r} evolves from period to period, which clients report beside their updates "
         return [Problem(f"privacy.{key}", f"{message}and nothing protects; take a model of fixed weights, such as gcn")]
