@@ -38,6 +38,9 @@ class DFedGNN(FedAvg):
     """FedAvg in which every client counts the same."""
 
     title: ClassVar[str] = "D-FedGNN"
+
+    evolves = True
+
     masking: bool = False  # count the bytes of secure aggregation's keys
 
     def start(self) -> State:

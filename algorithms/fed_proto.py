@@ -19,7 +19,7 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import class_means, ops, tree
+from fedsim.learn import class_means, ops, tree, turning
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 
@@ -28,6 +28,8 @@ from fedsim.learn.model import Parameters
 class FedProto(FedAvg):
     """See the module's docstring; λ = 0 with `average` is FedAvg but for the prototypes that travel."""
 
+    evolves = True
+
     weight: float = 1.0  # λ, weight of the distance to the global prototypes
     average: bool = False  # average the weights too
 
@@ -35,12 +37,12 @@ class FedProto(FedAvg):
         """Return the first model and no prototype."""
         table = torch.zeros(self.task.classes, class_means.width(self.task), device=self.task.device)
         known = torch.zeros(self.task.classes, device=self.task.device)
-        return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset()}
+        return {"model": self.task.init(), "prototypes": table, "known": known, "met": frozenset(), **self.turned()}
 
     def download(self, state: State, client: int, step: str) -> Tree:
         """Send the known prototypes, and the model if the client needs it."""
         own = state["known"].nonzero().squeeze(1)
-        sent = {"classes": own.int(), "prototypes": state["prototypes"][own]}
+        sent = {"classes": own.int(), "prototypes": state["prototypes"][own], **turning.entry(state)}
         return {**sent, "model": state["model"]} if self.average or client not in state["met"] else sent
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
@@ -50,13 +52,25 @@ class FedProto(FedAvg):
     def work(self, job: Job) -> Work:
         """Train the model towards the global prototypes; send the client's own."""
         model = job.download["model"] if self.average else job.memory.get("local", job.download.get("model"))
-        trained, start = model, model
+        start = self.begun(job, model)
+        trained = start
         if self.task.examples(job.data, "train"):
             given = {"received": start, **self.table(job.download)}
             trained = yield Fit(start=start, loss=self.loss, given=given)
         job.memory["local"] = trained
-        sent = class_means.of(self.task, trained, job.data, job.data["train"], counted=True)
+        sent = {**class_means.of(self.task, trained, job.data, job.data["train"], counted=True), **turning.mark(job)}
         return {**sent, "update": tree.sub(trained, model), "samples": self.samples(job.data)} if self.average else sent
+
+    def begun(self, job: Job, model: Parameters) -> Parameters:
+        """Return a model at the beginning of the job's period; a client's own is of the period that it last trained in.
+
+        A client without one takes the first model, of period 0.
+        """
+        if turning.KEY not in job.download:
+            return model
+        since = job.download[turning.KEY] if self.average else job.memory.get("present_period", 0)
+        before = turning.noticed(job.memory, job.period, job.data)
+        return turning.begun(self.task.model, model, job.period - since, before)
 
     def table(self, download: Tree) -> dict[str, Tensor]:
         """Return the global prototypes (C, H), and which of them exist (C,)."""
@@ -75,7 +89,8 @@ class FedProto(FedAvg):
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        like = class_means.like(job.data, job.data["train"], self.task.model.hidden, counted=True)
+        means = class_means.like(job.data, job.data["train"], self.task.model.hidden, counted=True)
+        like = {**means, **turning.mark(job)}
         return {**like, "update": job.download["model"], "samples": 0} if self.average else like
 
     def mass(self, reply: Reply) -> float:
@@ -92,6 +107,7 @@ class FedProto(FedAvg):
         new = super().update(state, replies, step) if self.average else state
         return {
             **new,
+            **turning.noted(state, replies),
             "prototypes": torch.where(there.unsqueeze(1), mean, state["prototypes"]),
             "known": torch.where(there, 1.0, state["known"]),
             "met": state["met"] | {reply.client for reply in replies},

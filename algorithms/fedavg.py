@@ -16,7 +16,7 @@ from torch import Tensor
 from fedsim.core.units import Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import robust, tree
+from fedsim.learn import robust, tree, turning
 from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
 from fedsim.learn.model import Parameters
 
@@ -34,6 +34,7 @@ class FedAvg(Algorithm):
     aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the clients' updates
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
+    evolves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for an aggregation that the algorithm would ignore, and for a meaningless trim."""
@@ -52,16 +53,18 @@ class FedAvg(Algorithm):
 
     def start(self) -> State:
         """Return the model with its first parameters."""
-        return {"model": self.task.init()}
+        return {"model": self.task.init(), **self.turned()}
 
     def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model."""
-        return {"model": state["model"]}
+        return {"model": state["model"], **turning.entry(state)}
 
     def work(self, job: Job) -> Work:
         """Train the model on what the client holds; send the difference and the number of examples."""
-        trained = yield from self.fit(job, {"received": job.download["model"]})
-        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
+        entered = turning.entered(self.task.model, job)
+        trained = yield from self.fit(entered, {"received": entered.download["model"]})
+        update = tree.sub(trained, job.download["model"])
+        return {"update": update, "samples": self.samples(job.data), **turning.mark(job)}
 
     def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train the downloaded model and keep the result as the client's own; `how` is for the `Fit`."""
@@ -81,7 +84,11 @@ class FedAvg(Algorithm):
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        return {"update": job.download["model"], "samples": 0}
+        return {"update": job.download["model"], "samples": 0, **turning.mark(job)}
+
+    def turned(self) -> dict[str, int]:
+        """Return the first state's period where the model's weights evolve and `work` sees to it."""
+        return turning.first(self.task.model) if declared(self, "evolves") else {}
 
     @property
     def averages(self) -> bool:
@@ -94,7 +101,8 @@ class FedAvg(Algorithm):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Add the average of the differences, each times the protocol's discount (FedBuff, line 11)."""
-        return {**state, "model": tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))}
+        model = tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))
+        return {**state, "model": model, **turning.noted(state, replies)}
 
     def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
         """Return the weighted mean of the differences, each times its factor, or their median or trimmed mean."""

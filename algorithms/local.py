@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.wire import Tree
+from fedsim.learn import turning
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 
 
@@ -19,6 +20,7 @@ class Local(FedAvg):
 
     title: ClassVar[str] = "Local training"
     talks: ClassVar[bool] = False
+    evolves: ClassVar[bool] = True
 
     def download(self, state: State, client: int, step: str) -> None:
         """Send nothing."""
@@ -27,6 +29,10 @@ class Local(FedAvg):
         """Train on from the client's own model."""
         model = job.memory.get("local")
         model = self.task.init() if model is None else model
+        if self.turned():
+            since = job.memory.get("present_period", 0)
+            before = turning.noticed(job.memory, job.period, job.data)
+            model = turning.begun(self.task.model, model, job.period - since, before)
         if bool(job.data["train"].any()):
             model = yield Fit(start=model, loss=self.loss)
         job.memory["local"] = model

@@ -24,6 +24,7 @@ What the sources leave open, or what differs:
 - Slots of vertices that are not for training have labels of zeros, since these must not leak.  Only the labels of
   centres are used.
 - Batches are of equal size, give or take one, so that the last is not smaller than the others.
+- The server learns at the clients' rate, as in the published settings, where both are 3e-4 (`server_lr`).
 - The server's Adam starts afresh in every update, and ego-graphs are used once; the protocol's staleness discount
   applies to the reduction layer alone.
 - Peers, edges and cloud mix whole models; each client then takes its part of the result by its own p.
@@ -65,7 +66,7 @@ class FedEgo(FedAvg):
     second: Count = 6  # neighbours of each neighbour
     sigma: float = 0.0  # standard deviation of the noise on averaged features
     server_epochs: Count = 5  # Adam steps of the server per update
-    server_lr: float = 3e-4  # their learning rate
+    server_lr: float | None = None  # their learning rate; if not given, the clients'
     centres: Fraction = 0.2  # share of the centres used in a step, at least one
 
     def backbone(self, model: Model) -> Model:
@@ -111,7 +112,7 @@ class FedEgo(FedAvg):
         seeds = torch.tensor([seed], device=x.device)
         params = tree.transform(lambda leaf: leaf.unsqueeze(0).clone(), params)
         leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(params)]
-        optimiser = Adam(self.server_lr)
+        optimiser = Adam(self.learning_rate if self.server_lr is None else self.server_lr)
         moments = optimiser.start(tree.transform(torch.detach, params), 1)
         for epoch in range(self.server_epochs):
             drawn = torch.randperm(len(x), generator=generator)[: max(1, ceil(self.centres * len(x) - 1e-9))]

@@ -57,6 +57,7 @@ class FedGCN(FedAvg):
     aggregates = True
     own_steps = True
     sees_more = True
+    evolves = True
     prepares: ClassVar[frozenset[str]] = frozenset({"collect", "give"})
     hops: Literal[0, 1, 2] = 2  # number of hops over which features are summed before training
     norm: Literal["none", "sym", "row"] = "sym"  # normalisation of the sums

@@ -17,10 +17,15 @@ As printed, Eqs. 14 and 15 push prototypes away from those of their own class: m
 small cosine with the own class, and Eq. 15 adds the cosine to what is minimised.  Both are right with the cosine
 distance in place of the cosine (`sign: corrected`, the default); `literal` exists for comparison.
 
-λ_k is 1/K on average, so personalisation is weak by construction.  Cosines are clamped to at least 1e-6.  A vertex
-without an edge is not in its snapshot and is not trained on (`trained: present`), or there would be nothing to forget.
-If the graph does not change, it contains all vertices, and none is sensitive.  The teacher is the model downloaded with
-the client's first job in a period, which is the last mean of the previous period if all clients always train.
+λ_k is 1/K on average, so personalisation is weak by construction.  Cosines are clamped to at least 1e-6.  All training
+vertices are trained on, as in every method that it is compared with; with `trained: present` those without an edge,
+which the paper's active set leaves out, are not, and are forgotten unless distilled.  If the graph does not change, all
+vertices are in it, and none is sensitive.  The teacher is the model downloaded with the client's first job in a period,
+which is the last mean of the previous period if all clients always train.
+
+A client's own model is the mixed one, which is what Algorithm 1 returns; scores of local models are of that.  A model
+whose weights evolve begins a period by its step (`fedsim/learn/turning.py`): w̄ if it is of an earlier period, and the
+client's own w_k, before both are mixed.
 """
 
 from collections.abc import Sequence
@@ -37,7 +42,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, with_masks
-from fedsim.learn import class_means, ops, tree
+from fedsim.learn import class_means, ops, tree, turning
 from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 
@@ -46,12 +51,12 @@ LEAST = 1e-6  # that a cosine counts
 
 @dataclass(frozen=True)
 class FedDGL(Algorithm):
-    """Without its three parts this is the plain mean of models, trained on vertices that have an edge."""
+    """Without its three parts this is the plain mean of models."""
 
     use_kd: bool = True  # distil at sensitive vertices
     use_gp: bool = True  # pull prototypes towards the global ones
     use_pa: bool = True  # personalise the models; otherwise all clients continue with the mean
-    trained: Literal["present", "all"] = "present"  # train on vertices with an edge in the snapshot, or on all
+    trained: Literal["all", "present"] = "all"  # train on all vertices, or on those with an edge in the snapshot
     active: sensitive.Rule = "edges"  # what makes a vertex active; the others may be forgotten
     sign: Literal["corrected", "literal"] = "corrected"  # sign of the cosines in Eqs. 14 and 15
     prototypes: Literal["cosine", "margin"] = "cosine"  # loss of the server's prototypes P̄: Eq. 14, or as in FedTGP
@@ -76,7 +81,9 @@ class FedDGL(Algorithm):
         net = global_prototypes.drawn(self.task.classes, class_means.width(self.task), self.generator("prototypes"))
         net = tree.to(net, self.task.device)
         known = {"table": None, "met": torch.zeros(self.task.classes, 1, device=self.task.device)}
-        return {"model": self.task.init(), "net": net, **known, "updates": 0, "votes": {}, "total": 0.0, "last": {}}
+        turned = turning.first(self.task.model)
+        sums = {"updates": 0, "votes": {}, "total": 0.0, "last": {}}
+        return {"model": self.task.init(), "net": net, **known, **sums, **turned}
 
     def generator(self, *names: object) -> torch.Generator:
         """Return a generator of this run's seed."""
@@ -84,7 +91,7 @@ class FedDGL(Algorithm):
 
     def download(self, state: State, client: int, step: str) -> Tree:
         """Send the mean model, this client's share of its own, and the global prototypes once there are some."""
-        sent = {"model": state["model"]}
+        sent = {"model": state["model"], **turning.entry(state)}
         if self.use_pa:
             sent["share"] = self.share_of(state, client)
         if self.use_gp and state["table"] is not None:
@@ -101,11 +108,16 @@ class FedDGL(Algorithm):
         own = state["last"].get(client)
         return state["model"] if own is None else mixed(own, state["model"], self.share_of(state, client))
 
+    def personal(self, state: State, client: int, memory: Memory) -> Tree:
+        """Return the client's own model: mixed with the mean, not as its last training left it."""
+        return self.predictor(state, client, memory)
+
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average all models with equal weights (Eq. 19), train the prototypes, and weight the clients by theirs."""
         updates = [reply.upload["update"] for reply in replies]
         mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
-        state = {**state, "model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
+        changed = {"model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
+        state = {**state, **changed, **turning.noted(state, replies)}
         if self.sends_prototypes():
             state = self.fitted(state, replies)
         if not self.use_pa:
@@ -162,15 +174,20 @@ class FedDGL(Algorithm):
     def work(self, job: Job) -> Work:
         """Mix the client's own model, train it, and send it with its prototypes."""
         received, memory = job.download["model"], job.memory
-        own = memory.get("local")
-        start = received if own is None or not self.use_pa else mixed(own, received, job.download["share"])
-        self.enter(job, start)
+        own, share = memory.get("local"), job.download.get("share", 0.0)
+        since = memory.get("present_period", 0)  # the period that its own model is of
+        self.enter(job, received if own is None else mixed(own, received, share))
+        start = turning.entered(self.task.model, job).download["model"]
+        if own is not None and share:
+            periods = job.period - since if turning.KEY in job.download else 0
+            own = turning.begun(self.task.model, own, periods, memory["past"] if periods else job.data)
+            start = mixed(own, start, share)
         data, trained = memory["data"], start
         if self.task.examples(data, "train") or len(memory["held"]["y"]):
             given = {"held": memory["held"], "prototypes": job.download.get("prototypes")}
             trained = yield Fit(start=start, loss=self.loss, given=given, data=data)
         memory["local"] = trained
-        update = {"update": tree.sub(trained, received)}
+        update = {"update": tree.sub(trained, received), **turning.mark(job)}
         if not self.sends_prototypes():
             return update
         return {**class_means.of(self.task, trained, data, there(data), counted=False), **update}
@@ -213,7 +230,7 @@ class FedDGL(Algorithm):
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        update = {"update": job.download["model"]}
+        update = {"update": job.download["model"], **turning.mark(job)}
         if not self.sends_prototypes():
             return update
         return {**class_means.like(job.data, there(job.data), self.task.model.hidden, counted=False), **update}

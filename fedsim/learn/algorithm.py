@@ -137,6 +137,7 @@ class Algorithm(ABC):
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
     sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
+    evolves: ClassVar[bool] = False  # True where `work` turns models whose weights evolve (see `declared`)
 
     @property
     def task(self) -> Task:
@@ -277,6 +278,7 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
     "sees_more": (frozenset({"sees"}), True),
+    "evolves": (frozenset({"work"}), False),
 }
 
 

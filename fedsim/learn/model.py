@@ -95,6 +95,10 @@ class Model(ABC):
         """Return the parameters at the beginning of the period after this graph, detached."""
         return params
 
+    def turns(self) -> bool:
+        """Return whether parameters change between periods beside training."""
+        return type(self).turn is not Model.turn
+
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the floating-point operations of one forward pass."""
         derived, vertices = layout.of(graph), len(graph["y"])

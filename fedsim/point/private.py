@@ -10,6 +10,7 @@ from fedsim.core.errors import Problem
 from fedsim.learn.algorithm import declared
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
+from fedsim.scenario import find
 
 WHO = "take fedavg, fedprox, or another whose clients send a difference and no more, or leave {} out"
 
@@ -45,8 +46,14 @@ def uncovered(parts: Parts) -> list[Problem]:
     privacy = scenario.privacy
     asked = {"clip": privacy.clip is not None, "secure_aggregation": privacy.secure_aggregation.on}
     key = next((key for key, wanted in asked.items() if wanted), None)
-    if key is None or declared(algorithm, "averages"):
+    if key is None:
         return []
+    if declared(algorithm, "averages"):
+        model = scenario.model
+        if model is None or not declared(algorithm, "evolves") or not find.build("model", model).turns():
+            return []
+        message = f"{model.name!r} evolves from period to period, which clients report beside their updates "
+        return [Problem(f"privacy.{key}", f"{message}and nothing protects; take a model of fixed weights, such as gcn")]
     assert scenario.algorithm is not None
     message = (
         f"{scenario.algorithm.name!r}, as it is set, learns more from uploads than the mean of their differences, "

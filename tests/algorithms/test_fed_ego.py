@@ -202,3 +202,17 @@ def test_rounds_move_reduction_and_personal_layers_of_all():
 def test_links_are_not_what_it_learns():
     with pytest.raises(ScenarioError, match="node_classification"):
         ready(task=LinkPrediction()).start()
+
+
+def test_the_server_learns_at_the_clients_rate_unless_it_has_its_own():
+    x, y = torch.randn(6, 43, 8, generator=torch.Generator().manual_seed(0)), torch.eye(CLASSES).repeat(2, 1)
+    x, y = x[: len(y)], y[: len(x)]
+
+    def moved(**options):
+        algorithm = ready(hidden=8, server_epochs=1, centres=1.0, **options)
+        before = {name: layer for name, layer in algorithm.start()["model"].items() if name != "reduction"}
+        return gap(before, algorithm.taught(before, x, y, 0))
+
+    rate = ready(hidden=8).learning_rate
+    assert moved() == moved(server_lr=rate)
+    assert moved(server_lr=rate / 10) < moved() / 5  # Adam's first step is as long as its rate

@@ -160,6 +160,7 @@ BUFFERED = {"name": "buffered", "rounds": 5, "clients": 3, "buffer": 2}
         ({"protocol": {"name": "sync", "rounds": 2, "clients": 1}}, "privacy.secure_aggregation"),
         ({"algorithm": "fedgta"}, "privacy.secure_aggregation"),
         ({"algorithm": "fed_nova"}, "privacy.secure_aggregation"),
+        ({"model": "evolve_gcn_o"}, "privacy.secure_aggregation"),
         ({"network__codec": {"up": "int8"}}, "network.codec.up"),
     ],
 )

@@ -1,0 +1,67 @@
+"""Models whose weights evolve between periods (EvolveGCN): when the model of a federation takes its step.
+
+A model with a `turn` begins each period with the weights that the last one has led to.  The server does not know when a
+period begins: its state and downloads say which period the model belongs to (`turned`), a client that has arrived in
+a later one turns the model before it trains, by its own graph of its last period, and its upload says so.  Whoever is
+asked later in the period is sent a model that has turned already.  A client without an earlier graph takes the present
+one, which only matters to models that evolve by what they see (EvolveGCN-H).
+
+The step counts as no operations of the client: it is one evolution of the weights, where each training step holds one.
+Not modelled: peers, edges and cloud that mix models of different periods; the result counts as of the mixer's own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedsim.core.wire import Tree
+from fedsim.data.graph import Graph
+from fedsim.learn import tree
+from fedsim.learn.algorithm import Job, Reply, State
+from fedsim.learn.model import Model, Parameters
+
+KEY = "turned"  # the period that a model belongs to, in states, downloads and uploads
+
+
+def first(model: Model) -> dict[str, int]:
+    """Return what a server's first state holds beside the model; nothing for models that do not turn."""
+    return {KEY: 0} if model.turns() else {}
+
+
+def entry(holder: Tree) -> dict[str, int]:
+    """Return the entry of a state or a download, for what is sent on; nothing where there is none."""
+    return {KEY: holder[KEY]} if KEY in holder else {}
+
+
+def mark(job: Job) -> dict[str, int]:
+    """Return what an upload says of the period that its model belongs to."""
+    return {KEY: max(job.period, job.download[KEY])} if KEY in job.download else {}
+
+
+def noted(state: State, replies: Sequence[Reply]) -> dict[str, int]:
+    """Return the entry of the state after these replies, each of which says its period."""
+    return {KEY: max([state[KEY], *(reply.upload[KEY] for reply in replies)])} if KEY in state else {}
+
+
+def entered(model: Model, job: Job) -> Job:
+    """Return the job with its downloaded model at the beginning of the job's period; note the graph in its memory."""
+    if KEY not in job.download:
+        return job
+    before = noticed(job.memory, job.period, job.data)
+    params = begun(model, job.download["model"], job.period - job.download[KEY], before)
+    return replace(job, download={**job.download, "model": params})
+
+
+def noticed(memory: dict[str, Any], period: int, graph: Graph) -> Graph:
+    """Note the graph of a job's period in a client's memory; return that of the period before, or else this one."""
+    if memory.get("present_period") != period:
+        memory.update(past=memory.get("present"), present=graph, present_period=period)
+    past: Graph | None = memory["past"]
+    return graph if past is None else past
+
+
+def begun(model: Model, params: Parameters, periods: int, before: Graph) -> Parameters:
+    """Return the parameters after that many periods have ended, each with this graph."""
+    for _ in range(periods):
+        params = tree.at(model.turn(tree.stack([params]), before), 0)
+    return params
