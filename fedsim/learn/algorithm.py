@@ -80,6 +80,31 @@ class Fit:
     steps: tuple[int, int | None] = (0, None)
 
 
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """A graph on which a client's model is about to be scored.
+
+    `period` is the number of the graph's own period, which may be later than the client's; `params` are the model's,
+    `state` is the server's, and `memory` the client's, read-only.
+    """
+
+    client: int
+    period: int
+    graph: Graph
+    params: Tree
+    state: State
+    memory: Memory
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The graph of a `Sight` with what the client knows of it, and the bytes that the client exchanges to know it."""
+
+    graph: Graph
+    up: int = 0
+    down: int = 0
+
+
 Work = Generator[Fit, Tree, Tree]  # yields requests, is sent trained parameters, returns the upload
 
 
@@ -135,7 +160,7 @@ class Algorithm(ABC):
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
-    sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
+    sees_more: ClassVar[bool] = False  # True where `sees` or `sees_all` adds to the graph (see `declared`)
 
     @property
     def task(self) -> Task:
@@ -233,6 +258,14 @@ class Algorithm(ABC):
         """
         return graph
 
+    def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
+        """Return what clients see where they are scored together: by default what `sees` gives each, without a byte.
+
+        For a graph of a later period this stands for the exchange that a prediction on it requires.  Nothing is sent
+        and no time passes: the bytes are written beside the scores.
+        """
+        return [Seen(self.sees(sight.memory, sight.graph)) for sight in sights]
+
     def share(self, state: State) -> Tree:
         """Return the part of the state that peers (gossip), or edge aggregators and the cloud, send each other."""
         return {"model": state["model"]}
@@ -275,7 +308,7 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
     "averages": (frozenset({"update", "upload_like", "steps"}), False),
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
-    "sees_more": (frozenset({"sees"}), True),
+    "sees_more": (frozenset({"sees", "sees_all"}), True),
 }
 
 
