@@ -21,7 +21,7 @@ import simpy
 from fedsim.core.record import Row, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
 
-ONE_WAY = ("share", "replay")  # kinds of messages that are not replies
+ONE_WAY = ("share", "replay", "repartition")  # kinds of messages that are not replies
 ARRIVED = ("delivered", "late", "discarded")
 ROUNDED = 1.0  # bytes by which a row may differ from the meter: rows hold whole bytes
 PARTS = ("delivered", "repeated", "cut", "late", "discarded")

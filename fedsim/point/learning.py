@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fedsim.clock import partition_work
+from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
@@ -91,6 +92,8 @@ class Lesson:
         """Set off the stream."""
         if self.overview is not None:
             world.env.process(partition_work.watch(world, self.overview, len(self.periods)))
+            if world.network.service is not None:  # peers have no server that knows the graph
+                world.repartitions = Repartitions(world, self.overview)
         world.env.process(self.stream.run(world, self.periods))
 
 
