@@ -22,10 +22,13 @@ import torch
 from torch import Tensor
 
 from fedsim.core.record import SERVER
+from fedsim.data import common_pairs
 from fedsim.data.graph import Graph, Period
+from fedsim.data.heuristics import Heuristic
 from fedsim.learn import crossing, tree
 from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.metrics import LINKS
+from fedsim.learn.same_pairs import SamePairs
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
 from fedsim.learner.all_periods import AllPeriods
@@ -52,17 +55,22 @@ class Scoring:
         splits: Sequence[str],
         apart: Mapping[str, Sequence[Graph]] | None = None,
         periods: Sequence[Sequence[Period]] = (),
+        same: SamePairs | None = None,
+        heuristics: Sequence[Heuristic] = (),
     ) -> None:
         """Prepare to score these metrics, models and splits.
 
         `apart` has each period's graph for splits that need one of their own (see `setaside`); `periods` has each
-        client's whole stream, for the split `all_periods`.
+        client's whole stream, for the split `all_periods`; `same` has the pairs of splits that are the same for
+        everybody, on which `heuristics` are scored, too.
         """
         self._clients, self._task, self._algorithm = clients, task, algorithm
         self._metrics, self._models = metrics, models
-        others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS)
+        others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS, *common_pairs.SPLITS)
         self._splits = [split for split in splits if split not in others]
         self._across = crossing.SPLIT in splits
+        self._same, self._same_splits = same, [split for split in splits if split in common_pairs.SPLITS]
+        self._heuristics = heuristics
         self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
         self._plans = Plans(clients, task, algorithm, self._splits)
         self.outputs = Outputs(task)
@@ -161,6 +169,7 @@ class Scoring:
         self._write_bills(model, plan)
         if self._across:
             self._score_across(model, output, plan)
+        self._score_same(model, output, plan)
         for split, graphs in self._apart.items():
             one_for_all = (model, split) == ("global", setaside.POOLED)
             asked = setaside.common(self._algorithm, state_of, params) if one_for_all else params
@@ -189,6 +198,21 @@ class Scoring:
         columns = {name: np.array([number]) for name, number in numbers.items()}
         for name, value in values.items():
             self._write(columns, model=model, split=crossing.SPLIT, metric=name, value=np.array([value]))
+
+    def _score_same(self, model: str, output: Tensor, plan: Plan) -> None:
+        """Score pairs that are the same for everybody in the latest of these periods, as rows of the server."""
+        if self._same is None:
+            return
+        period, seen = int(plan.pairs["period"].max()), int(plan.pairs["seen"].max())
+        for split in self._same_splits:
+            found = {model: self._same.scores(output, plan.graph, period, split, self._metrics)}
+            if model == self._models[0]:
+                found |= {one: self._same.guessed(one, period, split, self._metrics) for one in self._heuristics}
+            for name, (values, weight) in found.items():
+                numbers = {"client": SERVER, "period": period, "seen": seen, "weight": weight}
+                columns = {key: np.array([number]) for key, number in numbers.items()}
+                for metric, value in values.items():
+                    self._write(columns, model=name, split=split, metric=metric, value=np.array([value]))
 
     def _write_bills(self, model: str, plan: Plan) -> None:
         """Write what clients exchange to predict on later graphs, where it is anything."""

@@ -19,6 +19,7 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count, Seconds
 from fedsim.data import pairs
 from fedsim.data.arrivals import Clocked
+from fedsim.data.common_pairs import Negatives
 from fedsim.data.graph import Graph, Period, with_keys, with_masks
 from fedsim.data.held_out import held_out
 from fedsim.data.partition import cut
@@ -49,6 +50,13 @@ class Snapshots(Clocked):
     scored: Literal["ahead", "ahead_split", "split", "links"] = field(
         default="ahead", kw_only=True
     )  # which snapshots are scored
+
+    compared: Count | None = field(
+        default=None, kw_only=True
+    )  # clients by whose partition `own_pairs` and `cut_pairs` are divided, for a run of one client; null: its own
+    negatives: Negatives = field(
+        default="uniform", kw_only=True
+    )  # how the pairs are drawn that are no edges, of the splits that everybody is asked
 
     def __post_init__(self) -> None:
         """Check that exactly one option says how long a window is."""
