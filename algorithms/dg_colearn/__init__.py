@@ -236,7 +236,7 @@ class DGCoLearn(FedAvg):
 
     def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
         """Return the same, on later graphs with the corrections that an exchange about them brings (`ahead.py`)."""
-        if self.exchange == "none" or self.overview is None:
+        if self.exchange == "none" or self.overview is None or self._given.alone:
             return super().sees_all(sights)
         found, together = dict[int, Seen](), dict[tuple[int, int], list[int]]()
         for number, sight in enumerate(sights):
