@@ -1,6 +1,7 @@
 """DG-CoLearn on later snapshots: what clients exchange to predict there completes the sums of the whole graph."""
 
 import pytest
+import small_points
 import torch
 from exchanging import LINEAR, Driven, adjacency
 
@@ -11,6 +12,7 @@ from fedsim.learn.algorithm import Sight
 from fedsim.learn.models.roland import Roland
 
 NOW, LATER = 0, 2
+WAYS = ("exchanged_up", "exchanged_down")
 
 
 def driven(moving=True, norm="sum", activation="none", **options):
@@ -135,3 +137,28 @@ def test_who_has_never_worked_takes_no_part():
     assert (found[1].up, found[1].down) == (0, 0)
     assert found[1].graph is run.periods[1][LATER].graph
     assert found[0].up > 0
+
+
+@pytest.mark.long
+def test_bills_are_beside_the_scores_and_not_in_the_traffic(tmp_path):
+    data = {"name": "drifting", "vertices": 80, "edges": 120, "classes": 3, "features": 5, "snapshots": 5}
+    shared = {
+        "data__dataset": data, "data__partition": "random", "clients__count": 3,
+        "data__stream": {"name": "snapshots", "steps": 5, "every": "2 updates"},
+        "model": {"name": "roland", "hidden": 4, "norm": "sum"},
+        "algorithm": {"name": "dg_colearn", "rounds": 2},
+        "protocol": {"name": "sync", "rounds": 6, "participation": 1.0},
+    }  # fmt: skip
+    traffic = []
+    for splits in (["test", "val"], ["train"]):
+        folder = tmp_path / splits[0]
+        small_points.run_in(folder, **shared, measure={"metrics": ["accuracy"], "splits": splits})
+        rows = small_points.table(folder, "scores")
+        traffic.append(small_points.table(folder, "transfers"))
+        bills = [row for row in rows if row["metric"] in WAYS]
+        assert {row["split"] for row in bills} == set(splits)
+        assert {(row["client"], row["metric"]) for row in bills} == {(k, way) for k in range(3) for way in WAYS}
+        assert all(row["value"] > 0 and row["weight"] == 1 for row in bills)
+        if splits == ["train"]:  # only when a period has just arrived is it later than what the client has worked on
+            assert all(row["period"] == row["seen"] for row in bills)
+    assert traffic[0] == traffic[1]
