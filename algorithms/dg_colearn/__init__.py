@@ -46,8 +46,9 @@ from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, Seen, Sight, State, Work
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
+from fedsim.learn.sight import Seen, Sight
 from fedsim.learn.snapshots import forwarded
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]

@@ -24,7 +24,7 @@ from fedsim.core import wire
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, as_dense
 from fedsim.learn import tree
-from fedsim.learn.algorithm import Seen, Sight
+from fedsim.learn.sight import Seen, Sight
 from fedsim.learn.snapshots import Rows, lasting, places
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fedsim.core import mean, wire
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
+from fedsim.learn.sight import Seen, Sight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,31 +79,6 @@ class Fit:
     slot: str | None = "model"
     each: bool = False
     steps: tuple[int, int | None] = (0, None)
-
-
-@dataclass(frozen=True, eq=False)
-class Sight:
-    """A graph on which a client's model is about to be scored.
-
-    `period` is the number of the graph's own period, which may be later than the client's; `params` are the model's,
-    `state` is the server's, and `memory` the client's, read-only.
-    """
-
-    client: int
-    period: int
-    graph: Graph
-    params: Tree
-    state: State
-    memory: Memory
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """The graph of a `Sight` with what the client knows of it, and the bytes that the client exchanges to know it."""
-
-    graph: Graph
-    up: int = 0
-    down: int = 0
 
 
 Work = Generator[Fit, Tree, Tree]  # yields requests, is sent trained parameters, returns the upload
@@ -259,11 +235,7 @@ class Algorithm(ABC):
         return graph
 
     def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
-        """Return what clients see where they are scored together: by default what `sees` gives each, without a byte.
-
-        For a graph of a later period this stands for the exchange that a prediction on it requires.  Nothing is sent
-        and no time passes: the bytes are written beside the scores.
-        """
+        """Return what clients that are scored together see, and the bytes of it: by default `sees`, and none."""
         return [Seen(self.sees(sight.memory, sight.graph)) for sight in sights]
 
     def share(self, state: State) -> Tree:

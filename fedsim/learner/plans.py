@@ -18,7 +18,8 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import joining, tree
-from fedsim.learn.algorithm import Algorithm, Seen, Sight, State, declared
+from fedsim.learn.algorithm import Algorithm, State, declared
+from fedsim.learn.sight import Seen, Sight
 from fedsim.learn.task import Task
 
 KEPT = 4  # joined graphs cached between scorings

@@ -8,8 +8,8 @@ from exchanging import LINEAR, Driven, adjacency
 from algorithms.dg_colearn import DGCoLearn
 from fedsim.core import wire
 from fedsim.learn import tree
-from fedsim.learn.algorithm import Sight
 from fedsim.learn.models.roland import Roland
+from fedsim.learn.sight import Sight
 
 NOW, LATER = 0, 2
 WAYS = ("exchanged_up", "exchanged_down")
