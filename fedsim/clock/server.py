@@ -112,7 +112,8 @@ class ServerHost:
     ) -> Wave | None:
         """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
 
-        So they have to be while other messages are under way.  `beside` is what masking sends each with its download.  `alone`: nothing else is sent until all have ended.
+        So they have to be while other messages are under way.  `beside` is what masking sends each with its download.
+        `alone`: nothing else is sent until all have ended.
         """
         numbers = np.array(clients, dtype=np.int64)
         possible = self.network.planner.possible and not self.network.under_way
