@@ -17,6 +17,9 @@ weight, r to the second layer's, carried through the first layer's weight, as if
 are stored and enter the next snapshot.  Under `exact` and `layerwise` vertices beside the cut are corrected through
 their neighbours.
 
+Where a model is scored on a later snapshot, clients first exchange rows of that one (`ahead.py`), which is billed
+beside the scores.
+
 `privacy: paper` exchanges rows of vertices at the cut only, which reveals to a client which these are; `strict`
 exchanges a row for every vertex affected at its owner, with zeros where there is nothing to send.  `k_min` drops
 corrections that are sums over fewer vertices: a sum over one is that vertex's own features.
@@ -32,6 +35,7 @@ import torch
 from torch import Tensor
 
 from algorithms.dg_colearn import incremental
+from algorithms.dg_colearn.ahead import Ahead, addressed
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
 from algorithms.dg_colearn.exchange import TWO_LAYERS
 from algorithms.dg_colearn.incremental import Terms
@@ -44,6 +48,7 @@ from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
+from fedsim.learn.sight import Seen, Sight
 from fedsim.learn.snapshots import forwarded
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
@@ -129,16 +134,10 @@ class DGCoLearn(FedAvg):
             sent = {**at, "ids": asked.int(), "heard": state["heard"].get(client, 0)}
             own = seen.vertices(client, seen.cut.owner >= 0)
             return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[own].int()}
-        ids = seen.vertices(client, self._corrected(seen))
+        ids = seen.vertices(client, addressed(seen, self.exchange, self.privacy == "strict"))
         layer = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
         rows = seen.corrections(self.exchange, layer, self.k_min)
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
-
-    def _corrected(self, seen: Overseer) -> Tensor:
-        """Return the vertices (N,) that corrections are for."""
-        if self.privacy == "strict":
-            return seen.around
-        return seen.unsummed if self.exchange == "fedgcn" else seen.around & seen.cut.border
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average models by edges; keep the rows that clients have sent."""
@@ -235,6 +234,23 @@ class DGCoLearn(FedAvg):
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
         return incremental.sees(self._terms(), memory, graph)
+
+    def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
+        """Return the same, on later graphs with the corrections that an exchange about them brings (`ahead.py`)."""
+        if self.exchange == "none" or self.overview is None or self._given.alone:
+            return super().sees_all(sights)
+        found, together = dict[int, Seen](), dict[tuple[int, int], list[int]]()
+        for number, sight in enumerate(sights):
+            if incremental.is_later(sight.memory, sight.graph):
+                together.setdefault((id(sight.state), sight.period), []).append(number)
+            else:
+                found[number] = Seen(self.sees(sight.memory, sight.graph))
+        for (_, period), numbers in together.items():
+            seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period)
+            exchange = Ahead(self._terms(), seen, self.privacy == "strict", self.k_min)
+            for number, one in zip(numbers, exchange.views([sights[number] for number in numbers]), strict=True):
+                found[number] = one
+        return [found[number] for number in range(len(sights))]
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload, or None for answers in an exchange, whose size depends on them."""

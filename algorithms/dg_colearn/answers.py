@@ -7,7 +7,6 @@ other side is `overseer.py`.  Answers are about the last period in which the cli
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from torch import Tensor
 from algorithms.dg_colearn.exchange import TWO_LAYERS
 from algorithms.dg_colearn.incremental import Terms
 from fedsim.core.wire import Tree
-from fedsim.data.graph import as_dense
+from fedsim.data.graph import Graph, as_dense
 from fedsim.learn.algorithm import Job
 from fedsim.learn.convolution import aggregate
 from fedsim.learn.recurrent import Recurrent
@@ -33,10 +32,10 @@ def rows_asked_for(terms: Terms, job: Job) -> Tree:
     place = places(graph["vertex"], vertices)[0]
     x = as_dense(graph["x"])[place]
     known = memory.get("sent") if memory.get("turn", 0) == job.download["heard"] else None  # else one was lost
-    fresh = _fresh(known, vertices, x)
+    fresh = fresh_rows(known, vertices, x)
     memory.update(sent=(vertices, x) if known is None else joined(known, (vertices, x)), turn=job.download["heard"] + 1)
     upload = {"ids": vertices.int(), "fresh": vertices[fresh].int(), "h0": x[fresh], "turn": memory["turn"]}
-    return {**upload, "h1": _sums(terms, memory)[place]} if terms.exchange in TWO_LAYERS else upload
+    return {**upload, "h1": sums(terms, graph, memory["received"])[place]} if terms.exchange in TWO_LAYERS else upload
 
 
 def take_corrections(terms: Terms, job: Job) -> Tree:
@@ -44,39 +43,48 @@ def take_corrections(terms: Terms, job: Job) -> Tree:
     memory, graph = job.memory, job.memory["graph"]
     came = {key: part.to(graph["vertex"].device) for key, part in job.download.items() if key != "period"}
     ids = came.pop("ids").long()
+    memory["received"] = corrected(terms, graph, memory["received"], ids, came)
+    if "x" in came:
+        return {"took": len(ids)}
+    if job.step == "correct":
+        return {}
+    layer, vertices = int(job.step.removeprefix("layer")), memory["asked"]
+    after = states_after(terms.task.model, memory["local"], memory, terms.hops)[1]
+    rows = output(terms, after, layer)[places(graph["vertex"], vertices)[0]]
+    return {"ids": vertices.int(), f"h{layer - 1}": rows}
+
+
+def corrected(
+    terms: Terms, graph: Graph, received: Mapping[str, Rows] | None, ids: Tensor, came: Mapping[str, Tensor]
+) -> Mapping[str, Rows]:
+    """Return what the client has received for this graph, with the corrections of these vertices that came now."""
     rows = {key: (ids, part) for key, part in came.items()}
     if "x" in rows:  # FedGCN: whole sums replace the features
-        sums = ids, _sums(terms, memory)[places(graph["vertex"], ids)[0]] + rows["x"][1]
-        before = (memory["received"] or {}).get("x")
-        rows["x"] = sums if before is None else joined(before, sums)
+        whole = ids, sums(terms, graph, received)[places(graph["vertex"], ids)[0]] + rows["x"][1]
+        before = (received or {}).get("x")
+        rows["x"] = whole if before is None else joined(before, whole)
     if terms.exchange == "paper" and "far" in rows:  # layers pass δ on to neighbours, but Eq. 6 does not
         first, far = (spread(graph["vertex"], rows[key]) for key in ("delta1", "far"))
-        carried = aggregate(first, dressed({"received": memory["received"]}, graph), terms.norm)
+        carried = aggregate(first, dressed({"received": received}, graph), terms.norm)
         rows["far"] = graph["vertex"], far - carried
-    memory["received"] = {**(memory["received"] or {}), **rows}
-    if "x" in rows:
-        return {"took": len(ids)}
-    return {} if job.step == "correct" else _output(terms, memory, int(job.step.removeprefix("layer")))
+    return {**(received or {}), **rows}
 
 
-def _output(terms: Terms, memory: Mapping[str, Any], layer: int) -> Tree:
-    """Return the rows that this layer sums: the previous layer's output at the vertices asked for."""
-    task, graph, vertices = terms.task, memory["graph"], memory["asked"]
+def output(terms: Terms, states: Tensor, layer: int) -> Tensor:
+    """Return what this layer sums, the output of the layer before, from the states (n, S) of all layers."""
+    task = terms.task
     assert isinstance(task.model, Recurrent)
-    after = states_after(task.model, memory["local"], memory, terms.hops)[1]
     at = sum(task.model.layer_state(inputs) for inputs in task.model.widths(task.features, 0)[: layer - 2])
-    wide = task.model.delta_widths(task.features, task.outputs)[layer - 1]
-    return {"ids": vertices.int(), f"h{layer - 1}": after[places(graph["vertex"], vertices)[0], at : at + wide]}
+    return states[:, at : at + task.model.delta_widths(task.features, task.outputs)[layer - 1]]
 
 
-def _sums(terms: Terms, memory: Mapping[str, Any]) -> Tensor:
+def sums(terms: Terms, graph: Graph, received: Mapping[str, Rows] | None) -> Tensor:
     """Return L X (n, F) of all of the client's vertices."""
-    graph, received = memory["graph"], memory["received"] or {}
-    degree = {"received": {"degree": received["degree"]} if "degree" in received else None}
+    degree = {"received": {"degree": received["degree"]} if received and "degree" in received else None}
     return aggregate(as_dense(graph["x"]), dressed(degree, graph), terms.norm)
 
 
-def _fresh(sent: Rows | None, vertices: Tensor, x: Tensor) -> Tensor:
+def fresh_rows(sent: Rows | None, vertices: Tensor, x: Tensor) -> Tensor:
     """Return which rows x (m, F) differ from those last sent for these vertices."""
     if sent is None:
         return torch.ones(len(vertices), dtype=torch.bool, device=x.device)

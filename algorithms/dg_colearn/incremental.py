@@ -18,7 +18,7 @@ from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
 from fedsim.learn.algorithm import Job
 from fedsim.learn.convolution import Norm
-from fedsim.learn.snapshots import dressed, joined, lasting, places, states_after, whole
+from fedsim.learn.snapshots import Rows, dressed, joined, lasting, places, states_after, whole
 from fedsim.learn.task import Task
 
 
@@ -124,18 +124,27 @@ def edges(terms: Terms, graph: Graph) -> int:
     return int((own[source] & own[target]).sum()) // 2
 
 
+def is_later(memory: Mapping[str, Any], graph: Graph) -> bool:
+    """Return whether the graph is of another period than the last one in which the client worked."""
+    return "vertex" in graph and "graph" in memory and graph["edges"] is not memory["graph"]["edges"]
+
+
 def sees(terms: Terms, memory: Mapping[str, Any], graph: Graph) -> Graph:
     """Return the graph with the client's states: before its own period, or after it for a later graph."""
-    if "vertex" not in graph or "graph" not in memory:
-        return graph
-    if graph["edges"] is memory["graph"]["edges"]:
-        return whole(memory, graph, terms.hops)
-    kept = lasting(memory, graph["vertex"])
-    if not terms.width:
-        return dressed({"received": kept}, graph)
-    after = states_after(terms.task.model, memory["local"], memory, terms.hops)
-    seen = dressed({"states": after, "received": kept}, graph)
-    if terms.hops is None:
+    if is_later(memory, graph):
+        return sees_later(terms, graph, left(terms, memory), lasting(memory, graph["vertex"]))
+    return whole(memory, graph, terms.hops) if "vertex" in graph and "graph" in memory else graph
+
+
+def left(terms: Terms, memory: Mapping[str, Any]) -> Rows | None:
+    """Return the states after the period in which the client last worked, None if its model has none."""
+    return states_after(terms.task.model, memory["local"], memory, terms.hops) if terms.width else None
+
+
+def sees_later(terms: Terms, graph: Graph, after: Rows | None, received: Mapping[str, Rows] | None) -> Graph:
+    """Return a later graph with the states `after` the client's own period, and what it has `received` for this one."""
+    seen = dressed({"states": after, "received": received}, graph)
+    if terms.hops is None or after is None:
         return seen
     stays = ~affected.near(graph, terms.hops) & places(after[0], graph["vertex"])[1]
     return with_keys(seen, {"halo": stays})  # what a later change does not reach keeps its states there, too

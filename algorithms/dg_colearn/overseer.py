@@ -30,7 +30,8 @@ class Overseer:
     """One snapshot as the server sees it, and the last rows (N, F) sent by name, zeros if never.
 
     `hops`: the number of edges a change spreads; None: everything counts as changed.  `discreet`: a change at a cut
-    edge does not count, because a client notified without a change of its own would learn of the edge.
+    edge does not count, because a client notified without a change of its own would learn of the edge.  `since`: the
+    snapshot since which changes count, the one before if not given.
     """
 
     overview: Overview
@@ -38,6 +39,7 @@ class Overseer:
     hops: int | None
     norm: Norm = "sum"
     discreet: bool = False
+    since: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     _made: dict[tuple[str, int, int], Mapping[str, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
@@ -53,9 +55,11 @@ class Overseer:
         owned = self.cut.owner >= 0
         if self.hops is None:
             return owned
-        seeds = changed_locally(self.overview.snapshots, self.overview.owners, self.period)
-        if not self.discreet:
-            seeds[torch.from_numpy(self.overview.seeds[self.period])] = True
+        seeds = torch.zeros_like(owned)
+        for t in range(self.period if self.since is None else self.since + 1, self.period + 1):
+            seeds |= changed_locally(self.overview.snapshots, self.overview.owners, t)
+            if not self.discreet:
+                seeds[torch.from_numpy(self.overview.seeds[t])] = True
         return within(self._inside, seeds & owned, self.hops)
 
     @cached_property
@@ -103,7 +107,7 @@ class Overseer:
         """Return the view of a later snapshot, in which affected vertices are no longer known."""
         seen = self
         for t in range(self.period + 1, period + 1):
-            seen = replace(seen, period=t)
+            seen = replace(seen, period=t, since=None)
             if "known" in seen.rows:
                 known = seen.rows["known"].masked_fill(seen.near.unsqueeze(1), 0.0)
                 seen = replace(seen, rows={**seen.rows, "known": known})
@@ -112,6 +116,12 @@ class Overseer:
                 stale = seen.resummed.unsqueeze(1) & (summed == 1)
                 seen = replace(seen, rows={**seen.rows, "summed": summed.masked_fill(stale, -1.0)})
         return seen
+
+    def ahead(self, period: int) -> "Overseer":
+        """Return the view of a later snapshot on which models of this one predict; one of an earlier knows no rows."""
+        if period <= self.period:
+            return replace(self, period=period, since=None, rows={})
+        return replace(self.at(period), since=self.period)
 
     def noted(self, name: str, vertices: Tensor, rows: Tensor) -> "Overseer":
         """Return the view with these rows added."""

@@ -22,7 +22,7 @@ from fedsim.core.errors import UserError
 from fedsim.core.record import Row, Span, Transfer, Update
 from fedsim.net.sharing.breach import Breach
 
-ONE_WAY = ("share", "replay")  # kinds of messages that are not replies
+ONE_WAY = ("share", "replay", "repartition")  # kinds of messages that are not replies
 ARRIVED = ("delivered", "late", "discarded")
 ROUNDED = 1.0  # bytes by which a row may differ from the meter: rows hold whole bytes
 LARGEST = 2.0**62  # bytes of a run; the tables' sums have 63 bits

@@ -4,8 +4,8 @@ A snapshot's partition is recorded when the first client's period of it arrives.
 adjacency rows that it has read, one of the server's cores is busy for one operation per entry from that moment on:
 updates queue behind it, but no client waits, as if the server had begun early enough.
 
-Not modelled: how the server learns of edges and vertices, that reading an entry costs more than an addition, messages
-that notify clients of what they own, and the transfer of features to a new owner.
+Not modelled: how the server learns of edges and vertices, that reading an entry costs more than an addition, and
+messages that notify clients of what they own; what moves to a new owner is a step of its own (`repartition.py`).
 """
 
 from collections.abc import Generator, Sequence

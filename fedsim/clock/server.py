@@ -112,10 +112,12 @@ class ServerHost:
     ) -> Wave | None:
         """Ask these clients as a wave, or do nothing and return None where they have to be asked one by one.
 
-        `beside` is what masking sends each with its download.  `alone`: nothing else is sent until all have ended.
+        So they have to be while other messages are under way.  `beside` is what masking sends each with its download.
+        `alone`: nothing else is sent until all have ended.
         """
         numbers = np.array(clients, dtype=np.int64)
-        possible = self.network.planner.possible and self.learner.talks and self.node == SERVER
+        possible = self.network.planner.possible and not self.network.under_way
+        possible = possible and self.learner.talks and self.node == SERVER
         if self.write_many is None or not possible or not (clients and self.network.nodes.online[numbers].all()):
             return None
         first, self._asks = self._asks + 1, self._asks + len(clients)

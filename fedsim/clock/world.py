@@ -10,6 +10,7 @@ import simpy
 
 from fedsim.clock.clients import Clients
 from fedsim.clock.ledger import Ledger
+from fedsim.clock.repartition import STEP, Repartitions
 from fedsim.clock.sampler import Sampler
 from fedsim.clock.server import ServerHost
 from fedsim.core import record
@@ -29,6 +30,8 @@ Members = npt.NDArray[np.bool_]
 class World:
     """The simulation environment, the network, the hosts, and named random streams.
 
+    `repartitions` moves vertices to new owners, where a server knows the graph of all clients.
+
     `edges` are the edge aggregators of a tree, in order.  `arrival` fires once per instant with the list of
     (client, period) pairs that have arrived in it.
     """
@@ -43,6 +46,7 @@ class World:
     write: Callable[[Row], None]
     edges: Sequence[ServerHost] = ()
     ledger: Ledger | None = None
+    repartitions: Repartitions | None = None
     arrival: simpy.Event = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +85,8 @@ class World:
 
     def deliver(self, client: int, period: "Period") -> None:
         """Deliver a period to a client now."""
+        if self.repartitions is not None:
+            self.repartitions.begin(period.number)
         self.clients.arrive(client, period)
         self.write(Arrival(self.env.now, client, period.number, self.server.version))
         self._fresh.append((client, period))
@@ -89,7 +95,7 @@ class World:
 
     def moved(self, row: record.Transfer) -> None:
         """Pass the row of an ended transfer to the receiving host, or write it."""
-        host = self._hosts.get(row.dst)
+        host = None if row.kind == STEP else self._hosts.get(row.dst)
         (self.write if host is None else host.moved)(row)
 
     def end(self) -> None:

@@ -136,6 +136,10 @@ class Score(Row):
     were scored (`global`: what the server would send it; `local`: what its last job left it with), `weight` the number
     of vertices behind the value, so that pooled means can be formed.
 
+    The metrics `exchanged_up` and `exchanged_down` are no scores but the bytes, without envelopes and headers, that the
+    client would send and receive to predict on this split's graph of a later period.  Each scoring states them in full.
+    Nothing of it travels, so that they are in no row of the transfers.
+
     Rows with period < seen score periods that the client has met.  A row with period >= seen (in fact they are equal)
     is prequential: taken when the period reached the client, by the models of that moment, before any training on it;
     `seen` does not count it.

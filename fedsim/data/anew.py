@@ -1,7 +1,7 @@
 """Anew: partitions that may start over at every snapshot of a changing graph, independent of the one before.
 
 The baselines of DG-CoLearn do so.  Clients are then numbered so that as few vertices as possible change their owner.
-Not modelled: messages that move a vertex.
+What moves then travels in a step of its own (`fedsim/clock/repartition.py`).
 """
 
 from collections.abc import Sequence

@@ -50,10 +50,12 @@ class Stream(ABC):
     """A rule that cuts clients' graphs into periods and delivers them.
 
     `numbered`: without snapshots, whether vertices keep their numbers in the whole graph (`vertex`), ascending at each
-    client; then there is an `Overview` of it, as of a graph of one snapshot.
+    client; then there is an `Overview` of it, as of a graph of one snapshot.  `compared`: how many clients' partition
+    divides the pairs that everybody is asked; None for the run's own.
     """
 
     numbered: bool = False
+    compared: int | None = None
 
     @abstractmethod
     def prepare(

@@ -66,12 +66,14 @@ class Featureless(DynamicDataset):
 class Overview:
     """What a server with a view of the whole graph knows: its snapshots, and the owner of each vertex (N,), -1: none.
 
-    `scanned` is how many entries of adjacency rows were read to partition each snapshot, None if not counted.
+    `scanned` is how many entries of adjacency rows were read to partition each snapshot, None if not counted;
+    `compared` are the owners (N,) by which pairs count as own or cut (`common_pairs.py`), None for `owners`.
     """
 
     snapshots: Sequence[Graph]
     owners: Sequence[Ints]
     scanned: Sequence[int] | None = None
+    compared: Sequence[Ints] | None = None
 
     @cached_property
     def seeds(self) -> list[Ints]:

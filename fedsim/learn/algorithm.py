@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fedsim.core import mean, wire
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
+from fedsim.learn.sight import Seen, Sight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,7 +136,7 @@ class Algorithm(ABC):
     prepares: ClassVar[frozenset[str]] = frozenset()  # steps that leave the model as it is, and count no update
     tunes: ClassVar[Mapping[str, Span]] = {}  # which hyper-parameters `--tune` searches, and where
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
-    sees_more: ClassVar[bool] = False  # True where `sees` adds something to the graph (see `declared`)
+    sees_more: ClassVar[bool] = False  # True where `sees` or `sees_all` adds to the graph (see `declared`)
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
     evolves: ClassVar[bool] = False  # True where `work` turns models whose weights evolve (see `declared`)
 
@@ -235,6 +236,10 @@ class Algorithm(ABC):
         """
         return graph
 
+    def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
+        """Return what clients that are scored together see, and the bytes of it: by default `sees`, and none."""
+        return [Seen(self.sees(sight.memory, sight.graph)) for sight in sights]
+
     def share(self, state: State) -> Tree:
         """Return the part of the state that peers (gossip), or edge aggregators and the cloud, send each other."""
         return {"model": state["model"]}
@@ -277,7 +282,7 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
     "averages": (frozenset({"update", "upload_like", "steps"}), False),
     "aggregates": (frozenset({"update"}), False),
     "own_steps": (frozenset({"steps"}), True),
-    "sees_more": (frozenset({"sees"}), True),
+    "sees_more": (frozenset({"sees", "sees_all"}), True),
     "evolves": (frozenset({"work"}), False),
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fedsim.core.errors import Problem, ScenarioError
+from fedsim.data import common_pairs
 from fedsim.data.graph import Graph, Period
 from fedsim.learn import crossing, metrics
 from fedsim.learn.algorithm import Algorithm
@@ -17,6 +18,7 @@ def check(
     algorithm: Algorithm,
     apart: Mapping[str, Sequence[Graph]],
     periods: Sequence[Sequence[Period]] = (),
+    heuristics: Sequence[str] = (),
 ) -> None:
     """Raise ScenarioError, with the remedy, unless these metrics and splits can be scored.
 
@@ -24,6 +26,7 @@ def check(
     """
     _known_metrics(task, names)
     _has_across(task, algorithm, splits)
+    _has_same_pairs(splits, periods, heuristics)
     _has_apart(task, apart, splits)
     _has_all_periods(algorithm, periods, splits)
 
@@ -45,6 +48,20 @@ def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None
         raise ScenarioError([Problem("measure.splits", message)])
 
 
+def _has_same_pairs(splits: Sequence[str], periods: Sequence[Sequence[Period]], heuristics: Sequence[str]) -> None:
+    """Check that there are pairs that are the same for every run, and a score of clients before them."""
+    same = [split for split in splits if split in common_pairs.SPLITS]
+    if same and not any("pairs" in period.graph for own in periods for period in own):
+        message = "needs task: link_prediction under the stream 'snapshots' with scored: links"
+        raise ScenarioError([Problem("measure.splits", f"{same[0]!r} scores links of a later snapshot: it {message}")])
+    if splits[0] in same:
+        message = "has no score per client, and the summary reports the first split; put 'test' or 'val' before it"
+        raise ScenarioError([Problem("measure.splits", f"{splits[0]!r} {message}")])
+    if heuristics and not same:
+        message = "scores pairs that are the same for every run; add 'all_pairs' to measure.splits, or leave it out"
+        raise ScenarioError([Problem("measure.heuristics", f"{heuristics[0]!r} {message}")])
+
+
 def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequence[str]) -> None:
     """Check that splits with separate graphs have one, and are not the only splits."""
     streams = {setaside.HELD_OUT: "streams 'static' and 'snapshots'", setaside.POOLED: "stream 'static'"}
@@ -58,7 +75,7 @@ def _has_apart(task: Task, apart: Mapping[str, Sequence[Graph]], splits: Sequenc
         message = None
         if split not in apart or type(task).rows is not Task.rows:
             message = f"it needs task: node_classification and the {streams[split]}"
-        elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT, all_periods.SPLIT}:
+        elif set(splits) <= {*setaside.SPLITS, crossing.SPLIT, all_periods.SPLIT, *common_pairs.SPLITS}:
             message = "it cannot be the only split; add 'test' or 'val'"
         elif not any(bool(graph["test"].any()) for graph in apart[split]):
             message = none[split]

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import joining
-from fedsim.learn.algorithm import Algorithm, declared
+from fedsim.learn import joining, tree
+from fedsim.learn.algorithm import Algorithm, State, declared
+from fedsim.learn.sight import Seen, Sight
 from fedsim.learn.task import Task
 
 KEPT = 4  # joined graphs cached between scorings
@@ -26,6 +27,7 @@ KEPT = 4  # joined graphs cached between scorings
 Pair = tuple[int, Period, int]  # client, period, periods seen
 Base = tuple[int, int]  # identity of a graph's edges and pairs; masks may differ
 Column = npt.NDArray[np.int64]
+Models = Mapping[int, tuple[State, tree.Tree]]  # by client: the server's state and the parameters to score
 
 
 class Holding(Protocol):
@@ -68,6 +70,7 @@ class Plan:
     joined: Joined
     pairs: dict[str, Column]  # client, period and seen of each pair, as the table of scores has them
     rows: dict[str, tuple[Tensor, Tensor]]  # split → (rows of the union, number of the pair each belongs to)
+    bills: dict[str, tuple[Column, Column]]  # split → bytes that each pair's client sends and receives to predict there
 
     @property
     def graph(self) -> Graph:
@@ -86,21 +89,22 @@ class Plans:
         self._views = declared(algorithm, "sees_more")
         self._past = self._views and algorithm.sees_past
 
-    def of_seen(self, shared: bool, seen: Mapping[int, int], known: Joined | None) -> Plan:
+    def of_seen(
+        self, shared: bool, seen: Mapping[int, int], known: Joined | None, models: Models | None = None
+    ) -> Plan:
         """Return the plan of what clients have met; `seen` has the number of periods of each.
 
         `shared`: whether one set of parameters is used for all.  `known` may have all of these graphs already.
+        `models`: see `of`.
         """
         if self._views:  # what a client knows of its vertices changes with every job
             hosts = [self._hosts[client] for client in seen]
-            return self.of(
-                shared,
-                [
-                    (host.number, period, len(host.seen))
-                    for host in hosts
-                    for period in (host.seen if self._past else host.seen[-1:])
-                ],
-            )
+            met = [
+                (host.number, period, len(host.seen))
+                for host in hosts
+                for period in (host.seen if self._past else host.seen[-1:])
+            ]
+            return self.of(shared, met, models)
         key = (shared, id(known), *seen.items())
         if key not in self._kept:
             hosts = [self._hosts[client] for client in seen]
@@ -111,15 +115,28 @@ class Plans:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def of(self, shared: bool, pairs: Sequence[Pair]) -> Plan:
-        """Join each client's distinct graphs once; periods that differ only in their masks share one."""
+    def of(self, shared: bool, pairs: Sequence[Pair], models: Models | None = None) -> Plan:
+        """Join each client's distinct graphs once; periods that differ only in their masks share one.
+
+        `models` are what is scored, required where the algorithm extends graphs: its clients may exchange what depends
+        on their parameters.
+        """
         own: dict[int, dict[Base, Graph]] = {}
         numbers: dict[tuple[int, Base], int] = {}  # the first period with that graph
+        dates: dict[tuple[int, Base], int] = {}  # the period whose graph it is
         for client, period, _ in pairs:
-            for graph in self._scored(period):
-                own.setdefault(client, {}).setdefault(base_of(graph), graph)
-                numbers.setdefault((client, base_of(graph)), period.number)
-        shown = {client: self._shown(client, met) for client, met in own.items()}
+            for split in self._splits:
+                for place, graph in enumerate(period.scored(split), 1):
+                    own.setdefault(client, {}).setdefault(base_of(graph), graph)
+                    numbers.setdefault((client, base_of(graph)), period.number)
+                    date = period.number + (place if graph["edges"] is not period.graph["edges"] else 0)
+                    dates.setdefault((client, base_of(graph)), date)
+        bills: dict[tuple[int, Base], tuple[int, int]] = {}
+        shown = own
+        if self._views:
+            seen = self._seen(own, dates, models or {})
+            shown = {client: {base: seen[client, base].graph for base in met} for client, met in own.items()}
+            bills = {key: (one.up, one.down) for key, one in seen.items()}
         parts = [part for client, met in shown.items() for part in self._parts(client, met, shared)]
         first = {(client, base): graph for client, met in shown.items() for base, graph in met.items()}
         lengths = [self._task.rows(graph) for graph in first.values()]
@@ -129,7 +146,7 @@ class Plans:
         of_graph = torch.tensor([numbers[key] for key in first]).repeat_interleave(vertices)
         graph["period"] = of_graph.to(graph["y"].device)
         graphs = [(client, one) for (client, _), one in first.items()]
-        return self._plan(Joined(graph, graphs, parts, dict(zip(first, starts, strict=False))), pairs)
+        return self._plan(Joined(graph, graphs, parts, dict(zip(first, starts, strict=False))), pairs, bills)
 
     def within(self, joined: Joined, pairs: Sequence[Pair]) -> Plan | None:
         """Return the plan of pairs whose graphs are joined already.
@@ -141,10 +158,26 @@ class Plans:
         bases = ((client, base_of(graph)) for client, period, _ in pairs for graph in self._scored(period))
         return self._plan(joined, pairs) if all(base in joined.starts for base in bases) else None
 
-    def _plan(self, joined: Joined, pairs: Sequence[Pair]) -> Plan:
+    def _plan(
+        self, joined: Joined, pairs: Sequence[Pair], bills: Mapping[tuple[int, Base], tuple[int, int]] | None = None
+    ) -> Plan:
         rows = {split: self._rows(split, pairs, joined.starts) for split in self._splits}
         table = np.array([(client, period.number, seen) for client, period, seen in pairs], dtype=np.int64)
-        return Plan(joined, dict(zip(("client", "period", "seen"), table.T.copy(), strict=True)), rows)
+        billed = {split: self._billed(split, pairs, bills) for split in self._splits} if bills else {}
+        return Plan(joined, dict(zip(("client", "period", "seen"), table.T.copy(), strict=True)), rows, billed)
+
+    def _billed(
+        self, split: str, pairs: Sequence[Pair], bills: Mapping[tuple[int, Base], tuple[int, int]]
+    ) -> tuple[Column, Column]:
+        """Return the bytes up and down of each pair on the graphs on which anybody is scored in this split."""
+        graphs = [period.scored(split) for _, period, _ in pairs]
+        asked = {at for own in graphs for at, graph in enumerate(own) if len(self._task.targets(graph, split))}
+        found = np.zeros((2, len(pairs)), dtype=np.int64)
+        for number, ((client, _, _), own) in enumerate(zip(pairs, graphs, strict=True)):
+            for at, graph in enumerate(own):
+                if at in asked:
+                    found[:, number] += bills[client, base_of(graph)]
+        return found[0], found[1]
 
     def _scored(self, period: Period) -> list[Graph]:
         return [graph for split in self._splits for graph in period.scored(split)]
@@ -177,12 +210,19 @@ class Plans:
             self._own[client] = [*graphs], union
         return [union]
 
-    def _shown(self, client: int, graphs: dict[Base, Graph]) -> dict[Base, Graph]:
-        """Return the graphs as the client sees them; vertices that it adds come after the graph's own."""
-        if not self._views:
-            return graphs
-        memory = self._hosts[client].memory
-        return {base: self._algorithm.sees(memory, graph) for base, graph in graphs.items()}
+    def _seen(
+        self, own: Mapping[int, dict[Base, Graph]], dates: Mapping[tuple[int, Base], int], models: Models
+    ) -> dict[tuple[int, Base], Seen]:
+        """Return the graphs as the clients see them; vertices that they add come after a graph's own."""
+        keys = [(client, base) for client, met in own.items() for base in met]
+        memories = {client: self._hosts[client].memory for client in own}
+        sights = [
+            Sight(
+                client, dates[client, base], own[client][base], models[client][1], models[client][0], memories[client]
+            )
+            for client, base in keys
+        ]
+        return dict(zip(keys, self._algorithm.sees_all(sights), strict=True))
 
 
 def base_of(graph: Mapping[str, Any]) -> Base:

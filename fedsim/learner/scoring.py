@@ -3,7 +3,9 @@ request on all periods of the stream.
 
 Prequential scores follow test-then-train (Gama, Sebastiao and Rodrigues, "On evaluating stream learning algorithms",
 Machine Learning 90, 2013), here one value per period.  A period with `Period.ahead` is scored on these later graphs,
-except in the split train.
+except in the split train.  Where clients have to exchange something to predict on a later graph
+(`Algorithm.sees_all`), its bytes are written as the metrics `exchanged_up` and `exchanged_down` of that split, in full
+for every scoring, although nothing travels: a scoring must not change the run that it observes.
 
 Two models can be scored: `global`, the parameters that the server would have the client predict with, and `local`,
 those of the client's last finished job.  All graphs are scored in one computation, with one set of parameters if all
@@ -20,19 +22,23 @@ import torch
 from torch import Tensor
 
 from fedsim.core.record import SERVER
+from fedsim.data import common_pairs
 from fedsim.data.graph import Graph, Period
+from fedsim.data.heuristics import Heuristic
 from fedsim.learn import crossing, tree
 from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.metrics import LINKS
+from fedsim.learn.same_pairs import SamePairs
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
 from fedsim.learner.all_periods import AllPeriods
 from fedsim.learner.client import Clients
 from fedsim.learner.contract import Rows, Scores
 from fedsim.learner.outputs import Outputs
-from fedsim.learner.plans import Column, Plan, Plans
+from fedsim.learner.plans import Column, Models, Plan, Plans
 
 StateOf = Callable[[int], State]
+BILLED = ("exchanged_up", "exchanged_down")  # metrics that are bytes
 
 
 class Scoring:
@@ -49,17 +55,22 @@ class Scoring:
         splits: Sequence[str],
         apart: Mapping[str, Sequence[Graph]] | None = None,
         periods: Sequence[Sequence[Period]] = (),
+        same: SamePairs | None = None,
+        heuristics: Sequence[Heuristic] = (),
     ) -> None:
         """Prepare to score these metrics, models and splits.
 
         `apart` has each period's graph for splits that need one of their own (see `setaside`); `periods` has each
-        client's whole stream, for the split `all_periods`.
+        client's whole stream, for the split `all_periods`; `same` has the pairs of splits that are the same for
+        everybody, on which `heuristics` are scored, too.
         """
         self._clients, self._task, self._algorithm = clients, task, algorithm
         self._metrics, self._models = metrics, models
-        others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS)
+        others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS, *common_pairs.SPLITS)
         self._splits = [split for split in splits if split not in others]
         self._across = crossing.SPLIT in splits
+        self._same, self._same_splits = same, [split for split in splits if split in common_pairs.SPLITS]
+        self._heuristics = heuristics
         self._apart = {split: graphs for split, graphs in (apart or {}).items() if split in splits}
         self._plans = Plans(clients, task, algorithm, self._splits)
         self.outputs = Outputs(task)
@@ -76,7 +87,7 @@ class Scoring:
             return self._met_and_whole(state_of, seen, self._whole)
         headline = None
         for model, params, shared in self._predicting(state_of, seen):
-            plan = self._plans.of_seen(shared, seen, None)
+            plan = self._plans.of_seen(shared, seen, None, self._models_of(state_of, params))
             output = self.outputs.of(model, params, plan.joined, shared)
             value = self._score(state_of, model, params, plan, output)
             headline = value if model == self._models[0] else headline
@@ -91,7 +102,7 @@ class Scoring:
         ]
         if pairs:
             for model, params, shared in self._predicting(state_of, dict.fromkeys(client for client, _, _ in pairs)):
-                plan = self._plans.of(shared, pairs)
+                plan = self._plans.of(shared, pairs, self._models_of(state_of, params))
                 output = self.outputs.fresh(params, plan.joined, shared)
                 self._score(state_of, model, params, plan, output, everyone=False)
         return self._taken(None)
@@ -109,6 +120,9 @@ class Scoring:
             choose = self._algorithm.predictor if model == "global" else self._algorithm.personal
             params = {c: choose(state_of(c), c, self._clients[c].memory) for c in clients}
             yield model, params, len({id(tree_) for tree_ in params.values()}) == 1
+
+    def _models_of(self, state_of: StateOf, params: Mapping[int, tree.Tree]) -> Models:
+        return {client: (state_of(client), one) for client, one in params.items()}
 
     def _met_and_whole(self, state_of: StateOf, seen: Mapping[int, int], whole: AllPeriods) -> Scores:
         """Score every model of all clients on all periods of the stream; those met are among them."""
@@ -152,8 +166,10 @@ class Scoring:
     ) -> float | None:
         """Write every split's rows of a model, whose output is that of the plan; return the headline."""
         means = [self._score_rows(model, output, plan, split, split) for split in plan.rows]
+        self._write_bills(model, plan)
         if self._across:
             self._score_across(model, output, plan)
+        self._score_same(model, output, plan)
         for split, graphs in self._apart.items():
             one_for_all = (model, split) == ("global", setaside.POOLED)
             asked = setaside.common(self._algorithm, state_of, params) if one_for_all else params
@@ -182,6 +198,32 @@ class Scoring:
         columns = {name: np.array([number]) for name, number in numbers.items()}
         for name, value in values.items():
             self._write(columns, model=model, split=crossing.SPLIT, metric=name, value=np.array([value]))
+
+    def _score_same(self, model: str, output: Tensor, plan: Plan) -> None:
+        """Score pairs that are the same for everybody in the latest of these periods, as rows of the server."""
+        if self._same is None:
+            return
+        period, seen = int(plan.pairs["period"].max()), int(plan.pairs["seen"].max())
+        for split in self._same_splits:
+            found = {model: self._same.scores(output, plan.graph, period, split, self._metrics)}
+            if model == self._models[0]:
+                found |= {one: self._same.guessed(one, period, split, self._metrics) for one in self._heuristics}
+            for name, (values, weight) in found.items():
+                numbers = {"client": SERVER, "period": period, "seen": seen, "weight": weight}
+                columns = {key: np.array([number]) for key, number in numbers.items()}
+                for metric, value in values.items():
+                    self._write(columns, model=name, split=split, metric=metric, value=np.array([value]))
+
+    def _write_bills(self, model: str, plan: Plan) -> None:
+        """Write what clients exchange to predict on later graphs, where it is anything."""
+        for split, bill in plan.bills.items():
+            for metric, value in zip(BILLED, bill, strict=True):
+                there = value > 0
+                columns = {name: column[there] for name, column in plan.pairs.items()}
+                weight = np.ones(int(there.sum()), dtype=np.int64)
+                if len(weight):
+                    value_ = value[there].astype(np.float64)
+                    self._write(columns, model=model, split=split, metric=metric, value=value_, weight=weight)
 
     def _write(self, columns: dict[str, Column], **others: Any) -> None:
         self._rows.append({**columns, **others})

@@ -191,6 +191,11 @@ class Network:
             self._lose(transfer.start, message, delivery, 0.0)
         return delivery
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a message is under way, other than those of waves."""
+        return bool(self._under_way)
+
     def close(self) -> None:
         """Cut everything that is still under way, so that it is recorded, at the end of a run."""
         for passage in list(self._under_way):

@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fedsim.clock import partition_work
+from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period
 from fedsim.data.stream import Stream
+from fedsim.data.streams.snapshots import AHEAD, Snapshots
 from fedsim.data.temporal import Overview
 from fedsim.learn.algorithm import Algorithm, Context
 from fedsim.learn.cohort import Cohort
 from fedsim.learn.optimiser import build as optimiser
+from fedsim.learn.same_pairs import SamePairs
 from fedsim.learn.task import Task
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.training import Trainer
@@ -80,17 +83,24 @@ class Lesson:
     def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
         """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
         measure = scenario.measure
-        asked.check(measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods)
+        asked.check(
+            measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics
+        )
+        same = None
+        if self.overview is not None and isinstance(self.stream, Snapshots):
+            same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)
         return Scoring(
             trained.clients, self.task, self.algorithm,
             metrics=measure.metrics, models=measure.models, splits=measure.splits,
-            apart=self.apart, periods=self.periods,
+            apart=self.apart, periods=self.periods, same=same, heuristics=measure.heuristics,
         )  # fmt: skip
 
     def deliver(self, world: World) -> None:
         """Set off the stream."""
         if self.overview is not None:
             world.env.process(partition_work.watch(world, self.overview, len(self.periods)))
+            if world.network.service is not None:  # peers have no server that knows the graph
+                world.repartitions = Repartitions(world, self.overview)
         world.env.process(self.stream.run(world, self.periods))
 
 

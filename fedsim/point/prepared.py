@@ -85,7 +85,11 @@ def periods_of(
         periods = stream.prepare_snapshots(snapshots, owned, split, rng)
         if keep["fanout"]:
             periods = [fewer_each(own, keep["fanout"], _key(rng, client)) for client, own in enumerate(periods)]
-        overview = Overview(snapshots, [owners_of(lists, len(graph["y"])) for lists in owned], scanned)
+        owners, compared = [owners_of(lists, len(graph["y"])) for lists in owned], None
+        if stream.compared is not None:  # drawn as a run of that many clients draws it
+            others = partition.counted(snapshots, stream.compared, Streams(seed)("data.partition"))[0]
+            compared = [owners_of(lists, len(graph["y"])) for lists in others]
+        overview = Overview(snapshots, owners, scanned, compared)
         width, classes = int(snapshots[0]["x"].shape[1]), classes_of([graph])
         makers = {setaside.HELD_OUT: lambda: stream.held_out(snapshots, overview.owners)}
         return Prepared(_placed(periods, device), width, classes, overview, _made(makers, apart, device))

@@ -27,13 +27,18 @@ def _distinct(values: Any) -> Any:
     return values
 
 
-Scored = Literal["train", "val", "test", "all_periods", "held_out", "pooled", "across"]
+Scored = Literal[
+    "train", "val", "test", "all_periods", "held_out", "pooled", "across", "all_pairs", "own_pairs", "cut_pairs"
+]
+Heuristic = Literal["degree", "common_neighbours", "persistence", "foreign_neighbours"]
 
 
 SPLITS = (
     "What is scored, of the periods that clients have met; 'all_periods': the test vertices of all periods of the "
     "stream, met or not, the same test at every moment; 'held_out': the vertices that no client owns; 'pooled': all "
-    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots."
+    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots; "
+    "'all_pairs', 'own_pairs', 'cut_pairs': there, too, pairs that are the same test for every run: "
+    "all, those within clients, and those between them."
 )
 
 
@@ -91,6 +96,9 @@ class Measure(Section):
     )
     splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = Field(
         default=["test"]
+    )
+    heuristics: Annotated[list[Heuristic], Before(_distinct)] = Field(
+        default=[], description="Scorers without a model, on the pairs that are the same for every run."
     )
     every: Every = Updates(1)
     until: Until | None = Field(default=None, description="End of the run: a simulated time, or budgets.")

@@ -19,7 +19,8 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count, Seconds
 from fedsim.data import pairs
 from fedsim.data.arrivals import Clocked
-from fedsim.data.graph import Graph, Period, with_masks
+from fedsim.data.common_pairs import Negatives
+from fedsim.data.graph import Graph, Period, with_keys, with_masks
 from fedsim.data.held_out import held_out
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_labels
@@ -49,6 +50,13 @@ class Snapshots(Clocked):
     scored: Literal["ahead", "ahead_split", "split", "links"] = field(
         default="ahead", kw_only=True
     )  # which snapshots are scored
+
+    compared: Count | None = field(
+        default=None, kw_only=True
+    )  # clients by whose partition `own_pairs` and `cut_pairs` are divided, for a run of one client; null: its own
+    negatives: Negatives = field(
+        default="uniform", kw_only=True
+    )  # how the pairs are drawn that are no edges, of the splits that everybody is asked
 
     def __post_init__(self) -> None:
         """Check that exactly one option says how long a window is."""
@@ -80,14 +88,16 @@ class Snapshots(Clocked):
         self, snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], split: SplitOptions, rng: Rng
     ) -> list[list[Period]]:
         """Return each client's periods; `owned` holds each client's vertices for each snapshot."""
-        graphs = _cuts(snapshots, owned, self._masks(snapshots[-1], split, rng))
+        owners = [owners_of(lists, len(snapshots[0]["y"])) for lists in owned]
+        changed = [changed_locally(snapshots, owners, t) for t in range(len(snapshots))]
+        graphs = _cuts(snapshots, owned, self._masks(snapshots[-1], split, rng), changed)
         clients = list(zip(*graphs, strict=True))
         if self.scored == "split":
             return [[Period(t, graph) for t, graph in enumerate(own)] for own in clients]
         if self.scored == "links":
             asking = [_asking(t, graphs[t], snapshots[t + 1 : t + 1 + AHEAD], rng) for t in range(len(graphs) - AHEAD)]
             return [list(own) for own in zip(*asking, strict=True)]
-        return [[_training(t, own) for t in range(len(own) - AHEAD)] for own in clients]
+        return [[_training(t, own, changed[t + 1]) for t in range(len(own) - AHEAD)] for own in clients]
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
         """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for links."""
@@ -106,16 +116,19 @@ class Snapshots(Clocked):
 
 
 def _cuts(
-    snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], masks: Sequence[Tensor]
+    snapshots: Sequence[Graph],
+    owned: Sequence[Sequence[np.ndarray]],
+    masks: Sequence[Tensor],
+    changed: Sequence[Tensor],
 ) -> list[list[Graph]]:
-    """Return for each snapshot each client's graph."""
+    """Return for each snapshot each client's graph; `changed` (N,) has the vertices that differ from the one before."""
     ascending = [[np.sort(own) for own in lists] for lists in owned]
     owners = [owners_of(lists, len(snapshots[0]["y"])) for lists in ascending]
     found = []
     for t, (snapshot, lists) in enumerate(zip(snapshots, ascending, strict=True)):
         if not snapshot["arrived"].numpy()[owners[t] >= 0].all():
             raise ValueError(f"a vertex has an owner in snapshot {t}, but has not arrived by then")
-        whole = Graph(**{**with_masks(snapshot, *masks), "changed": changed_locally(snapshots, owners, t)})
+        whole = Graph(**{**with_masks(snapshot, *masks), "changed": changed[t]})
         graphs = cut(whole, lists, empty=True)
         if "bins" in snapshot:
             for graph in graphs:
@@ -124,9 +137,14 @@ def _cuts(
     return found
 
 
-def _training(t: int, own: Sequence[Graph]) -> Period:
-    """Return period t of a client: its snapshot to train on, the next to validate and the one after to test."""
+def _training(t: int, own: Sequence[Graph], reached: Tensor) -> Period:
+    """Return period t of a client: its snapshot to train on, the next to validate and the one after to test.
+
+    `reached` (N,) are the vertices of the whole graph that differ in the next one.  `changed` of both later graphs is
+    relative to period t, since that is whose states a model has.
+    """
     now, following, later = own[t : t + 1 + AHEAD]
+    later = with_keys(later, {"changed": later["changed"] | reached[later["vertex"]]})
     none = [torch.zeros_like(graph["train"]) for graph in (now, following, later)]
     return Period(
         t,
