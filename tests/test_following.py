@@ -70,7 +70,7 @@ def files(folder):
     return found
 
 
-FIRST = ("sync", "private", "masked, in waves, forgers", "power", "sync in a storm")
+FIRST = ("sync", "private", "masked, in waves, forgers", "sync in a storm")
 
 
 @pytest.mark.parametrize(

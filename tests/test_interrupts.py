@@ -73,7 +73,7 @@ def break_off():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for a process alone")
-@pytest.mark.parametrize("act", [press, break_off])
+@pytest.mark.parametrize("act", [pytest.param(press, marks=pytest.mark.long), break_off])
 @pytest.mark.parametrize(("name", "number"), MIDDLES)
 def test_in_the_middle_of_an_event(name, number, act, tmp_path, whole, monkeypatch):
     with monkeypatch.context() as patched:

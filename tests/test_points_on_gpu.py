@@ -8,13 +8,12 @@ import same_points
 from gpu_points import CHANGING, CODECS, LEARNING, LINKS, MODELS, check_alike, sparse_graph
 from mutations import FULL
 
-LINKING = ("gcn", "roland", "evolve_gcn_h")  # models that are tried where long tests do not run
+LINKING = ("gcn", "roland")  # models that are tried where long tests do not run
 # Attacks, privacy, protocols and views: those that differ in what they compute.
 BESIDE = ("masked", "gossip, int8, forgers, views")
 # Learning: what lies on the device in a way of its own.
 HELD = (
     "thinned", "adam, decay, forgotten", "trimmed mean", "held out and pooled", "fed_gcn, snapshots",
-    "dg_colearn, vertices that change hands",
 )  # fmt: skip
 
 

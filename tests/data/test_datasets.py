@@ -147,8 +147,13 @@ def test_a_short_name_loads_the_same_graph(data_root: Path, cached_home: Path) -
     ("name", "folder", "files"),
     [
         ("roman_empire", "roman_empire/raw", "roman_empire.npz"),
-        ("flickr", "Flickr/raw", "adj_full.npz, feats.npy, class_map.json, role.json"),
-        ("ogbn_arxiv", "ogbn_arxiv/raw", "edge.csv.gz, node-feat.csv.gz, node-label.csv.gz"),
+        pytest.param(
+            *("flickr", "Flickr/raw", "adj_full.npz, feats.npy, class_map.json, role.json"), marks=pytest.mark.long
+        ),
+        pytest.param(
+            *("ogbn_arxiv", "ogbn_arxiv/raw", "edge.csv.gz, node-feat.csv.gz, node-label.csv.gz"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_scenario_that_asks_for_absent_data_ends_with_one_message_and_code_2(

@@ -220,7 +220,7 @@ def scores(folder, **changes):
     }
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long)])
 def test_fedavg_alone_is_the_algorithm_local(seed, tmp_path):
     alone = scores(tmp_path / "alone", **ALONE, algorithm="fedavg", seed=seed)
     local = scores(tmp_path / "local", **SERVED, algorithm="local", seed=seed)
