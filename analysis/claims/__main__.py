@@ -1,6 +1,7 @@
 """The command line: `python -m analysis.claims` lists claims, reruns one by name, or writes the page's tables."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -56,6 +57,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     except ClaimsError as error:
         print(f"claims: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader of the output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _named(known: Sequence[Claim], name: str) -> Claim:

@@ -14,6 +14,7 @@ Not modelled: what is compared with the printed number and how; `verdict` says i
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,7 +154,7 @@ def of(table: Table) -> Iterator[Claim]:
 def _claims_of(
     table: Table, name: str, cell: str, column: Column, row: Row, printed: str, base: Sequence[str] | None
 ) -> Iterator[Claim]:
-    parts, theirs = cell.split(" / "), printed.split(" / ")
+    parts, theirs = cell.replace("**", "").split(" / "), printed.split(" / ")  # the best of a row may be in bold
     matches = [VALUE.match(part) for part in parts]
     for i, match in enumerate(matches):
         if match is None:
@@ -192,5 +193,6 @@ def _number(text: str) -> float:
 
 
 def slug(text: str) -> str:
-    """Return the text in lower case with underscores in place of all but letters and digits."""
-    return re.sub(r"[^0-9a-zα-ω]+", "_", text.lower()).strip("_")
+    """Return the text in lower case, Greek letters spelled, with underscores for all but letters and digits."""
+    spelled = re.sub("[α-ω]", lambda letter: unicodedata.name(letter[0]).rpartition(" ")[2], text.lower())
+    return re.sub(r"[^0-9a-z]+", "_", spelled.lower()).strip("_")

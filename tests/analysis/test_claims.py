@@ -11,7 +11,7 @@ import yaml
 
 from analysis.claims import page, rerun
 from analysis.claims.__main__ import main
-from analysis.claims.file import Claim, ClaimsError, Table, claims, read
+from analysis.claims.file import Claim, ClaimsError, Table, claims, read, slug
 from analysis.intervals import t_interval
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,3 +186,10 @@ def test_a_claim_is_rerun_from_the_command_to_the_verdict(tmp_path, monkeypatch)
     assert not first.held
     again = rerun.rerun(replace(own, value=round(first.found.mean, 1)), tmp_path / "runs")  # runs are there already
     assert again.held
+
+
+def test_names_can_be_typed_and_numbers_in_bold_are_claims(tmp_path):
+    found = {claim.name: claim for claim in claims(small(tmp_path, SMALL.replace('"40.1', '"**40.1')))}
+    assert found["small/fedavg/ours/am"].value == 40.1
+    assert slug("POWER `paper`, β = 0.05") == "power_paper_beta_0_05"
+    assert all(claim.name.isascii() for claim in claims(read()))
