@@ -189,7 +189,9 @@ def test_a_claim_is_rerun_from_the_command_to_the_verdict(tmp_path, monkeypatch)
 
 
 def test_names_can_be_typed_and_numbers_in_bold_are_claims(tmp_path):
-    found = {claim.name: claim for claim in claims(small(tmp_path, SMALL.replace('"40.1', '"**40.1')))}
+    bold = SMALL.replace("40.1 ± 1.0 / 78.9", '"**40.1 ± 1.0** / 78.9"')
+    assert bold != SMALL
+    found = {claim.name: claim for claim in claims(small(tmp_path, bold))}
     assert found["small/fedavg/ours/am"].value == 40.1
     assert slug("POWER `paper`, β = 0.05") == "power_paper_beta_0_05"
     assert all(claim.name.isascii() for claim in claims(read()))
