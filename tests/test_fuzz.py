@@ -15,7 +15,7 @@ from fedsim.scenario.yaml_file import Document
 pytestmark = pytest.mark.long
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
-CHANGED, TORN = (100, 45) if FULL else (15, 8)  # of each of them
+CHANGED, TORN = (100, 45) if FULL else (10, 6)  # of each of them
 MANY = 20_000  # clients that are more than should be drawn here
 
 

@@ -33,8 +33,8 @@ there.  A client without a training vertex neither offers nor mends.
 
 `scored` chooses the graphs that classifiers are scored on.  `mended`, as OpenFGL does once its generators are trained:
 each period's graph with the vertices generated for it, in the same splits; the client's own graph until then.  Periods
-that share one graph (edges between tasks kept) share the vertices that were generated last.  `own`: without any, as the
-split all_periods requires.
+that share one graph (edges between tasks kept) share the vertices that were generated last.  Snapshots are scored as
+they are.  `own`: without generated vertices, as the split all_periods requires.
 
 The clock bills what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and later
 rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.

@@ -89,8 +89,13 @@ def mended(graph: Graph, x: Tensor, owner: Tensor) -> Graph:
 
 
 def extends(larger: Graph, graph: Graph) -> bool:
-    """Return whether the larger graph was made from this one by `mended`; of graphs of one client, edges tell."""
+    """Return whether the larger graph was made from this one by `mended`; of graphs of one client, edges tell.
+
+    It was not if it lacks something that this one has: `mended` knows nothing of snapshots.
+    """
     own, edges = graph["edges"], larger["edges"]
+    if graph.keys() - larger.keys() - {"layout"}:
+        return False
     if len(larger["y"]) < len(graph["y"]) or edges.shape[1] < own.shape[1]:
         return False
     return torch.equal(edges[:, : own.shape[1]], own) and torch.equal(larger["y"][: len(graph["y"])], graph["y"])

@@ -64,7 +64,7 @@ def choices():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("algorithm", "option", "value"), [*choices()][:: 1 if FULL else 3])
+@pytest.mark.parametrize(("algorithm", "option", "value"), [*choices()][:: 1 if FULL else 4])
 def test_options(algorithm, option, value):
     options = short(algorithm)
     options["algorithm"] = {**options["algorithm"], option: value}
