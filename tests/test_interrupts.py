@@ -20,6 +20,14 @@ MIDDLES = [("fold", 2), *(pytest.param(*one, marks=pytest.mark.long) for one in 
 ALWAYS = 0.0  # seconds between checkpoints
 
 
+@pytest.fixture(autouse=True)
+def heeded():
+    """Heed Ctrl-C as Python does, also where the tests run in the background of a shell, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def after_every_event():
     """Take a checkpoint after each event, however long that takes."""
