@@ -68,9 +68,9 @@ class FedProto(FedAvg):
         """
         if turning.KEY not in job.download:
             return model
-        since = job.download[turning.KEY] if self.average else job.memory.get("present_period", 0)
-        before = turning.noticed(job.memory, job.period, job.data)
-        return turning.begun(self.task.model, model, job.period - since, before)
+        if self.average:
+            return turning.entered(self.task.model, job).download["model"]
+        return turning.kept(self.task.model, job, model)
 
     def table(self, download: Tree) -> dict[str, Tensor]:
         """Return the global prototypes (C, H), and which of them exist (C,)."""

@@ -30,9 +30,7 @@ class Local(FedAvg):
         model = job.memory.get("local")
         model = self.task.init() if model is None else model
         if self.turned():
-            since = job.memory.get("present_period", 0)
-            before = turning.noticed(job.memory, job.period, job.data)
-            model = turning.begun(self.task.model, model, job.period - since, before)
+            model = turning.kept(self.task.model, job, model)
         if bool(job.data["train"].any()):
             model = yield Fit(start=model, loss=self.loss)
         job.memory["local"] = model

@@ -70,7 +70,7 @@ class FedSagePlus(FedAvg):
     sees_past = True
     prepares = frozenset({"offer", "judge"})
 
-    scored: Literal["mended", "own"] = "mended"  # score on the mended graphs, or on the clients' own
+    scored: Literal["mended", "own"] = "mended"  # graphs used for scoring: with generated vertices, or without
     agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly
     generator_epochs: Count = 20  # training epochs of the generator in each new period
     hide: Fraction = 0.5  # share of the validation vertices hidden to train the generator

@@ -109,7 +109,7 @@ def unmended(graph: Graph) -> Graph:
 
 
 def flops(task: Task, graph: Graph, share: float, most: int) -> float:
-    """Return a training step's operations on the mended graph, by its expected number of vertices."""
+    """Return the operations of a training step on a mended graph of the expected size."""
     vertices, edges = len(graph["y"]), graph["edges"].shape[1]
     hidden = int(share * int(graph["val"].sum()))
     new = min(most * vertices, edges * hidden / max(1, vertices))

@@ -52,6 +52,15 @@ def entered(model: Model, job: Job) -> Job:
     return replace(job, download={**job.download, "model": params})
 
 
+def kept(model: Model, job: Job, params: Parameters) -> Parameters:
+    """Return a client's own model, of the period that it last trained in, at the beginning of the job's period.
+
+    A first model is of period 0.  The graph is noted in the job's memory.
+    """
+    since = job.memory.get("present_period", 0)
+    return begun(model, params, job.period - since, noticed(job.memory, job.period, job.data))
+
+
 def noticed(memory: dict[str, Any], period: int, graph: Graph) -> Graph:
     """Note the graph of a job's period in a client's memory; return that of the period before, or else this one."""
     if memory.get("present_period") != period:

@@ -219,11 +219,10 @@ class Scoring:
         for split, bill in plan.bills.items():
             for metric, value in zip(BILLED, bill, strict=True):
                 there = value > 0
-                columns = {name: column[there] for name, column in plan.pairs.items()}
-                weight = np.ones(int(there.sum()), dtype=np.int64)
-                if len(weight):
-                    value_ = value[there].astype(np.float64)
-                    self._write(columns, model=model, split=split, metric=metric, value=value_, weight=weight)
+                if there.any():
+                    columns = {name: column[there] for name, column in plan.pairs.items()}
+                    found, weight = value[there].astype(np.float64), np.ones(int(there.sum()), dtype=np.int64)
+                    self._write(columns, model=model, split=split, metric=metric, value=found, weight=weight)
 
     def _write(self, columns: dict[str, Column], **others: Any) -> None:
         self._rows.append({**columns, **others})
