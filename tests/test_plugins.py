@@ -68,7 +68,7 @@ def test_no_way_of_starting_imports_a_strangers_module(trapped, capsys, flag):
     assert "'trap.code' would run" in message
 
 
-@pytest.mark.parametrize("key, value", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize(("key", "value"), NAMED.values(), ids=NAMED)
 def test_every_key_that_names_a_part_is_covered(trapped, capsys, key, value):
     trapped_at = trapped(key, value)
     (trapped_at.parent / "algorithms" / "fedavg.py").unlink()
