@@ -25,6 +25,7 @@ NAMED = {
     "codec": ("network", {"codec": {"up": "trap.code"}}),
     "task": ("task", "trap.code"),
     "dataset": ("data", {"dataset": "trap.code"}),
+    "inner": ("data", {"dataset": {"name": "arriving", "of": {"name": "arriving", "of": "trap.code"}}}),
 }
 
 

@@ -5,13 +5,14 @@ can refuse all modules but fedsim's (`--no-plugins`).  Not covered: code that Py
 as a file of the working folder that has the name of an imported package (docs/security.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import fedsim
+from pydantic import ValidationError
+
 from fedsim.core import shipped
 from fedsim.core.errors import Problem
-from fedsim.scenario import combinations, find, lookup
+from fedsim.scenario import combinations, find, lookup, stated
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point
 
@@ -21,9 +22,21 @@ def problems(points: Sequence[Point]) -> list[Problem]:
     found: dict[Problem, None] = {}
     for point in points:
         for kind, key, part in [*point.scenario.parts(), ("task", "task", point.scenario.task)]:
-            if (message := _refusal(kind, part)) is not None:
-                found.setdefault(Problem(combinations.blame(key, point.places), message))
+            for inner, place in _with_inner(kind, part, key):
+                if (message := _refusal(kind, inner)) is not None:
+                    found.setdefault(Problem(combinations.blame(place, point.places), message))
     return [*found]
+
+
+def _with_inner(kind: str, part: Part, key: str) -> Iterator[tuple[Part, str]]:
+    """Yield a part and those that its options hold, with their keys."""
+    yield part, key
+    for option in stated.holding_parts(kind, part.name):
+        try:
+            inner = Part.model_validate(part.options.get(option))
+        except ValidationError:  # missing, or no part: reported when it is built
+            continue
+        yield from _with_inner(kind, inner, f"{key}.{option}")
 
 
 def _refusal(kind: str, part: Part) -> str | None:
@@ -41,5 +54,5 @@ def _refusal(kind: str, part: Part) -> str | None:
 
 def _own_folders() -> list[Path]:
     """Return the folders whose code is fedsim's: the package, and its algorithms wherever they are installed."""
-    home, finder = Path(fedsim.__file__).resolve().parent, shipped.finder()
+    home, finder = Path(shipped.__file__).resolve().parents[1], shipped.finder()
     return [home] if finder is None else [home, finder.root.resolve() / "algorithms"]
