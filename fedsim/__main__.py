@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
     terminal.prepare()
     given = arguments.parser().parse_args(words)
     try:
-        with shipped.within_reach(Path.cwd(), *([given.scenario.parent] if given.scenario else [])):
+        with shipped.within_reach(*(() if given.no_plugins else beside(given))):
             return command(given)
     except UserError as error:
         print(f"fedsim: {error}", file=sys.stderr)
@@ -50,6 +50,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def beside(given: argparse.Namespace) -> list[Path]:
+    """Return the folders in which a scenario's own modules may lie: the working folder, and that of the scenario."""
+    return [Path.cwd(), *([given.scenario.parent] if given.scenario else [])]
 
 
 def command(given: argparse.Namespace) -> int:
@@ -70,7 +75,7 @@ def command(given: argparse.Namespace) -> int:
         raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or see --help)")
     refuse_what_excludes(given)
     scenario, document = yaml_file.load(given.scenario, given.set)
-    points = check.planned(scenario, document)
+    points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
     if given.dry_run:
         show(console, points, given.verbose)
@@ -101,6 +106,8 @@ def try_out(given: argparse.Namespace, console: Console) -> int:
         "a scenario": given.scenario, "--set": given.set, "--dry-run": given.dry_run, "--explain": given.explain,
         "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
     }  # fmt: skip
+    if given.no_plugins:
+        raise UserError("--try runs the algorithm's code, which --no-plugins forbids; give one of them")
     if wrong := [flag for flag, value in others.items() if value]:
         message = f"--try checks an algorithm on data of its own and runs no scenario: leave {wrong[0]} out"
         raise UserError(f"{message}; the algorithm's options follow its name, as in: --try fedprox mu=0.1")

@@ -14,6 +14,7 @@ import torch
 
 from fedsim.core.errors import UserError
 from fedsim.data import published
+from fedsim.learner import preserve
 from fedsim.point.checkpoint import Keeper, path_in
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
@@ -170,3 +171,14 @@ def test_a_checkpoint_that_is_a_pickle_is_left_aside(protocol, tmp_path, made):
     for held in (pickle.dumps(Evil(made), protocol), msgpack.packb({"stamp": pickle.dumps(Evil(made), protocol)})):
         path.write_bytes(held)
         assert Keeper(tmp_path, 60.0, tmp_path / "run.log")._saved is None
+
+
+@pytest.mark.parametrize(("kind", "rest"), [("made", [{}]), ("named", [["x"]])])
+@pytest.mark.parametrize(
+    ("module", "name"), [("os", "mkdir"), ("subprocess", "Popen"), ("fedsim.sweep.engines.local", "mp.Process"),
+                     ("fedsim.core.whole_files", "replace"), ("algorithmsx", "X")],
+)  # fmt: skip
+def test_a_checkpoint_names_only_dataclasses_and_named_tuples_of_fedsim(kind, rest, module, name):
+    held = msgpack.packb([[0], [[kind, module, name, *rest]]])
+    with pytest.raises((ValueError, AttributeError), match=r"is not a|has no attribute"):
+        preserve.unpack(held, preserve.Given([]))

@@ -16,7 +16,7 @@ from typing import Any
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.point import fleet, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
-from fedsim.scenario import combinations, find, source, wording
+from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
@@ -49,12 +49,17 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
     return [*found]
 
 
-def planned(scenario: Scenario, document: Document) -> list[Point]:
-    """Return the points of a scenario, checked without `whole`.  Raises UserError that names the file and lines."""
+def planned(scenario: Scenario, document: Document, only_own: bool = False) -> list[Point]:
+    """Return the points of a scenario, checked without `whole`.  Raises UserError that names the file and lines.
+
+    `only_own` refuses parts that are not fedsim's, before any of them is imported.
+    """
     try:
         chosen = [*scenario.points()]
     except ScenarioError as error:
         raise document.error(error.problems) from None
+    if only_own and (foreign := plugins.problems(chosen)):
+        raise document.error(foreign)
     hold(chosen, document)
     return chosen
 

@@ -3,6 +3,7 @@
 The options stay as written: which there are, and of which types, is said by the part's own file (`find.py`).
 """
 
+from inspect import cleandoc
 from math import isfinite
 from typing import Any
 
@@ -10,7 +11,10 @@ from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
 
 
 class Part(BaseModel):
-    """A part: the name of its file, with the options of its class: `power`, or `{name: power, keep: 4}`."""
+    """A part: the name of its file, with the options of its class: `power`, or `{name: power, keep: 4}`.
+
+    A dotted name (`mylab.power2`) is a module, whose code runs; `--no-plugins` refuses all but fedsim's own.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,4 +47,4 @@ class Part(BaseModel):
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
         """Describe both ways of writing a part."""
         named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        return {"anyOf": [{"type": "string"}, named], "description": cls.__doc__}
+        return {"anyOf": [{"type": "string"}, named], "description": cleandoc(cls.__doc__ or "")}

@@ -85,6 +85,9 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="DIR", help="the folder for results (default: runs/NAME)")
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
     add("--fresh", action="store_true", help="remove earlier results of this scenario first")
+    add("--no-plugins", action="store_true",
+        help="refuse parts that are not fedsim's own, for a scenario of a stranger: a part's name is a module, whose "
+        "code runs (docs/security.md)")  # fmt: skip
     add("--no-report", action="store_true", help="write no report at the end")
 
     add = made.add_argument_group("look before you run").add_argument

@@ -45,6 +45,7 @@ def simulate(
     jobs: int = 1,
     fresh: bool = False,
     following: bool = True,
+    plugins: bool = True,
     progress: bool = True,
     **overrides: Any,
 ) -> Result:
@@ -57,6 +58,7 @@ def simulate(
     `data`: that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that
     uses more must start under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
     `following`: whether points that differ in their network alone may follow what one of them has learned.
+    `plugins`: whether the scenario may name parts that are not fedsim's own, whose code then runs.
 
     Raises UserError for a mistake in what was given, before anything is written, and if a file that affects results was
     edited after this Python imported it.  Failed points cause a warning; their status is "failed", and their logs are
@@ -79,9 +81,9 @@ def simulate(
             raise UserError(f"{message}: write {find.KINDS[key].key.replace('.', '__')}=")
         yaml_file.lay(document, key, objects.plain(value, files, message), message)
     whole = yaml_file.validated(document)
-    beside = [Path(scenario).parent] if isinstance(scenario, str | Path) else []
+    beside = [Path(scenario).parent] if plugins and isinstance(scenario, str | Path) else []
     with objects.written(folder, files), shipped.within_reach(*beside):
-        points = check.planned(whole, document)
+        points = check.planned(whole, document, only_own=not plugins)
         if edited := stamp.edited(points):
             raise UserError(_edited(edited))
         check.hold(points, document, whole=True)
