@@ -1,6 +1,7 @@
 """Recorded: a replay answers every question from the record alone; values live as long as their tickets."""
 
 import gc
+import logging
 import weakref
 
 import pytest
@@ -10,7 +11,7 @@ from fake_world import Number, Period
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.core import wire
+from fedsim.core import logbook, wire
 from fedsim.core.seeds import Streams
 from fedsim.learner.contract import Scores
 from fedsim.learner.keys import Keys, digest
@@ -65,9 +66,9 @@ def works(count, declared):
     return [Work(tree, tree if declared else None) for tree in trees]
 
 
-def learner_of(record=None, *, declared=True, keyed=True):
+def learner_of(record=None, *, declared=True, keyed=True, algorithm=Whole):
     """A learner of a few clients, one of which forges; it replays where it is given a record."""
-    algorithm, forgers = within(Whole(), None), Forgers([{1: lambda array, rng: array}])
+    algorithm, forgers = within(algorithm(), None), Forgers([{1: lambda array, rng: array}])
     trained = Trained(algorithm, Works(works(40, declared)), Streams(0), down=Half(), forgers=forgers)
     trained.scoring = Marks()
     keys = Keys(digest("root"), forgers, draws=True) if keyed else None
@@ -119,6 +120,36 @@ def test_a_replay_answers_every_question_from_the_record_and_asks_no_value(decla
     assert state.key == last.key
     assert again.asked == first.asked > 20
     assert (again.talks, again.prepares) == (first.talks, first.prepares)
+
+
+SAYING = ("start", "steps", "more", "download", "mass", "server_flops", "update", "share", "mix")
+
+
+class Loud(Whole):
+    """Logs whatever it is asked."""
+
+
+def said_by(name):
+    made = getattr(Whole, name)
+
+    def method(self, *args):
+        logging.getLogger("algorithms.loud").warning(name)
+        return made(self, *args)
+
+    return method
+
+
+for name in SAYING:
+    setattr(Loud, name, said_by(name))
+
+
+def test_a_replay_logs_what_was_logged_as_often_and_in_the_same_order():
+    with logbook.collected() as first:
+        story(learner := learner_of(algorithm=Loud))
+    with logbook.collected() as again:
+        story(learner_of(learner.record, algorithm=Loud))
+    assert again == first
+    assert {text for _, _, text in first} == {*SAYING}
 
 
 def test_a_learner_without_keys_gives_the_same_answers_and_keeps_no_record():
