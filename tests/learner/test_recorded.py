@@ -196,6 +196,57 @@ def test_a_replay_goes_on_with_the_values_that_were_saved():
     assert one.value == other.value
 
 
+class Guard:
+    """Stands for what keeps a run private, and notes what it is asked."""
+
+    epsilon = 0.5
+
+    def __init__(self):
+        self.asked = []
+
+    def drawn(self, chosen, among):
+        self.asked.append((chosen, among))
+
+    def spend(self, clients):
+        self.asked.append(clients)
+
+    def release(self, replies):
+        return replies
+
+
+def guarded(record=None):
+    learner = learner_of(record)
+    learner.trained.guard = Guard()
+    return learner
+
+
+def test_privacy_is_spent_once_and_not_by_a_replay():
+    first = guarded()
+    told, _ = story(first)
+    assert first.trained.guard.asked == [[0, 1], (2, CLIENTS)] * 2
+    again = guarded(first.record)
+    assert story(again)[0] == told
+    assert again.trained.guard.asked == []
+
+
+@pytest.mark.parametrize("learner", [learner_of, guarded])
+def test_what_was_drawn_and_folded_counts_in_later_keys_where_privacy_is_spent(learner):
+    def key(*draws, folds=1):
+        asked = learner()
+        state = asked.start()
+        downloads = asked.downloads(state, [0], "train")
+        replies = [Reply(0, 0, *downloads, *asked.work([0], "train", downloads).uploads)]
+        for draw in draws:
+            asked.drawn(*draw)
+        *_, last = (asked.fold(state, replies, "train") for _ in range(folds))
+        return last.state.key
+
+    same = learner is learner_of
+    assert (key() == key((2, 3))) == same
+    assert (key((2, 3)) == key((2, 4))) == same
+    assert (key() == key(folds=2)) == same
+
+
 def test_a_value_goes_when_nobody_holds_its_ticket_and_not_before():
     class Kept(dict):
         """A dict that can be watched."""
