@@ -267,6 +267,6 @@ def test_what_cannot_be_kept_is_reported_and_the_point_runs_on(tmp_path, monkeyp
     monkeypatch.setattr(FedAvg, "fit", noting)
     monkeypatch.setattr(checkpoint, "SHARE", 0)
     left, alone = whole(tmp_path / "often", every=0.0, protocol=SYNC), whole(tmp_path / "alone", protocol=SYNC)
-    noted = "'checkpoint': 'none can be taken: a value of type builtins.object'"
+    noted = "'checkpoint': 'no checkpoint can hold a value of type builtins.object'"
     assert [noted in one["row"].pop("provenance") for one in (left, alone)] == [True, False]
     assert left == alone  # the log too: it depends on the host whether one was to be taken

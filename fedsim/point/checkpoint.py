@@ -106,7 +106,7 @@ class Keeper:
         try:
             values = self.lesson.pack([keep.held(self.learner), self._views.notes() if self._views else None])
         except Unfit as error:
-            self.forgo(f"none can be taken: {error}")
+            self.forgo(f"no checkpoint can hold {error}")
             return
         stamp = self.stamp.text() if self.stamp else ""
         contents = {

@@ -46,7 +46,7 @@ def check(trial: Trial) -> list[Finding]:
         with _interrupting(len(trained) // 2), _forgone() as reasons, suppress(Interrupted):
             _run(point, parts)
         if reasons:
-            message = f"a point that is interrupted starts anew, since of checkpoints {reasons[0]}"
+            message = f"a point that is interrupted starts anew: {reasons[0]}"
             return [warning(message, remedy="keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples")]
         if not [path for path in parts.rglob("*") if path.is_file() and path.name != "run.log"]:
             return [warning("whether a point can be continued was not seen: no checkpoint was taken in time")]
