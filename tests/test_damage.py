@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_sweep import HERE, Listener, calls, make, names, table
 
+from fedsim import simulate
 from fedsim.core.errors import UserError
 from fedsim.point import checkpoint_file, folders, sums
 from fedsim.point.checkpoint_file import Damaged
@@ -100,6 +101,23 @@ def test_a_point_with_a_damaged_table_runs_again_and_the_others_do_not(make, tmp
     assert listener.notes == ["1 of 2 points runs again: transfers.parquet is damaged"]
     assert path.read_bytes() == whole
     assert calls(tmp_path) == [first.id, second.id, first.id]
+
+
+@pytest.mark.long
+def test_a_report_names_the_damaged_table_and_the_same_call_computes_it_again(tmp_path):
+    def simulated():
+        return simulate(small_points.PLAIN, out=tmp_path / "runs", progress=False)
+
+    first = simulated()
+    (path,) = tmp_path.glob("runs/*/scores.parquet")
+    whole = path.read_bytes()
+    damage(path, "cut", 0.5, 0)
+    remedy = "run the scenario again, which computes this point anew"
+    with pytest.raises(UserError, match=rf"scores\.parquet: cannot be read \(.*\); {remedy}$"):
+        first.report()
+    again = simulated()
+    assert path.read_bytes() == whole
+    assert again.points.drop(columns="real_seconds").equals(first.points.drop(columns="real_seconds"))
 
 
 def test_a_row_that_is_cut_short_is_computed_again(make, tmp_path):
