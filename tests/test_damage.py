@@ -98,7 +98,7 @@ def test_a_point_with_a_damaged_table_runs_again_and_the_others_do_not(make, tmp
     whole = path.read_bytes()
     damage(path, *how)
     swept.run(fake_runs.run, HERE, listener)
-    assert listener.notes == ["1 of 2 points runs again: transfers.parquet is damaged"]
+    assert listener.notes == ["1 of 2 points runs again: transfers.parquet missing or damaged"]
     assert path.read_bytes() == whole
     assert calls(tmp_path) == [first.id, second.id, first.id]
 
@@ -120,11 +120,14 @@ def test_a_report_names_the_damaged_table_and_the_same_call_computes_it_again(tm
     assert again.points.drop(columns="real_seconds").equals(first.points.drop(columns="real_seconds"))
 
 
-def test_a_row_that_is_cut_short_is_computed_again(make, tmp_path):
-    swept = make(seeds=[1])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_row_that_is_cut_short_or_missing_is_computed_again(make, tmp_path, gone):
+    swept, listener = make(seeds=[1]), Listener()
     rows = swept.run(fake_runs.run, HERE, Listener())
-    damage(swept.out / swept.points[0].id / "row.json", "cut", 0.7, 0)
-    assert swept.run(fake_runs.run, HERE, Listener()) == rows
+    path = swept.out / swept.points[0].id / "row.json"
+    path.unlink() if gone else damage(path, "cut", 0.7, 0)
+    assert swept.run(fake_runs.run, HERE, listener) == rows
+    assert listener.notes == ["1 of 1 point runs again: row.json missing or damaged"]
     assert len(calls(tmp_path)) == 2
 
 

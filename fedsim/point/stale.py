@@ -17,6 +17,7 @@ from fedsim.scenario.schema import Point
 
 FILE = "stamp.json"  # in the folder of a finished point
 MOST = 3  # files named in a line, and lines
+DAMAGED = "missing or damaged"
 UNKNOWN = "it is not recorded what they were made from"
 
 
@@ -45,6 +46,8 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
                 reasons[point.id] = reason
             elif made is not None:
                 kept.append(made)
+        elif (out / point.id).is_dir():
+            reasons[point.id] = _damage(out / point.id) or f"a file of it {DAMAGED}"
     missing = {point.written: point.id for point in points if point.id not in done and point.written}
     for made in _stamps(others) if missing else ():
         if made.written in missing and (reason := _reason(made, disk)):
@@ -95,7 +98,7 @@ def _reason(made: Stamp, disk: Disk, parts: Iterable[str] = ()) -> str:
 
 def _damage(folder: Path) -> str:
     files = sums.damaged(folder)
-    return f"{', '.join(files[:MOST])} {'is' if len(files) == 1 else 'are'} damaged" if files else ""
+    return f"{', '.join(files[:MOST])} {DAMAGED}" if files else ""
 
 
 def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:

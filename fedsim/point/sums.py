@@ -19,7 +19,10 @@ def write(folder: Path) -> None:
 
 
 def damaged(folder: Path) -> list[str]:
-    """Return the names of a point's files that are not what was written, among them the checksums themselves."""
+    """Return the names of a point's files that are missing or not what was written, the checksums among them.
+
+    Without checksums, nothing is known to be damaged.
+    """
     if not (folder / FILE).is_file():
         return []
     try:
@@ -27,7 +30,7 @@ def damaged(folder: Path) -> list[str]:
         wanted = {name: digest for digest, name in (line.split("  ") for line in lines)}
         if end or wanted.keys() != {*FILES}:
             return [FILE]
-        return [name for name in FILES if _sum(folder / name) != wanted[name]]
+        return [name for name in FILES if not (folder / name).is_file() or _sum(folder / name) != wanted[name]]
     except (OSError, ValueError):
         return [FILE]
 
