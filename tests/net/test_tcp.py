@@ -6,6 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.net.tcp import (
+    BBR_IGNORES,
+    PFTK_ABOVE,
     SHORTEST_TRIP,
     TransferModel,
     ack_ceiling,
@@ -172,6 +174,9 @@ def or_none(some):
     st.sampled_from(["cubic", "reno", "bbr"]),
     st.lists(st.tuples(or_none(st.floats(1e-6, 100)), or_none(st.floats(1e-9, 0.9))), min_size=1, max_size=40),
 )
+@example("cubic", [(0.1, PFTK_ABOVE)])
+@example("reno", [(0.1, PFTK_ABOVE)])
+@example("bbr", [(0.1, BBR_IGNORES)])
 def test_one_ceiling_and_many_agree_to_the_last_bit(control, rows):
     """A message may be sent alone or in a cohort, and its times must not depend on which."""
     model, (trips, rates) = TransferModel(congestion_control=control), np.array(rows).T
