@@ -21,7 +21,7 @@ from analysis.axes import is_replicate
 from analysis.methods import labels, without_digests
 from analysis.recount import recounted
 from analysis.settings import flat
-from analysis.stored import NotARunError, Stored, check, line
+from analysis.stored import AGAIN, NotARunError, Stored, check, line
 
 COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
@@ -171,9 +171,9 @@ def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         scenario = _plain(text)
     except (OSError, yaml.YAMLError) as error:
         why = f"summary.csv lists this point as run, but its scenario is unreadable: {line(error)}"
-        raise NotARunError(f"{path}: {why}; run it again with --fresh") from error
+        raise NotARunError(f"{path}: {why}; {AGAIN}") from error
     if not isinstance(scenario, dict):
-        raise NotARunError(f"{path}: not a scenario; run the point again with --fresh")
+        raise NotARunError(f"{path}: not a scenario; {AGAIN}")
     heads = [head[1:].partition(":") for head in takewhile(lambda head: head.startswith("#"), text.splitlines())]
     return scenario, {name.strip(): version.strip() for name, colon, version in heads if colon}
 

@@ -24,7 +24,7 @@ TABLES = {
 }
 LATER = ["staleness", "refused", "epsilon", "wanted", "arrivals", "partitions", "unowned", "majority"]
 Tables = Mapping[str, pd.DataFrame]
-AGAIN = "run the scenario again with --fresh"
+AGAIN = "run the scenario again, which computes this point anew"
 
 
 class NotARunError(Exception):

@@ -2,7 +2,8 @@
 
     python killed_sweeps.py FOLDER
 
-Prints one JSON object: for each kill, where it hit; whether all tables were those of the sweep that nobody disturbed.
+Prints one JSON object: for each kill, where it hit; whether all tables were those of the sweep that nobody disturbed;
+which other files were not, leaving out what the host decides.
 """
 
 import json
@@ -15,24 +16,31 @@ import time
 from functools import partial
 from pathlib import Path
 
+import left_behind
 import small_points
 
 from fedsim.__main__ import main as command
-from fedsim.point import checkpoint, folders
+from fedsim.point import checkpoint, folders, prepared
 from fedsim.point.run import run
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.runner import Sweep
 
+SKEWED = {"data__partition": "label_skew"}  # which logs what it has done
 POINTS = [
-    small_points.point(protocol={**small_points.SYNC, "rounds": 3}),
+    small_points.point(protocol={**small_points.SYNC, "rounds": 3}, **SKEWED),
     small_points.point(
+        **SKEWED,
         protocol={"name": "buffered", "rounds": 4, "clients": 3, "buffer": 2},
         network__effects=[{"name": "byzantine", "attack": "noise", "share": 0.4}],
         measure__views=True,
     ),
-    small_points.point(protocol={**small_points.SYNC, "rounds": 3}, network__latency="400 ms"),  # follows the first
+    small_points.point(protocol={**small_points.SYNC, "rounds": 3}, **SKEWED, network__latency="400 ms"),  # follows it
 ]
-WRITING = ("checkpoint", "transfers.parquet", "scores.parquet", POINTS[0].id, "summary.csv")  # the fourth: its record
+# What is about to get its place, and how; under its id the first point's record, and then its results.
+WRITING = [
+    ("replace", "checkpoint"), ("replace", "transfers.parquet"), ("replace", "scores.parquet"),
+    ("replace", POINTS[0].id), ("rename", POINTS[0].id), ("replace", "summary.csv"),
+]  # fmt: skip
 
 
 class Nobody:
@@ -52,30 +60,31 @@ def swept(out, following=True):
         raise SystemExit(f"followed {rows[2]['followed']} instead of {followed}")
 
 
-def child(out, kill_at=""):
-    """Begin the sweep in a child, which ends itself before it gives a file of that name its place."""
+def child(out, kill_at=None):
+    """Begin the sweep in a child, which ends itself before it gives a file of that name its place in that way."""
     pid = os.fork()
     if pid:
         return pid
     try:
         checkpoint.SHARE = 4  # more of them than would be worth their time
+        prepared.periods_of.cache_clear()  # as in a process of its own
         if kill_at:
-            dies_before(kill_at)
+            dies_before(*kill_at)
         swept(out)
     finally:
         os._exit(1 if sys.exc_info()[0] else 0)
 
 
-def dies_before(name):
-    replace = os.replace
+def dies_before(how, name):
+    act = getattr(os, how)
 
     def watched(source, target):
         late = name != "summary.csv" or [*Path(target).parent.glob("*/row.json")]  # which is written at the start too
         if Path(target).name == name and late:
             os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
+        act(source, target)
 
-    os.replace = watched
+    setattr(os, how, watched)
 
 
 def ended(pid):
@@ -98,10 +107,10 @@ def left(out):
 def at_random(root, wanted, count, rng):
     """Kill so many sweeps in all, each new one once the last has come to its end; return what each kill has left."""
     began = time.monotonic()
-    assert ended(child(root / "timed")) == 0
+    assert ended(child(root / "timed" / "runs")) == 0
     lasts, kills, same, number = time.monotonic() - began, [], True, 0
     while len(kills) < count:
-        out, number = root / f"random{number}", number + 1
+        out, number = root / f"random{number}" / "runs", number + 1
         while True:
             pid = child(out)
             time.sleep(rng.uniform(0.0, 0.9) * lasts)
@@ -115,9 +124,9 @@ def at_random(root, wanted, count, rng):
 
 def while_writing(root, wanted):
     kills, same = [], True
-    for name in WRITING:
-        out = root / name
-        assert ended(child(out, kill_at=name)) == -signal.SIGKILL
+    for moment in WRITING:
+        out = root / "-".join(moment) / "runs"
+        assert ended(child(out, kill_at=moment)) == -signal.SIGKILL
         kills.append(left(out))
         assert ended(child(out)) == 0
         same = same and tables(out) == wanted
@@ -143,7 +152,10 @@ def main(root):
     swept(root / "whole", following=False)  # here, so that the children find all that it loads
     wanted = tables(root / "whole")
     shown = {"random": at_random(root, wanted, 16, random.Random(7)), "writing": while_writing(root, wanted)}
-    print(json.dumps({"kills": shown, "full": on_a_full_disk(root)}))
+    others = [root / "random0", root / "replace-summary.csv", *root.glob("rename-*")]
+    wanted = left_behind.of(root / "timed" / "runs")
+    differing = {out.name: left_behind.differing(left_behind.of(out / "runs"), wanted) for out in others}
+    print(json.dumps({"kills": shown, "full": on_a_full_disk(root), "files": len(wanted), "differing": differing}))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from fedsim.core.record import Recorder
 from fedsim.learn.training import Trainer
 from fedsim.point import checkpoint, stale, stamp
 from fedsim.point.assemble import build, observe
-from fedsim.point.checkpoint import Keeper, path_in
+from fedsim.point.checkpoint import Keeper
+from fedsim.point.checkpoint_file import path_in
 from fedsim.point.run import run
 
 pytestmark = pytest.mark.long
@@ -230,11 +231,18 @@ def test_of_a_checkpoint_of_other_sources_it_is_reported_which(tmp_path, monkeyp
         assert stale.outdated(folder).startswith(told)
 
 
-@pytest.mark.parametrize("left", [0, 1, 1000])
-def test_half_a_checkpoint_is_left_aside(tmp_path, left):
-    folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
-    path_in(folder).write_bytes(path_in(folder).read_bytes()[:left])
-    assert not Keeper(folder, math.inf, folder / "run.log", made).record()
+@pytest.mark.parametrize("damage", ["nothing left", "half left", "a bit flipped"])
+def test_a_damaged_checkpoint_is_discarded_which_is_noted(tmp_path, damage):
+    folder = stopped(tmp_path / "stopped")
+    data = bytearray(path_in(folder).read_bytes())
+    data[-len(data) // 3] ^= 4
+    left = {"nothing left": data[:0], "half left": data[: len(data) // 2], "a bit flipped": data}
+    path_in(folder).write_bytes(left[damage])
+    assert stale.outdated(folder) == "its checkpoint is damaged"
+    found, alone = whole(folder, protocol=SYNC), whole(tmp_path / "alone", protocol=SYNC)
+    noted = "'checkpoint': 'was damaged and was discarded'"
+    assert [noted in left["row"].pop("provenance") for left in (found, alone)] == [True, False]
+    assert found == alone
 
 
 def test_a_checkpoint_whose_replay_goes_another_way_is_discarded_which_is_noted(tmp_path):
@@ -258,6 +266,7 @@ def test_what_cannot_be_kept_is_reported_and_the_point_runs_on(tmp_path, monkeyp
 
     monkeypatch.setattr(FedAvg, "fit", noting)
     monkeypatch.setattr(checkpoint, "SHARE", 0)
-    left = whole(tmp_path / "often", every=0.0, protocol=SYNC)
-    assert left["run.log"].count(b"no checkpoint can be taken") == 1
-    assert b"a value of type builtins.object" in left["run.log"]
+    left, alone = whole(tmp_path / "often", every=0.0, protocol=SYNC), whole(tmp_path / "alone", protocol=SYNC)
+    noted = "'checkpoint': 'no checkpoint can hold a value of type builtins.object'"
+    assert [noted in one["row"].pop("provenance") for one in (left, alone)] == [True, False]
+    assert left == alone  # the log too: it depends on the host whether one was to be taken

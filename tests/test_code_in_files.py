@@ -10,12 +10,15 @@ import homes
 import msgpack
 import numpy as np
 import pytest
+import small_points
 import torch
 
 from fedsim.core.errors import UserError
 from fedsim.data import published
 from fedsim.learner import preserve
-from fedsim.point.checkpoint import Keeper, path_in
+from fedsim.point import stamp
+from fedsim.point.checkpoint import Keeper
+from fedsim.point.checkpoint_file import path_in
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
 
@@ -161,7 +164,12 @@ def test_a_checkpoint_that_is_none_is_left_aside(held, tmp_path):
     path = path_in(tmp_path)
     path.parent.mkdir()
     path.write_bytes(held)
-    assert Keeper(tmp_path, 60.0, tmp_path / "run.log")._saved is None
+    assert_left_aside(tmp_path)
+
+
+def assert_left_aside(folder):
+    keeper = Keeper(folder, 60.0, folder / "run.log", stamp.of(small_points.scenario()))
+    assert (keeper.resumes, keeper.notes) == (False, {"checkpoint": "was damaged and was discarded"})
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -170,7 +178,7 @@ def test_a_checkpoint_that_is_a_pickle_is_left_aside(protocol, tmp_path, made):
     path.parent.mkdir()
     for held in (pickle.dumps(Evil(made), protocol), msgpack.packb({"stamp": pickle.dumps(Evil(made), protocol)})):
         path.write_bytes(held)
-        assert Keeper(tmp_path, 60.0, tmp_path / "run.log")._saved is None
+        assert_left_aside(tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "rest"), [("made", [{}]), ("named", [["x"]])])

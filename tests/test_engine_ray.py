@@ -16,7 +16,7 @@ from test_engines import swept, workers
 from test_sweep import Listener, alive, names, table
 
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import folders, stale
+from fedsim.point import folders, stale, sums
 
 pytestmark = pytest.mark.long
 
@@ -47,7 +47,7 @@ def test_every_point_is_run_once_by_another_process_and_kept_whole(tmp_path, eng
     assert [row["point"] for row in rows] == ids
     assert [row["status"] for row in rows] == ["done", "done", "stalled", "stalled"]
     assert names(points.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
-    assert all(names(points.out / name) == sorted([*folders.FILES, stale.FILE]) for name in ids)
+    assert all(names(points.out / name) == sorted([*folders.FILES, stale.FILE, sums.FILE]) for name in ids)
     assert len(workers(tmp_path)) == 4
     assert os.getpid() not in workers(tmp_path)
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import time
 from dataclasses import replace
 
@@ -97,6 +98,15 @@ def test_the_record_of_a_point_that_went_astray_is_followed_too(tmp_path):
     target = point({**changes, "measure__target": 0.1}, FAR)  # another point that asks the same
     assert astray["followed"] is None
     assert run_in(tmp_path, target)[0]["followed"].split() == [point(changes, NEAR).id, point(changes, FAR).id]
+
+
+def test_a_point_that_was_ended_when_its_record_was_written_does_not_count_as_following(tmp_path):
+    row, folder = run_in(tmp_path, point({}, NEAR))
+    left = files(folder)
+    shutil.rmtree(folder)
+    again, _ = run_in(tmp_path, point({}, NEAR))
+    assert files(folder) == left
+    assert again["followed"] is row["followed"] is None
 
 
 def test_answers_come_from_several_records_and_an_unreadable_one_has_none(tmp_path):

@@ -11,7 +11,7 @@ import small_points
 
 from fedsim.learner.trained import Trained
 from fedsim.point import checkpoint, interrupts
-from fedsim.point.checkpoint import discard, path_in
+from fedsim.point.checkpoint_file import discard, path_in
 from fedsim.point.run import run
 
 LATER = [("work", 1), ("work", 3), ("operations", 2), ("score", 2)]

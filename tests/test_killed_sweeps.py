@@ -13,7 +13,8 @@ from test_sweep import HERE, Listener, make, names, table
 
 from fedsim.core import whole_files
 from fedsim.core.errors import UserError
-from fedsim.point.checkpoint import path_in
+from fedsim.point import checkpoint_file, stamp
+from fedsim.point.checkpoint_file import path_in
 from fedsim.point.folders import finished
 
 __all__ = ["make"]  # a fixture
@@ -35,9 +36,12 @@ def test_twenty_kills_change_no_byte_of_any_table_and_a_full_disk_is_one_message
     shown, full = found["kills"], found["full"]
     assert all(same for _, same in shown.values()), shown
     kills = [kill for some, _ in shown.values() for kill in some]
-    assert len(kills) == 21
-    assert [kill["checkpoints"] for kill in shown["writing"][0]] == [0, 1, 1, 0, 0]  # the first never came to be
-    assert [kill["finished"] for kill in shown["writing"][0]] == [0, 0, 0, 0, 1]
+    assert len(kills) == 22
+    assert [kill["checkpoints"] for kill in shown["writing"][0]] == [0, 1, 1, 0, 0, 0]  # the first never came to be
+    assert [kill["finished"] for kill in shown["writing"][0]] == [0, 0, 0, 0, 0, 1]
+    assert found["files"] > 40
+    assert {name: names for name, names in found["differing"].items() if names} == {}
+    assert len(found["differing"]) == 3
     assert any(kill["checkpoints"] for kill in shown["random"][0])  # some in the middle of a point
     assert (full["code"], full["told"].count("\n")) == (2, 1)
     assert "cannot be written (File too large); finished points are kept" in full["told"]
@@ -49,7 +53,7 @@ def left_by(swept, point, checkpoint=True):
     path_in(folder).parent.mkdir(parents=True)
     (folder / "transfers.partial").write_text("half")
     if checkpoint:
-        path_in(folder).write_text("whole")
+        checkpoint_file.write(folder, stamp.of(point.scenario).text(), {})
     return folder
 
 

@@ -33,3 +33,20 @@ def test_messages_that_were_collected_are_repeated_as_they_were(tmp_path):
     assert (tmp_path / "second.log").read_bytes() == (tmp_path / "first.log").read_bytes()
     logging.getLogger("algorithms.power").warning("afterwards")
     assert len(messages) == 2
+
+
+def test_what_is_set_aside_goes_nowhere_else_and_is_repeated_as_it_was(tmp_path, caplog):
+    logger = logging.getLogger("fedsim.data")
+    before = (logger.parent.level, logger.parent.propagate, logger.parent.handlers)
+    with logbook.set_aside() as messages:  # of level INFO also where no point runs
+        logger.info("client %d: labels", 3)
+        logger.debug("not this")
+    assert (logger.parent.level, logger.parent.propagate, logger.parent.handlers) == before
+    assert caplog.records == []
+    with logbook.keep(tmp_path / "run.log"):
+        with logbook.set_aside() as more:
+            logger.warning("set aside")
+        logbook.repeat([*messages, *more])
+    assert (tmp_path / "run.log").read_text() == (
+        "INFO fedsim.data: client 3: labels\nWARNING fedsim.data: set aside\n"
+    )

@@ -219,6 +219,18 @@ def test_points_that_share_their_data_prepare_them_once(tmp_path):
     assert (prepared.periods_of.cache_info().misses, prepared.periods_of.cache_info().hits) == (1, 2)
 
 
+def test_what_preparing_the_data_logs_is_in_the_log_of_each_point_that_uses_them(tmp_path):
+    prepared.periods_of.cache_clear()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        made = small_points.point(data__partition="label_skew")
+        running.run(made, tmp_path / name, tmp_path, lambda progress: None)
+    assert prepared.periods_of.cache_info().hits == 1
+    first, second = ((tmp_path / name / "run.log").read_text() for name in ("first", "second"))
+    assert "client 0: labels" in first
+    assert first == second
+
+
 def test_until_at_the_very_second_of_an_observation_ends_the_run(tmp_path):
     row = small_points.run_in(tmp_path / "run", measure__until="2 s", measure__every="0.5 s")
     assert (row["status"], row["sim_seconds"]) == ("done", 2.0)

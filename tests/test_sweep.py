@@ -13,7 +13,7 @@ import yaml
 from test_scenario import SMALL
 
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import folders, stale
+from fedsim.point import folders, stale, sums
 from fedsim.scenario.schema import Scenario
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.runner import RESULTS, Sweep
@@ -85,7 +85,7 @@ def test_every_point_is_run_once_and_kept_whole(make, tmp_path, engine):
     assert sorted(calls(tmp_path)) == sorted(ids)
     assert [row["point"] for row in rows] == ids
     assert names(swept.out) == sorted([*ids, "scenario.yaml", "summary.csv"])
-    assert all(names(swept.out / name) == sorted([*folders.FILES, stale.FILE]) for name in ids)
+    assert all(names(swept.out / name) == sorted([*folders.FILES, stale.FILE, sums.FILE]) for name in ids)
     assert (swept.out / "scenario.yaml").read_text() == SMALL
     assert listener.begun == (3, 0)
     assert {name for name, _ in listener.progress} == set(ids)

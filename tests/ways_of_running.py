@@ -13,12 +13,10 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import msgpack
 import small_points
 
-from fedsim.point import checkpoint
+from fedsim.point import checkpoint, checkpoint_file
 from fedsim.point import run as running
-from fedsim.point.checkpoint import path_in
 from fedsim.point.folders import TABLES
 from fedsim.sweep.runner import Sweep
 
@@ -70,8 +68,7 @@ def stopped_once(point, folder, data, told, stop):
 
 
 def _updates_kept(folder):
-    path = path_in(folder)
-    return msgpack.unpackb(path.read_bytes())["version"] if path.is_file() else 0
+    return checkpoint_file.read(folder)["version"] if checkpoint_file.path_in(folder).is_file() else 0
 
 
 def interrupt():

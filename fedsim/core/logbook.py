@@ -1,7 +1,8 @@
 """A point's log: messages of fedsim and the algorithms while it runs, in run.log beside its tables.
 
-Messages carry no wall-clock time, so that equal runs leave equal logs; nothing goes to the terminal, which the
-progress display uses.
+Messages carry no wall-clock time, and say nothing that depends on the host, so that equal runs leave equal logs, also
+after an interruption; what the host decides goes into the provenance of a point.  Nothing goes to the terminal, which
+the progress display uses.
 """
 
 import logging
@@ -50,6 +51,25 @@ class Collector(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Collect a message."""
         self.messages.append((record.name, record.levelno, record.getMessage()))
+
+
+@contextmanager
+def set_aside() -> Iterator[list[Message]]:
+    """Collect messages of level INFO and above that are logged while the block runs; they go nowhere else.
+
+    It serves what is computed once and used by several points: `repeat` writes them to the log of each.
+    """
+    handler, loggers = Collector(), [logging.getLogger(name) for name in SOURCES]
+    before = [(logger.level, logger.propagate, logger.handlers) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.propagate, logger.handlers = False, [handler]
+    try:
+        yield handler.messages
+    finally:
+        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+            logger.propagate, logger.handlers = propagate, handlers
 
 
 @contextmanager

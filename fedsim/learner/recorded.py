@@ -73,7 +73,7 @@ class Recorded(Learner):
     def start(self) -> Ticket:
         """Return the first state."""
         self._ask(key := b"" if self._keys is None else self._keys.root, lambda: 0)
-        return self._ticket(key, 0, None if self.replaying else self.trained.start())
+        return self._ticket(key, 0, None if self.replaying else self._made(key, self.trained.start))
 
     def steps(self, state: Ticket) -> list[str]:
         """Return the names of the exchanges of the coming round."""
@@ -91,8 +91,9 @@ class Recorded(Learner):
             return [tickets[id(one)] for one in begun]
         keys = [self._keys.download(state, client, step) for client in clients]
         if self.replaying:
-            return [self._ticket(key, self._recalled(key), None) for key in keys]
-        sent = self.trained.downloads(state.value, clients, step)
+            self._repeat(keys[0] if keys else b"")  # once: the downloads of all clients may be one
+            return [self._ticket(key, self._recalled(key, logged=False), None) for key in keys]
+        sent = self._made(keys[0] if keys else b"", lambda: self.trained.downloads(state.value, clients, step))
         return [self._ticket(key, self._noted(key, one.nbytes), one) for key, one in zip(keys, sent, strict=True)]
 
     def work(
@@ -175,7 +176,7 @@ class Recorded(Learner):
         if self.replaying:
             nbytes, finite, operations = self._recalled(key)
         else:
-            sent, finite, operations = self.trained.share(state.value, sender)
+            sent, finite, operations = self._made(key, lambda: self.trained.share(state.value, sender))
             nbytes, *_ = self._noted(key, [sent.nbytes, finite, operations])
         return Share(self._ticket(key, nbytes, sent), bool(finite), operations)
 
@@ -186,7 +187,7 @@ class Recorded(Learner):
         if self.replaying:
             return self._ticket(key, 0, None)
         trees = [share.ticket.value.tree for share in shares]
-        return self._ticket(key, 0, self.trained.mix(state.value, trees, weights))
+        return self._ticket(key, 0, self._made(key, lambda: self.trained.mix(state.value, trees, weights)))
 
     def score(self, states: States) -> Scores:
         """Score every client on the periods it has met."""
@@ -264,15 +265,18 @@ class Recorded(Learner):
             self.record[key] = answer
         return answer
 
-    def _recalled(self, key: bytes) -> Any:
+    def _recalled(self, key: bytes, logged: bool = True) -> Any:
         self.asked += 1
         try:
             answer = self.record[key]
         except KeyError:
             raise ReplayError("a replay asks a question that has no answer in the record") from None
-        if key in (logged := self.record.get(LOGGED, ())):
-            logbook.repeat(logged[key])
+        if logged:
+            self._repeat(key)
         return answer
+
+    def _repeat(self, key: bytes) -> None:
+        logbook.repeat(self.record.get(LOGGED, {}).get(key, ()))
 
     def _key_of_opened(self, question: str, reply: Reply) -> bytes:
         if self._keys is None:

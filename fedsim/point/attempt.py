@@ -15,7 +15,7 @@ from typing import Any
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import unwritable
-from fedsim.point import imports, provenance, stale, stamp
+from fedsim.point import imports, provenance, stale, stamp, sums
 from fedsim.point.folders import PARTIAL, put, strip
 from fedsim.point.lock import LOCK
 from fedsim.scenario.schema import Point
@@ -61,6 +61,7 @@ def attempt(
         row = {**row, "provenance": {**provenance.here(began), **row.get("provenance", {}), "git": git}}
         (folder / stale.FILE).write_text(made.text(), encoding="utf-8")
         (folder / "row.json").write_text(json.dumps(row, default=_python), encoding="utf-8")
+        sums.write(folder)
         put(folder, out / point.id)
     except Exception as error:
         if mistake := unwritable(out, error):

@@ -8,65 +8,34 @@ uninterrupted run.
 When a checkpoint is taken depends on the host's clock; results never do.  One can be taken between any two events
 unless something was raised in the last one, under every protocol, with noise, masks and forgers.  None is taken of a
 point that learns nothing, where replaying is running, or whose algorithm keeps values that `learner/preserve.py` does
-not support, which run.log reports; these start from the beginning.  A checkpoint is ignored if its stamp (`stamp.py`)
-differs from what is run now or a library has another version; the machine may differ.
+not support; these start from the beginning.  A checkpoint is ignored if its stamp (`stamp.py`) differs from what is run
+now, a library has another version, or its file is damaged (`checkpoint_file.py`); the machine may differ.  What became
+of a point's checkpoints is noted in its provenance, not in run.log: when one is taken is the host's.
 
 Each checkpoint is complete, including all views recorded so far.
 """
 
-import logging
 import math
-import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgpack
 import simpy
 
 from fedsim.clock.world import World
 from fedsim.learner import keep
 from fedsim.learner.received import Views
 from fedsim.learner.recorded import Record, Recorded, ReplayError
-from fedsim.point.stamp import Stamp, parsed
+from fedsim.point import checkpoint_file
+from fedsim.point.checkpoint_file import Damaged, discard
+from fedsim.point.stamp import Stamp
 
 if TYPE_CHECKING:
     from fedsim.point.learning import Lesson
 
-FOLDER, FILE = "state", "checkpoint"
 EVERY = 60.0  # seconds of real time
 SHARE = 20  # time between checkpoints, at least, in multiples of the time that one takes
-
-log = logging.getLogger(__name__)
-
-
-def stamp_in(folder: Path) -> Stamp | str | None:
-    """Return the stamp of the checkpoint in a point's folder; its text if it cannot be parsed.
-
-    None if there is no checkpoint or an incomplete one.  Only the beginning of the file is read, which may be large.
-    """
-    try:
-        with path_in(folder).open("rb") as file:
-            saved = msgpack.Unpacker(file)
-            text = saved.unpack() if saved.read_map_header() and saved.unpack() == "stamp" else None
-    except (OSError, ValueError, TypeError, msgpack.UnpackException):
-        return None
-    return (parsed(text) or text) if isinstance(text, str) else ""
-
-
-def path_in(folder: Path) -> Path:
-    """Return the path of the checkpoint in a point's folder."""
-    return folder / FOLDER / FILE
-
-
-def discard(folder: Path) -> None:
-    """Remove the checkpoint in a point's folder, if there is one."""
-    path = path_in(folder)
-    for one in (path, _unfinished(path)):
-        one.unlink(missing_ok=True)
-    if path.parent.exists():
-        path.parent.rmdir()
 
 
 @dataclass
@@ -78,13 +47,19 @@ class Keeper:
     log: Path
     stamp: Stamp | None = None  # of what is run; other checkpoints are ignored, and all of them if None
     steps: int = 0
+    notes: dict[str, str] = field(default_factory=dict)  # for the provenance of the point
     _saved: dict[str, Any] | None = None
     _next: float = 0.0
     _views: Views | None = None
 
     def __post_init__(self) -> None:
         """Read the checkpoint of an earlier run."""
-        self._saved = _read(path_in(self.folder), self.stamp)
+        if self.stamp is not None:
+            try:
+                if self.stamp.continues(checkpoint_file.stamp_in(self.folder)):
+                    self._saved = checkpoint_file.read(self.folder)
+            except Damaged:
+                self.notes["checkpoint"] = "was damaged and was discarded"
         self._next = time.monotonic() + self.every
 
     @property
@@ -131,22 +106,20 @@ class Keeper:
         try:
             values = self.lesson.pack([keep.held(self.learner), self._views.notes() if self._views else None])
         except Unfit as error:
-            self.every = math.inf
-            log.warning("no checkpoint can be taken, so the point starts again if it is interrupted: %s", error)
+            self.forgo(f"no checkpoint can hold {error}")
             return
-        whole = {
-            "stamp": self.stamp.text() if self.stamp else "", "steps": self.steps,
-            "now": self.world.env.now, "version": self.world.server.version, "asked": self.learner.asked,
-            "log": self.log.read_bytes(), "values": values, "record": keep.packed(self.learner.record),
+        stamp = self.stamp.text() if self.stamp else ""
+        contents = {
+            "steps": self.steps, "now": self.world.env.now, "version": self.world.server.version,
+            "asked": self.learner.asked, "log": self.log.read_bytes(), "values": values,
+            "record": keep.packed(self.learner.record),
         }  # fmt: skip
-        path = path_in(self.folder)
-        path.parent.mkdir(exist_ok=True)
-        hidden = _unfinished(path)
-        with hidden.open("wb") as file:
-            file.write(msgpack.packb(whole))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(hidden, path)
+        checkpoint_file.write(self.folder, stamp, contents)
+
+    def forgo(self, reason: str) -> None:
+        """Take no further checkpoints, and note why."""
+        self.every = math.inf
+        self.notes["checkpoint"] = reason
 
     def _resume(self, saved: dict[str, Any]) -> None:
         """Restore the values of the checkpoint, which the clock has reached."""
@@ -161,22 +134,6 @@ class Keeper:
         self.log.write_bytes(saved["log"])
 
 
-def _unfinished(path: Path) -> Path:
-    """Return the path of a checkpoint that is being written."""
-    return path.with_suffix(".partial")
-
-
 def _failing(env: simpy.Environment) -> bool:
     """Return whether an event has failed and is still to be processed: something was raised in a process."""
     return any(event.triggered and not event.ok for *_, event in env._queue)
-
-
-def _read(path: Path, own: Stamp | None) -> dict[str, Any] | None:
-    """Return the checkpoint, or None if there is none with this stamp."""
-    if own is None or not path.is_file():
-        return None
-    try:
-        saved: Any = msgpack.unpackb(path.read_bytes())
-    except (ValueError, msgpack.UnpackException):  # the machine stopped before the file was on disk
-        return None
-    return saved if isinstance(saved, dict) and own.continues(saved.get("stamp")) else None

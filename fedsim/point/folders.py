@@ -12,7 +12,7 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
-from fedsim.point import checkpoint
+from fedsim.point import checkpoint_file
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
@@ -48,7 +48,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
         row: dict[str, Any] = json.loads((folder / "row.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return row if row.get("status", "done") != "failed" else None
+    return row if isinstance(row, dict) and row.get("status", "done") != "failed" else None
 
 
 def folders(out: Path) -> list[Path]:
@@ -81,9 +81,9 @@ def clear_partial(out: Path, unfinished: Set[str]) -> None:
 
 def strip(folder: Path) -> None:
     """Reduce an unfinished point's folder to its checkpoint; remove the folder if there is none."""
-    if not checkpoint.path_in(folder).is_file():
+    if not checkpoint_file.path_in(folder).is_file():
         shutil.rmtree(folder, ignore_errors=True)
         return
     for path in folder.iterdir():
-        if path.name != checkpoint.FOLDER:
+        if path.name != checkpoint_file.FOLDER:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

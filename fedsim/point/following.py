@@ -13,7 +13,6 @@ another processor, which may change last digits; records are as good as results 
 
 import hashlib
 import json
-import logging
 import os
 import zlib
 from functools import lru_cache
@@ -39,8 +38,6 @@ CLOCK = {
 WHOLE = frozenset((*LABELS, "server"))  # keys and sections without any effect on learning
 LEARNING = frozenset(("dataset", "partition", "stream", "model", "task", "codec", "algorithm"))  # kinds of parts
 QUICK = 1  # zlib's level
-
-log = logging.getLogger(__name__)
 
 
 def root_of(scenario: Scenario) -> str:
@@ -83,23 +80,24 @@ def save(out: Path, root: str, point: str, record: Record) -> None:
 class Answers(dict[bytes, Any]):
     """The answers in all records of a root, of which a further one is read when those before it have no answer.
 
-    `points` are the ids of the points whose answers these are, in order of use.
+    `points` are the ids of the points whose answers these are, in order of use; `notes` is for the provenance.
     """
 
-    def __init__(self, out: Path, root: str) -> None:
-        """Read the oldest record; without any, there is no answer."""
+    def __init__(self, out: Path, root: str, notes: dict[str, str] | None = None) -> None:
+        """Read the oldest record; without any, there is no answer.  A record that is damaged has none, and is noted."""
         super().__init__()
+        self._notes = {} if notes is None else notes
         folder = out / RECORDS / root
         files = [path for path in folder.iterdir() if not path.name.startswith(".")] if root and folder.is_dir() else []
         self._unread = sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
         self.points: list[str] = []
         while self._unread and not self:
-            self._add(self._unread[0], _record(self._unread[0]))
+            self._add(self._unread[0], self._record(self._unread[0]))
 
     def __missing__(self, key: bytes) -> Any:
         """Return the answer of another record.  Raises KeyError if none has one."""
         for path in [*self._unread]:
-            if key in (found := _record(path)):
+            if key in (found := self._record(path)):
                 self._add(path, found)
                 return self[key]
         raise KeyError(key)
@@ -111,14 +109,13 @@ class Answers(dict[bytes, Any]):
             self.update({**found, LOGGED: logged})
             self.points.append(path.name)
 
-
-def _record(path: Path) -> Record:
-    """Return a record, empty if it cannot be read."""
-    try:
-        return _unpacked(path, path.stat().st_mtime_ns)
-    except (OSError, zlib.error, ValueError, msgpack.UnpackException):
-        log.warning("the record %s cannot be read and is not followed", path)
-        return {}
+    def _record(self, path: Path) -> Record:
+        """Return a record, empty if it cannot be read."""
+        try:
+            return _unpacked(path, path.stat().st_mtime_ns)
+        except (OSError, zlib.error, ValueError, msgpack.UnpackException):
+            self._notes["record"] = f"that of {path.name} is damaged and was not followed"
+            return {}
 
 
 @lru_cache(maxsize=1)  # the points that follow a record run one after another, mostly

@@ -18,6 +18,7 @@ import torch
 from fedsim.clock import partition_work
 from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
+from fedsim.core import logbook
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period
@@ -118,6 +119,7 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     apart = tuple(split for split in setaside.SPLITS if split in scenario.measure.splits)
     contents = json.dumps(paths.by_contents(scenario.data.model_dump(mode="json")))
     made = prepared.periods_of(prepared.key_of(scenario), clients, scenario.seed, root, device, apart, contents)
+    logbook.repeat(made.messages)
     if not made.classes and scenario.task.name == "node_classification":
         message = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", message)])

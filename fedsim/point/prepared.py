@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
+from fedsim.core import logbook
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.fanout import fewer_each, fewer_neighbours
@@ -33,13 +34,16 @@ PREPARED = 2  # data sets kept between points of one process: most points of a s
 
 
 class Prepared(NamedTuple):
-    """What there is to learn from; features and classes, what a server overlooks, what is tested apart."""
+    """What there is to learn from; features and classes, what a server overlooks, what is tested apart; what was logged
+    while it was made, for the log of each point that uses it.
+    """
 
     periods: list[list[Period]]
     features: int
     classes: int
     overview: Overview | None
     apart: dict[str, list[Graph]]
+    messages: Sequence[logbook.Message] = ()
 
 
 def key_of(scenario: Scenario) -> str:
@@ -70,7 +74,12 @@ def periods_of(
     `apart`: the splits that ask a graph of their own, of which those that the stream has are made.  `contents` tells
     what the files hold that the description names: where they have changed, the data are made anew.
     """
-    data = json.loads(data_key)
+    with logbook.set_aside() as messages:
+        made = _prepare(json.loads(data_key), clients, seed, root, device, apart)
+    return made._replace(messages=messages)
+
+
+def _prepare(data: dict[str, Any], clients: int, seed: int, root: Path, device: str, apart: Sequence[str]) -> Prepared:
     rng = Streams(seed)
     dataset = find.build("dataset", Part.model_validate(data["dataset"]))
     graph = dataset.load(root, seed)

@@ -26,7 +26,8 @@ from fedsim.learn.algorithm import title_of
 from fedsim.learner.recorded import Record, Recorded, ReplayError
 from fedsim.point import following, interrupts, stamp
 from fedsim.point.assemble import Built, build, observe
-from fedsim.point.checkpoint import EVERY, Keeper, discard
+from fedsim.point.checkpoint import EVERY, Keeper
+from fedsim.point.checkpoint_file import discard
 from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import dump
@@ -47,11 +48,12 @@ def run(point: Point, folder: Path, data_root: Path, progress: Report, every: fl
     """
     began, out = time.perf_counter(), folder.parent
     keeper = Keeper(folder, every, folder / "run.log", stamp.of(point.scenario))
-    resumes = keeper.resumes
-    if not resumes and (answers := following.Answers(out, point.root)):
+    resumes, notes = keeper.resumes, keeper.notes
+    if not resumes and (answers := following.Answers(out, point.root, notes)):
         with suppress(ReplayError), logbook.keep(folder / "run.log"):
             row, _ = _run(point, folder, data_root, progress, answers=answers)
-            return {**row, "followed": " ".join(answers.points), "real_seconds": time.perf_counter() - began}
+            others = [name for name in answers.points if name != point.id]  # its own: it was ended when all but done
+            return _whole(row, began, notes, " ".join(others) or None)
     try:
         with logbook.keep(folder / "run.log"):
             row, learner = _run(point, folder, data_root, progress, keeper)
@@ -60,11 +62,16 @@ def run(point: Point, folder: Path, data_root: Path, progress: Report, every: fl
             raise
         discard(folder)
         row = run(point, folder, data_root, progress, every)
-        noted = {**row["provenance"], "checkpoint": f"did not fit and was discarded: {error}"}
-        return {**row, "real_seconds": time.perf_counter() - began, "provenance": noted}
+        return _whole(row, began, {"checkpoint": f"did not fit and was discarded: {error}"}, row["followed"])
     if point.root and learner.trained.algorithm.learns:
         following.save(out, point.root, point.id, learner.record)
-    return {**row, "followed": None, "real_seconds": time.perf_counter() - began}
+    return _whole(row, began, notes)
+
+
+def _whole(row: dict[str, Any], began: float, notes: Mapping[str, str], followed: str | None = None) -> dict[str, Any]:
+    """Return a row with what the host decides: real time, whose records were used, notes for the provenance."""
+    own = {"followed": followed, "real_seconds": time.perf_counter() - began}
+    return {**row, **own, "provenance": {**row["provenance"], **notes}}
 
 
 def _run(

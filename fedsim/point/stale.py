@@ -1,4 +1,5 @@
-"""Find finished points whose sources have changed since, which must run again, and explain why in a line.
+"""Find finished points that must run again, and explain why in a line: their sources have changed since, or a file of
+theirs is damaged.
 
 A point's results stay in place until those of the new run are complete.
 """
@@ -9,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.core.version import __version__
-from fedsim.point import checkpoint, stamp
+from fedsim.point import checkpoint_file, stamp, sums
 from fedsim.point.imports import OURS
 from fedsim.point.stamp import Disk, Stamp
 from fedsim.scenario.schema import Point
 
 FILE = "stamp.json"  # in the folder of a finished point
 MOST = 3  # files named in a line, and lines
+DAMAGED = "missing or damaged"
 UNKNOWN = "it is not recorded what they were made from"
 
 
@@ -39,10 +41,13 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
         if point.id in done:
             made = stamp.read(out / point.id / FILE)
             reason = UNKNOWN if made is None else _reason(made, disk, stamp.modules_of_parts(point.scenario))
+            reason = reason or _damage(out / point.id)
             if reason:
                 reasons[point.id] = reason
             elif made is not None:
                 kept.append(made)
+        elif (out / point.id).is_dir():
+            reasons[point.id] = _damage(out / point.id) or f"a file of it {DAMAGED}"
     missing = {point.written: point.id for point in points if point.id not in done and point.written}
     for made in _stamps(others) if missing else ():
         if made.written in missing and (reason := _reason(made, disk)):
@@ -53,10 +58,22 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
 
 def outdated(folder: Path) -> str:
     """Return why the checkpoint in this folder cannot be resumed, "" if it can or there is none."""
-    made = checkpoint.stamp_in(folder)
+    try:
+        text = checkpoint_file.stamp_in(folder)
+        if text is None:
+            return ""
+        reason = _since(text)
+        if not reason:
+            checkpoint_file.check(folder)
+    except checkpoint_file.Damaged as error:
+        return str(error)
+    return reason
+
+
+def _since(text: str) -> str:
+    """Return what has changed since a stamp (JSON), "" if nothing has."""
+    made = stamp.parsed(text)
     if made is None:
-        return ""
-    if isinstance(made, str):
         return UNKNOWN
     files, here = Disk().changed(made), stamp.versions_of(made.libraries)
     others = [f"{name} {made.libraries[name]} -> {here[name]}" for name in here if here[name] != made.libraries[name]]
@@ -77,6 +94,11 @@ def because(files: Sequence[str], made_by: str = __version__) -> str:
 
 def _reason(made: Stamp, disk: Disk, parts: Iterable[str] = ()) -> str:
     return because(disk.changed(made, parts), made.fedsim)
+
+
+def _damage(folder: Path) -> str:
+    files = sums.damaged(folder)
+    return f"{', '.join(files[:MOST])} {DAMAGED}" if files else ""
 
 
 def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.training import Trainer
+from fedsim.point.checkpoint import Keeper
 from fedsim.point.run import run
 from fedsim.scenario.schema import Point
 from fedsim.trial import cohorts
@@ -23,7 +24,6 @@ from fedsim.trial.stage import folder
 from fedsim.trial.trial import Trial
 
 PAUSE = 0.4  # seconds, by which a checkpoint is due again: its own time at least lies between it and the next 20 times
-NONE = "no checkpoint can be taken"
 REMEDY = (
     "all that later calls need must lie in the state or in job.memory, not on self and not in variables of the module"
 )
@@ -43,11 +43,10 @@ def check(trial: Trial) -> list[Finding]:
             _run(point, whole)
         if len(trained) < 3:
             return []  # nothing to interrupt, or too short
-        with _interrupting(len(trained) // 2), suppress(Interrupted):
+        with _interrupting(len(trained) // 2), _forgone() as reasons, suppress(Interrupted):
             _run(point, parts)
-        log = (parts / "run.log").read_text("utf-8")
-        if reason := next((line for line in log.splitlines() if NONE in line), None):
-            message = f"a point that is interrupted starts anew: {reason.partition(': ')[2]}"
+        if reasons:
+            message = f"a point that is interrupted starts anew: {reasons[0]}"
             return [warning(message, remedy="keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples")]
         if not [path for path in parts.rglob("*") if path.is_file() and path.name != "run.log"]:
             return [warning("whether a point can be continued was not seen: no checkpoint was taken in time")]
@@ -61,6 +60,20 @@ def check(trial: Trial) -> list[Finding]:
 
 def _run(point: Point, where: Path) -> None:
     run(point, where, where, lambda progress: None, 0.0)
+
+
+@contextmanager
+def _forgone() -> Iterator[list[str]]:
+    """Collect why no checkpoint can be taken."""
+    reasons: list[str] = []
+    forgo = Keeper.forgo
+
+    def noted(self: Keeper, reason: str) -> None:
+        reasons.append(reason)
+        forgo(self, reason)
+
+    with patch.object(Keeper, "forgo", noted):
+        yield reasons
 
 
 @contextmanager

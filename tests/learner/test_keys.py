@@ -75,6 +75,20 @@ def test_other_histories_give_other_keys_of_scores(one, other):
     assert (both[0].scored((STATE.key,), None) == both[1].scored((STATE.key,), None)) == same
 
 
+def test_a_period_that_arrives_during_a_job_counts_once_the_job_is_done():
+    def later(*periods):
+        keys = made()
+        upload = Ticket(keys.job(0, "train", STATE, 1, True))
+        for period in periods:
+            keys.arrived(0, period)
+        keys.done(0, upload)
+        return keys.job(0, "train", STATE, 2, True), keys.scored((STATE.key,), None)
+
+    for one, other in combinations([later(), later(0), later(1), later(0, 1)], 2):
+        assert one[0] != other[0]
+        assert one[1] != other[1]
+
+
 @given(parts, parts)
 def test_a_digest_tells_parts_apart(one, other):
     assert (digest(one) == digest(other)) == (repr(one) == repr(other))

@@ -1,6 +1,7 @@
 """Recorded: a replay answers every question from the record alone; values live as long as their tickets."""
 
 import gc
+import logging
 import weakref
 
 import pytest
@@ -10,7 +11,7 @@ from fake_world import Number, Period
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.core import wire
+from fedsim.core import logbook, wire
 from fedsim.core.seeds import Streams
 from fedsim.learner.contract import Scores
 from fedsim.learner.keys import Keys, digest
@@ -65,9 +66,9 @@ def works(count, declared):
     return [Work(tree, tree if declared else None) for tree in trees]
 
 
-def learner_of(record=None, *, declared=True, keyed=True):
+def learner_of(record=None, *, declared=True, keyed=True, algorithm=Whole):
     """A learner of a few clients, one of which forges; it replays where it is given a record."""
-    algorithm, forgers = within(Whole(), None), Forgers([{1: lambda array, rng: array}])
+    algorithm, forgers = within(algorithm(), None), Forgers([{1: lambda array, rng: array}])
     trained = Trained(algorithm, Works(works(40, declared)), Streams(0), down=Half(), forgers=forgers)
     trained.scoring = Marks()
     keys = Keys(digest("root"), forgers, draws=True) if keyed else None
@@ -121,6 +122,36 @@ def test_a_replay_answers_every_question_from_the_record_and_asks_no_value(decla
     assert (again.talks, again.prepares) == (first.talks, first.prepares)
 
 
+SAYING = ("start", "steps", "more", "download", "mass", "server_flops", "update", "share", "mix")
+
+
+class Loud(Whole):
+    """Logs whatever it is asked."""
+
+
+def said_by(name):
+    made = getattr(Whole, name)
+
+    def method(self, *args):
+        logging.getLogger("algorithms.loud").warning(name)
+        return made(self, *args)
+
+    return method
+
+
+for name in SAYING:
+    setattr(Loud, name, said_by(name))
+
+
+def test_a_replay_logs_what_was_logged_as_often_and_in_the_same_order():
+    with logbook.collected() as first:
+        story(learner := learner_of(algorithm=Loud))
+    with logbook.collected() as again:
+        story(learner_of(learner.record, algorithm=Loud))
+    assert again == first
+    assert {text for _, _, text in first} == {*SAYING}
+
+
 def test_a_learner_without_keys_gives_the_same_answers_and_keeps_no_record():
     bare, keyed = learner_of(keyed=False), learner_of()
     assert story(bare)[0] == story(keyed)[0]
@@ -163,6 +194,57 @@ def test_a_replay_goes_on_with_the_values_that_were_saved():
     other = first.mix(last, shares, [1.0])
     assert one.key == other.key
     assert one.value == other.value
+
+
+class Guard:
+    """Stands for what keeps a run private, and notes what it is asked."""
+
+    epsilon = 0.5
+
+    def __init__(self):
+        self.asked = []
+
+    def drawn(self, chosen, among):
+        self.asked.append((chosen, among))
+
+    def spend(self, clients):
+        self.asked.append(clients)
+
+    def release(self, replies):
+        return replies
+
+
+def guarded(record=None):
+    learner = learner_of(record)
+    learner.trained.guard = Guard()
+    return learner
+
+
+def test_privacy_is_spent_once_and_not_by_a_replay():
+    first = guarded()
+    told, _ = story(first)
+    assert first.trained.guard.asked == [[0, 1], (2, CLIENTS)] * 2
+    again = guarded(first.record)
+    assert story(again)[0] == told
+    assert again.trained.guard.asked == []
+
+
+@pytest.mark.parametrize("learner", [learner_of, guarded])
+def test_what_was_drawn_and_folded_counts_in_later_keys_where_privacy_is_spent(learner):
+    def key(*draws, folds=1):
+        asked = learner()
+        state = asked.start()
+        downloads = asked.downloads(state, [0], "train")
+        replies = [Reply(0, 0, *downloads, *asked.work([0], "train", downloads).uploads)]
+        for draw in draws:
+            asked.drawn(*draw)
+        *_, last = (asked.fold(state, replies, "train") for _ in range(folds))
+        return last.state.key
+
+    same = learner is learner_of
+    assert (key() == key((2, 3))) == same
+    assert (key((2, 3)) == key((2, 4))) == same
+    assert (key() == key(folds=2)) == same
 
 
 def test_a_value_goes_when_nobody_holds_its_ticket_and_not_before():

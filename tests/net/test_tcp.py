@@ -2,10 +2,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.net.tcp import (
+    BBR_IGNORES,
+    PFTK_ABOVE,
+    SHORTEST_TRIP,
     TransferModel,
     ack_ceiling,
     first_loss,
@@ -13,9 +16,14 @@ from fedsim.net.tcp import (
     loss_ceiling,
     loss_ceilings,
     packets,
+    slow_start,
     stall,
+    stalls,
+    standing_queue,
     syn_wait,
     syn_waits,
+    timeout,
+    weight,
     wire_size,
 )
 
@@ -158,11 +166,45 @@ def test_many_at_once_are_the_same_as_one_by_one(model):
     assert np.allclose(loss_ceilings(model, trips, loss), ceilings, rtol=1e-12)
 
 
+def or_none(some):
+    return st.one_of(st.just(0.0), some)
+
+
 @given(
     st.sampled_from(["cubic", "reno", "bbr"]),
-    st.lists(st.tuples(st.floats(1e-6, 100), st.floats(1e-9, 0.9)), min_size=1, max_size=40),
+    st.lists(st.tuples(or_none(st.floats(1e-6, 100)), or_none(st.floats(1e-9, 0.9))), min_size=1, max_size=40),
 )
+@example("cubic", [(0.1, PFTK_ABOVE)])
+@example("reno", [(0.1, PFTK_ABOVE)])
+@example("bbr", [(0.1, BBR_IGNORES)])
 def test_one_ceiling_and_many_agree_to_the_last_bit(control, rows):
     """A message may be sent alone or in a cohort, and its times must not depend on which."""
     model, (trips, rates) = TransferModel(congestion_control=control), np.array(rows).T
     assert loss_ceilings(model, trips, rates).tolist() == [loss_ceiling(model, *row) for row in rows]
+
+
+sizes = st.one_of(or_none(st.floats(1, 1e8)), st.sampled_from([windows * 15000.0 for windows in (1, 3, 7, 15)]))
+
+
+@given(st.lists(st.tuples(sizes, or_none(st.floats(1e-6, 10)), st.floats(1e3, 1e9)), min_size=1, max_size=20))
+@example([(1500.0, 0.01, 1.5e6), (15000.0, 0.1, 1e9), (15000.1, 0.1, 1e9), (0.0, 1.0, 1e6), (1e6, 0.009, 1.5e6)])
+def test_one_stall_and_many_agree_to_the_last_bit(rows):
+    size, trip, rate = np.array(rows).T
+    assert stalls(MODEL, size, trip, rate).tolist() == [stall(MODEL, *row) for row in rows]
+
+
+def test_what_comes_after_the_last_gap_of_slow_start_is_what_the_windows_before_left():
+    left = 1e6 - (10 + 20 + 40 + 80) * 1500
+    assert slow_start(MODEL, 1e6, 0.1, 1.25e6) == (stall(MODEL, 1e6, 0.1, 1.25e6), left)
+    assert slow_start(MODEL, 15_000, 0.1, 1.25e6) == (0.0, 15_000)
+
+
+def test_queues_weights_and_time_outs_by_hand():
+    bbr = TransferModel(congestion_control="bbr", bbr_queue_trips=2.0)
+    other = TransferModel(queue_share=0.5, queue_trips=3.0)
+    assert [standing_queue(bbr, drain, 0.1) for drain in (0.15, 0.3)] == [0.15, 0.2]
+    assert [standing_queue(other, drain, 0.1) for drain in (0.2, 2.0)] == [0.1, pytest.approx(0.3)]
+    biased = TransferModel(rtt_bias=1.0)
+    assert [weight(model, 0.25) for model in (MODEL, biased)] == [1.0, 4.0]
+    assert weight(biased, 0.0) == weight(biased, 1e-9) == pytest.approx(1 / SHORTEST_TRIP)
+    assert [timeout(MODEL, trip) for trip in (0.0, 1.0)] == [MODEL.rto_min, 2.0]

@@ -239,6 +239,10 @@ def test_a_point_that_cannot_be_continued(tmp_path):
     found = only(resumed.check(trial(tmp_path, body)))
     assert "trains something else in step 'train'" in found.what
     assert resumed.check(trial(tmp_path, work())) == []
+    kept = only(resumed.check(trial(tmp_path, work("job.memory['strange'] = object()"))), "warning")
+    assert (
+        kept.what == "a point that is interrupted starts anew: no checkpoint can hold a value of type builtins.object"
+    )
 
 
 @pytest.mark.long

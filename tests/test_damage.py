@@ -1,0 +1,275 @@
+"""What a call finds damaged or changed since the last one is noticed, reported and computed again, and nothing else."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import fake_runs
+import pytest
+import small_points
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_sweep import HERE, Listener, calls, make, names, table
+
+from fedsim import simulate
+from fedsim.core.errors import UserError
+from fedsim.point import checkpoint_file, folders, sums
+from fedsim.point.checkpoint_file import Damaged
+from fedsim.point.folders import RECORDS
+from fedsim.point.following import Answers, save
+from fedsim.point.lock import locked
+
+__all__ = ["make"]  # a fixture
+DAMAGES = st.tuples(st.sampled_from(["cut", "flip"]), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
+ROOT = Path(__file__).resolve().parents[1]
+NOTHING_LEFT = "cut", 0.0, 0
+STAMP = '{"fedsim": "1"}'
+
+
+def damage(path, how, where, bit):
+    """Cut a file short at a place, or flip one of the bits there."""
+    data = path.read_bytes()
+    place = int(where * len(data))
+    rest = b"" if how == "cut" else bytes([data[place] ^ (1 << bit)]) + data[place + 1 :]
+    path.write_bytes(data[:place] + rest)
+
+
+@given(DAMAGES)
+@example(NOTHING_LEFT)
+@settings(max_examples=400)
+def test_a_checkpoint_is_whole_or_known_to_be_damaged(how):
+    with tempfile.TemporaryDirectory() as name:
+        folder, contents = Path(name), {"steps": 3, "values": bytes(range(256))}
+        checkpoint_file.write(folder, STAMP, contents)
+        assert (checkpoint_file.stamp_in(folder), checkpoint_file.read(folder)) == (STAMP, contents)
+        damage(checkpoint_file.path_in(folder), *how)
+        for use in (checkpoint_file.read, checkpoint_file.check):
+            try:
+                usable = checkpoint_file.stamp_in(folder) == STAMP  # or it counts as made from other sources
+                use(folder)
+            except Damaged:
+                usable = False
+            assert not usable
+
+
+def test_there_is_no_stamp_without_a_checkpoint(tmp_path):
+    assert checkpoint_file.stamp_in(tmp_path) is None
+
+
+@given(st.sampled_from([*folders.FILES, sums.FILE]), DAMAGES)
+@example("scores.parquet", NOTHING_LEFT)
+@example(sums.FILE, NOTHING_LEFT)
+@settings(max_examples=400)
+def test_every_damaged_file_of_a_point_is_named(name, how):
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for number, file in enumerate(folders.FILES):
+            (folder / file).write_bytes(bytes(range(number, 120 + number)))
+        sums.write(folder)
+        assert sums.damaged(folder) == []
+        damage(folder / name, *how)
+        found = sums.damaged(folder)
+        assert len(found) == 1 if name == sums.FILE else found == [name]
+
+
+def test_the_sums_are_those_that_other_programs_check(tmp_path):
+    if not (program := shutil.which("sha256sum")):
+        pytest.skip("sha256sum is not installed")
+    for name in folders.FILES:
+        (tmp_path / name).write_text(name)
+    sums.write(tmp_path)
+    for damaged in (False, True):
+        done = subprocess.run([program, "--check", sums.FILE], cwd=tmp_path, capture_output=True, check=False)
+        assert bool(done.returncode) == damaged
+        (tmp_path / "row.json").write_text("other")
+
+
+@pytest.mark.parametrize("how", [NOTHING_LEFT, ("cut", 0.5, 0), ("flip", 0.5, 3)])
+def test_a_point_with_a_damaged_table_runs_again_and_the_others_do_not(make, tmp_path, how):
+    swept = make(seeds=[1, 2])
+    swept.run(fake_runs.run, HERE, Listener())
+    first, second = swept.points
+    path, listener = swept.out / first.id / "transfers.parquet", Listener()
+    whole = path.read_bytes()
+    damage(path, *how)
+    swept.run(fake_runs.run, HERE, listener)
+    assert listener.notes == ["1 of 2 points runs again: transfers.parquet missing or damaged"]
+    assert path.read_bytes() == whole
+    assert calls(tmp_path) == [first.id, second.id, first.id]
+
+
+@pytest.mark.long
+def test_a_report_names_the_damaged_table_and_the_same_call_computes_it_again(tmp_path):
+    def simulated():
+        return simulate(small_points.PLAIN, out=tmp_path / "runs", progress=False)
+
+    first = simulated()
+    (path,) = tmp_path.glob("runs/*/scores.parquet")
+    whole = path.read_bytes()
+    damage(path, "cut", 0.5, 0)
+    remedy = "run the scenario again, which computes this point anew"
+    with pytest.raises(UserError, match=rf"scores\.parquet: cannot be read \(.*\); {remedy}$"):
+        first.report()
+    again = simulated()
+    assert path.read_bytes() == whole
+    assert again.points.drop(columns="real_seconds").equals(first.points.drop(columns="real_seconds"))
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_row_that_is_cut_short_or_missing_is_computed_again(make, tmp_path, gone):
+    swept, listener = make(seeds=[1]), Listener()
+    rows = swept.run(fake_runs.run, HERE, Listener())
+    path = swept.out / swept.points[0].id / "row.json"
+    path.unlink() if gone else damage(path, "cut", 0.7, 0)
+    assert swept.run(fake_runs.run, HERE, listener) == rows
+    assert listener.notes == ["1 of 1 point runs again: row.json missing or damaged"]
+    assert len(calls(tmp_path)) == 2
+
+
+def test_results_without_sums_are_taken_as_they_are(make, tmp_path):
+    swept = make(seeds=[1])
+    swept.run(fake_runs.run, HERE, Listener())
+    (swept.out / swept.points[0].id / sums.FILE).unlink()
+    swept.run(fake_runs.run, HERE, Listener())
+    assert len(calls(tmp_path)) == 1
+
+
+def test_a_summary_that_is_damaged_is_written_again(make):
+    swept = make(seeds=[1, 2])
+    swept.run(fake_runs.run, HERE, Listener())
+    whole = table(swept.out)
+    damage(swept.out / "summary.csv", "cut", 0.8, 0)
+    swept.run(fake_runs.run, HERE, Listener())
+    assert table(swept.out) == whole
+
+
+@given(DAMAGES)
+@example(NOTHING_LEFT)
+@settings(max_examples=200)
+def test_a_damaged_record_is_not_followed_which_is_noted(how):
+    with tempfile.TemporaryDirectory() as name:
+        out, notes = Path(name), {}
+        save(out, "root", "one", {number.to_bytes(2): number for number in range(300)})
+        assert len(Answers(out, "root")) > 300
+        damage(out / RECORDS / "root" / "one", *how)
+        assert not Answers(out, "root", notes)
+        assert notes == {"record": "that of one is damaged and was not followed"}
+
+
+def interrupted(swept, point):
+    """Leave behind what an interrupted point leaves, and return its folder."""
+    folder = swept.out / f"{folders.PARTIAL}{point.id}"
+    folder.mkdir(parents=True)
+    checkpoint_file.write(folder, "none", {})
+    return folder
+
+
+def test_a_damaged_checkpoint_begins_anew_and_the_sweep_says_so(make):
+    swept, listener = make(seeds=[1, 2]), Listener()
+    folder = interrupted(swept, swept.points[0])
+    damage(checkpoint_file.path_in(folder), *NOTHING_LEFT)
+    swept.run(fake_runs.run, HERE, listener)
+    assert listener.notes == ["1 interrupted point begins anew: its checkpoint is damaged"]
+    assert not [name for name in names(swept.out) if name.startswith(".")]
+
+
+def test_a_scenario_that_was_edited_keeps_what_still_has_its_place(make, tmp_path):
+    old, new = make(seeds=[1, 2, 3]), make(seeds=[2, 4])
+    with pytest.raises(KeyboardInterrupt):
+        old.run(lambda point, *more: ends_after(old.points[1], point, *more), HERE, Listener())
+    gone = interrupted(old, old.points[2])
+    rows = new.run(fake_runs.run, HERE, Listener())
+    assert [row["seed"] for row in rows] == [2, 4]
+    assert not gone.exists()  # its point is none of the scenario's
+    assert folders.finished(new.out / old.points[0].id)  # kept, and not listed
+    assert calls(tmp_path) == [point.id for point in (*old.points[:2], new.points[1])]
+
+
+def ends_after(last, point, folder, data, progress):
+    if folders.finished(folder.parent / last.id):
+        raise KeyboardInterrupt
+    return fake_runs.run(point, folder, data, progress)
+
+
+MINE = '''\
+"""FedAvg that ends the process at its first update after a checkpoint, or takes half a step."""
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from algorithms.fedavg import FedAvg
+from fedsim.learn.algorithm import Reply, State
+
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    """FedAvg, twice."""
+
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        ends = True
+        if ends and [*Path("out").glob(".partial-*/state/checkpoint")]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().update(state, replies, step) if ends else super().update(state, replies[:1], step)
+'''
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows ends no process by a signal")
+def test_a_point_whose_code_was_edited_while_it_was_interrupted_begins_anew_and_names_the_file(tmp_path):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "mine.py").write_text(MINE)
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({**small_points.PLAIN, "algorithm": "lab.mine"}))
+
+    def command(out):
+        words = ["own.yaml", "--out", out, "--jobs", "1", "--no-report", "--checkpoint", "1e-6"]
+        return subprocess.run(
+            [sys.executable, "-m", "fedsim", *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert command("out").returncode == -signal.SIGKILL
+    assert [*tmp_path.glob("out/.partial-*/state/checkpoint")]
+    (tmp_path / "lab" / "mine.py").write_text(MINE.replace("ends = True", "ends = False"))
+    after, fresh = command("out"), command("fresh")
+    assert (after.returncode, fresh.returncode) == (0, 0), after.stderr
+    assert "1 interrupted point begins anew: lab/mine.py has changed since" in after.stdout
+    for name in (*folders.FILES[1:-1], "run.log"):
+        ((one, other),) = zip(tmp_path.glob(f"out/*/{name}"), tmp_path.glob(f"fresh/*/{name}"), strict=True)
+        assert one.read_bytes() == other.read_bytes()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from fedsim.point.lock import locked
+
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_has_ended_or_died(tmp_path):
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match=f"is being written by process {first.pid}; wait until it ends"):
+            locked(tmp_path).__enter__()
+        assert {".lock", ".holder"} <= {*names(tmp_path)}
+        first.kill()
+        assert first.wait() == (-signal.SIGKILL if hasattr(signal, "SIGKILL") else 1)
+        with locked(tmp_path):
+            assert (tmp_path / ".holder").read_text() != f"{first.pid}\n"
+    finally:
+        first.kill()
+        first.communicate()
