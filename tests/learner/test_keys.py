@@ -89,6 +89,14 @@ def test_a_period_that_arrives_during_a_job_counts_once_the_job_is_done():
         assert one[1] != other[1]
 
 
+def test_what_is_drawn_for_downloads_and_for_shares_is_counted_apart():
+    alone, share_first, download_first = made(draws=True), made(draws=True), made(draws=True)
+    share_first.share(STATE, 0)
+    download_first.download(STATE, 0, "train")
+    assert download_first.share(STATE, 0) == alone.share(STATE, 0)
+    assert share_first.download(STATE, 0, "train") == alone.download(STATE, 0, "train")
+
+
 @given(parts, parts)
 def test_a_digest_tells_parts_apart(one, other):
     assert (digest(one) == digest(other)) == (repr(one) == repr(other))
