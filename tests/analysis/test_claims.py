@@ -113,6 +113,13 @@ def test_the_options_of_claims_select_points_of_their_scenario(table):
             assert yaml.safe_load(value) is not None
 
 
+def test_what_was_chosen_on_validation_data_can_be_rerun_and_reads_no_test_score():
+    chosen = [claim for claim in claims(read()) if claim.table.table == "power_beta"]
+    assert len(chosen) == 20
+    assert {claim.metric for claim in chosen} == {"am local val"}
+    assert len({tuple(claim.options) for claim in chosen}) == 20
+
+
 def claim(**changes):
     table = Table("small", "ten", "none", [], [], scenario="scenarios/small.yaml")
     return replace(Claim("small/a/b", table, 40.1, 1, metric="am", text="40.1"), **changes)
