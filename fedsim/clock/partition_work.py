@@ -38,10 +38,10 @@ def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, 
         world.write(row)
         owner, y = overview.owners[t], overview.snapshots[t]["y"].numpy()
         log.info(
-            "snapshot %d: %.3f %% of %d edges cut, coefficient of variation of clients' edges %.3f, "
-            "entropy of clients' labels %.3f bits",
+            "snapshot %d: %.3f %% of %d edges cut, coefficient of variation of owners' edges %.3f, "
+            "entropy of owners' labels %.3f bits",
             t, 100 * row.cut / max(1, row.edges), row.edges,
-            variation(edges_within(overview, t, clients)), entropy(owner, y),
+            variation(edges_within(overview, t, clients)[np.unique(owner[owner >= 0])]), entropy(owner, y),
         )  # fmt: skip
         if row.scanned != UNCOUNTED:
             world.env.process(world.server.compute(row.scanned))
@@ -71,10 +71,7 @@ def edges_within(overview: "Overview", t: int, clients: int) -> npt.NDArray[np.i
 
 
 def variation(counts: npt.NDArray[np.int64]) -> float:
-    """Return the coefficient of variation, the population's standard deviation over the mean; NaN if all are zero.
-
-    All clients count, also those that own nothing.
-    """
+    """Return the coefficient of variation, the population's standard deviation over the mean; NaN if all are zero."""
     return float(counts.std() / counts.mean()) if counts.any() else float("nan")
 
 
