@@ -7,8 +7,9 @@ where a cell holds several:
 
 A claim can be rerun if its table names a scenario, its column the metric, and its row the options that select its runs;
 `set` of the table, the column and the row together are the options of the command.  A metric is a column of summary.csv
-("am"), or an average over periods, a model and a split of the scores table ("la local held_out"); `less` names the row
-that it is the difference to, paired.
+("am"), or an average over periods, a model and a split of the scores table ("la local held_out"), of the scenario's
+first metric unless another follows ("la global all_pairs mrr"), or a count of the table `partitions` over its edges
+("cut partitions", mean over snapshots); `less` names the row that it is the difference to, paired.
 
 Not modelled: what is compared with the printed number and how; `verdict` says it in words.
 """

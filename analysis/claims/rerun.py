@@ -67,10 +67,14 @@ def measured(claim: Claim, options: Sequence[str], out: Path) -> pd.DataFrame:
 def value_of(row: "pd.Series[Any]", metric: str, out: Path) -> float:
     """Return a point's value, in percent, MB, or the unit of its column in summary.csv."""
     name, *where = metric.split()
-    if where:
-        model, split = where
+    found: float | None
+    if where == ["partitions"]:
+        divided = pd.read_parquet(out / str(row["point"]) / "partitions.parquet")
+        found = float((divided[name] / divided["edges"]).mean())
+    elif where:
+        model, split, *named = where
         scores = pd.read_parquet(out / str(row["point"]) / "scores.parquet")
-        found = OF[name](matrix(scores, model, str(row["metric"]), split))
+        found = OF[name](matrix(scores, model, named[0] if named else str(row["metric"]), split))
     else:
         found = float(row[name])
     if found is None or math.isnan(found):

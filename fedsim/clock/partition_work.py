@@ -4,10 +4,13 @@ A snapshot's partition is recorded when the first client's period of it arrives.
 adjacency rows that it has read, one of the server's cores is busy for one operation per entry from that moment on:
 updates queue behind it, but no client waits, as if the server had begun early enough.
 
+`run.log` has how unevenly each snapshot's edges and labels were divided, beside the share of edges cut.
+
 Not modelled: how the server learns of edges and vertices, that reading an entry costs more than an addition, and
 messages that notify clients of what they own; what moves to a new owner is a step of its own (`repartition.py`).
 """
 
+import logging
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ import numpy.typing as npt
 
 from fedsim.core.record import UNCOUNTED, Partition
 
+log = logging.getLogger(__name__)
 MAJORS = 2  # labels that characterise a client if labels are skewed
 
 if TYPE_CHECKING:
@@ -32,6 +36,13 @@ def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, 
             latest = max(latest, *(period.number for _, period in fresh))
         row = described(overview, t, clients, world.env.now)
         world.write(row)
+        owner, y = overview.owners[t], overview.snapshots[t]["y"].numpy()
+        log.info(
+            "snapshot %d: %.3f %% of %d edges cut, coefficient of variation of owners' edges %.3f, "
+            "entropy of owners' labels %.3f bits",
+            t, 100 * row.cut / max(1, row.edges), row.edges,
+            variation(edges_within(overview, t, clients)[np.unique(owner[owner >= 0])]), entropy(owner, y),
+        )  # fmt: skip
         if row.scanned != UNCOUNTED:
             world.env.process(world.server.compute(row.scanned))
 
@@ -40,12 +51,11 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
     """Return the row that describes snapshot t's partition."""
     owner = overview.owners[t]
     before = overview.owners[t - 1] if t else np.full_like(owner, -1)
-    source, target = owner[overview.snapshots[t]["edges"].numpy()]
-    within = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
+    edges, within = overview.snapshots[t]["edges"].shape[1] // 2, edges_within(overview, t, clients)
     return Partition(
         now, t,
         owners=len(np.unique(owner[owner >= 0])), vertices=int((owner >= 0).sum()),
-        edges=len(source) // 2, cut=len(source) // 2 - int(within.sum()), largest=int(within.max(initial=0)),
+        edges=edges, cut=edges - int(within.sum()), largest=int(within.max(initial=0)),
         moved=int(((owner != before) & (owner >= 0) & (before >= 0)).sum()),
         scanned=UNCOUNTED if overview.scanned is None else overview.scanned[t],
         unowned=int((overview.snapshots[t]["arrived"].numpy() & (owner < 0)).sum()),
@@ -53,15 +63,43 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
     )  # fmt: skip
 
 
+def edges_within(overview: "Overview", t: int, clients: int) -> npt.NDArray[np.int64]:
+    """Return how many undirected edges of snapshot t each client has within its own vertices: (clients,)."""
+    source, target = overview.owners[t][overview.snapshots[t]["edges"].numpy()]
+    within: npt.NDArray[np.int64] = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
+    return within
+
+
+def variation(counts: npt.NDArray[np.int64]) -> float:
+    """Return the coefficient of variation, the population's standard deviation over the mean; NaN if all are zero."""
+    return float(counts.std() / counts.mean()) if counts.any() else float("nan")
+
+
+def entropy(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
+    """Return the Shannon entropy in bits of a client's labels, averaged over the clients that own labelled vertices.
+
+    `owner` and `labels` are as for `majority`; NaN if there are none.
+    """
+    counts = tallied(owner, labels)
+    share = counts / counts.sum(axis=1, keepdims=True)
+    terms = -share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+    return float(terms.sum(axis=1).mean()) if len(counts) else float("nan")
+
+
 def majority(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
     """Return the share of the two most frequent labels in a client's labelled vertices, averaged over clients.
 
     `owner` and `labels` are (N,), below 0 for none.  Return -1 if no client owns a labelled vertex.
     """
-    known = (owner >= 0) & (labels >= 0)
-    if not known.any():
+    counts = tallied(owner, labels)
+    if not len(counts):
         return float(UNCOUNTED)
-    counts = np.zeros((owner.max() + 1, labels.max() + 1), dtype=np.int64)
-    np.add.at(counts, (owner[known], labels[known]), 1)
-    counts = counts[counts.any(axis=1)]
     return float((np.sort(counts)[:, -MAJORS:].sum(axis=1) / counts.sum(axis=1)).mean())
+
+
+def tallied(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many vertices of each label every client has that owns a labelled one: (clients, labels)."""
+    known = (owner >= 0) & (labels >= 0)
+    counts = np.zeros((owner.max(initial=-1) + 1, labels.max(initial=-1) + 1), dtype=np.int64)
+    np.add.at(counts, (owner[known], labels[known]), 1)
+    return counts[counts.any(axis=1)]

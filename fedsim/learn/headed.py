@@ -1,6 +1,6 @@
 """Models whose classifier is a linear layer: as many graph layers as `layers` says, each a hidden one.
 
-    h = x;  h = dropout(relu(layer(h))) for all layers;  logits = h W + b
+    h = x;  h = dropout(relu(layer(h))) for all layers;  h = h / ‖h‖ if `unit`;  logits = h W + b
 
 So a static model has the depth of a recurrent one (`fedsim.learn.recurrent`), and a comparison of both is one of
 memory.  Not modelled: classifiers of several layers.
@@ -14,6 +14,7 @@ from fedsim.core.units import Fraction
 from fedsim.data.graph import Graph
 from fedsim.learn import dense, ops
 from fedsim.learn.model import Model, Parameters
+from fedsim.learn.recurrent import unit_length
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Headed(Model):
     """Put before a model with a graph layer, this makes all its layers hidden ones and adds a linear classifier."""
 
     dropout: Fraction = 0.0  # share of hidden values zeroed while training; as for recurrent models
+    unit: bool = False  # normalise embeddings to length 1
 
     def widths(self, features: int, classes: int) -> list[int]:
         """Return the widths between the graph layers."""
@@ -38,7 +40,7 @@ class Headed(Model):
         h = graph["x"]
         for i in range(1, self.layers + 1):
             h = ops.dropout(self.layer(params[f"layer{i}"], h, graph).relu(), self.dropout, graph, i)
-        return h
+        return unit_length(h) if self.unit else h
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the logits (N, C)."""

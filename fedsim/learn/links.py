@@ -1,4 +1,4 @@
-"""The links that a link predictor learns from: each client's edges, and as many non-edges, redrawn in each step.
+"""The links that a link predictor learns from: each client's edges, and non-edges for each, redrawn in each step.
 
 Every undirected edge with both ends among the client's training vertices counts once; loops and directions do not.
 Negatives are drawn uniformly, with replacement, from the pairs of distinct training vertices of the same client that
@@ -42,15 +42,20 @@ def of(graph: Graph) -> Links:
     return found
 
 
-def negatives(links: Links, seeds: Tensor) -> Tensor:
-    """Return a non-edge (2, L) for each link, drawn from its client's seed (K,); a loop if there is none.
+def negatives(links: Links, seeds: Tensor, times: int = 1) -> Tensor:
+    """Return `times` non-edges for each link, drawn from its client's seed (K,); loops if there are none.
+
+    The result is (2, times · L): one for every link, then a second for every link, and so on.
 
     Pairs of clients without non-edges are invalid: see `opposed`.
     """
-    room = links.free.counts[links.client]
-    drawn = ops.words(seeds[links.client], links.place) >> 1 & 2**62 - 1
-    numbers = links.free.pick(drawn % room.clamp(min=1), links.client)
-    rows = links.first[links.client] + torch.where(room > 0, pairs_of(numbers), 0)
+    client = links.client.repeat(times)
+    turn = torch.arange(times, device=client.device).repeat_interleave(len(links.client))
+    place = links.place.repeat(times) + turn * links.counts[client]
+    room = links.free.counts[client]
+    drawn = ops.words(seeds[client], place) >> 1 & 2**62 - 1
+    numbers = links.free.pick(drawn % room.clamp(min=1), client)
+    rows = links.first[client] + torch.where(room > 0, pairs_of(numbers), 0)
     return links.members[rows]
 
 

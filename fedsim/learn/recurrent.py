@@ -33,6 +33,7 @@ class Recurrent(Model):
     hidden: Count = 16  # width of every layer
     layers: Count = 2  # recurrent layers, followed by the classifier
     dropout: Fraction = 0.0  # share of the values between layers zeroed while training; states are kept
+    unit: bool = False  # normalise embeddings to length 1; states stay as they are
 
     @abstractmethod
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
@@ -78,11 +79,7 @@ class Recurrent(Model):
             h = result[:, : self.hidden]
             if i < self.layers:
                 h = ops.dropout(h, self.dropout, graph, i)
-        return self.output(h), torch.cat(states, dim=1).detach()
-
-    def output(self, h: Tensor) -> Tensor:
-        """Return the embedding (N, hidden) from the last layer's output."""
-        return h
+        return unit_length(h) if self.unit else h, torch.cat(states, dim=1).detach()
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden)."""

@@ -7,7 +7,7 @@ import torch
 
 from fedsim.data.graph import csr, graph_of
 from fedsim.learn.snapshots import dressed
-from fedsim.scenario import yaml_file
+from fedsim.scenario import find, yaml_file
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 IDENTITY = torch.arange(4), torch.arange(3), torch.ones(3), (3, 3)  # rows' starts, columns, values, shape
@@ -45,3 +45,15 @@ def test_sums_take_the_place_of_sparse_features():
     seen = dressed({"received": told}, graph)
     assert seen["x"].tolist() == [[1, 0, 0], [0.5, 0.25, 0.0], [0, 0, 1]]
     assert graph["x"].to_dense().tolist() == torch.eye(3).tolist()  # the client's own features stay
+
+
+@pytest.mark.parametrize("file", ["dgcolearn_same_pairs", "dgcolearn_methods"])
+def test_everybody_has_the_same_depth_width_dropout_and_length_of_embeddings(file):
+    scenario, _ = yaml_file.load(SCENARIOS / f"{file}.yaml")
+    terms, compared = set(), set()
+    for point in scenario.points():
+        model = find.build("model", point.scenario.model)
+        terms.add((model.hidden, model.layers, model.dropout, model.unit))
+        compared.add(point.scenario.data.stream.options["compared"])
+    assert terms == {(16, 2, 0.0, True)}
+    assert compared == ({10} if file == "dgcolearn_same_pairs" else {None})

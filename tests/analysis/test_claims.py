@@ -149,6 +149,22 @@ def test_differences_are_paired_by_replicates():
         rerun.differences(own, other.assign(seed=[1, 2]))
 
 
+def test_a_metric_may_name_another_one_of_the_scores_or_count_edges_of_partitions(tmp_path):
+    (tmp_path / "p").mkdir()
+    row = {"time": 1.0, "version": 1, "client": -1, "model": "global", "split": "all_pairs", "weight": 4}
+    found = {("mrr", 0, 1): 0.1, ("mrr", 1, 2): 0.3, ("accuracy", 0, 1): 0.5, ("accuracy", 1, 2): 0.9}
+    scores = [
+        {**row, "metric": metric, "period": period, "seen": seen, "value": value}
+        for (metric, period, seen), value in found.items()
+    ]
+    pd.DataFrame(scores).to_parquet(tmp_path / "p" / "scores.parquet")
+    pd.DataFrame({"edges": [10, 20], "cut": [1, 10]}).to_parquet(tmp_path / "p" / "partitions.parquet")
+    point = pd.Series({"point": "p", "metric": "accuracy"})
+    assert rerun.value_of(point, "la global all_pairs mrr", tmp_path) == pytest.approx(20)
+    assert rerun.value_of(point, "la global all_pairs", tmp_path) == pytest.approx(70)
+    assert rerun.value_of(point, "cut partitions", tmp_path) == pytest.approx(100 * (0.1 + 0.5) / 2)
+
+
 def test_an_unknown_name_is_one_message_and_exit_code_2(capsys):
     assert main(["--rerun", "ghost_main/fedavg/our"]) == 2
     said = capsys.readouterr()

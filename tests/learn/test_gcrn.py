@@ -8,6 +8,7 @@ from changing import shaken, undirected
 
 from fedsim.learn import joining, layout, tree
 from fedsim.learn.convolution import chebyshev
+from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 from fedsim.learn.models.gcrn_gru import GCRNGRU
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
 
@@ -78,6 +79,24 @@ def test_an_lstm_is_made_of_their_convolutions_and_sees_its_cells():
     torch.testing.assert_close(model.remember(stack, graph), torch.cat([out, cell], 1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(model.embed(stack, graph), out, rtol=1e-4, atol=1e-4)
     assert model.state_width(FEATURES, 3) == 2 * HIDDEN
+
+
+def test_a_baseline_convolves_its_input_alone_and_is_torchs_lstm_without_peepholes():
+    model, graph = GCRNBaseline(hidden=HIDDEN), undirected(20, 3, width=2 * HIDDEN)
+    params, _ = stacked(model)
+    p = params["layer1"]
+    cell = torch.nn.LSTMCell(HIDDEN, HIDDEN)
+    order = [0, 1, 3, 2]  # torch has the input before the output gate
+    for name, ours in (("weight_ih", p["given"]), ("weight_hh", p["memory"]), ("bias_ih", p["bias"])):
+        parts = ours.T.chunk(4) if ours.ndim == 2 else ours.chunk(4)
+        getattr(cell, name).data = torch.cat([parts[k] for k in order])
+    cell.bias_hh.data.zero_()
+    seen = theirs(graph["x"], p["input"], graph, 0, 1)
+    out, after = cell(seen, graph["state"].chunk(2, 1))
+    plain = tree.stack([{**params, "layer1": {**p, "peepholes": torch.zeros(3 * HIDDEN)}}])
+    expected = torch.cat([out, after], 1).detach()
+    torch.testing.assert_close(model.remember(plain, graph), expected, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(model.remember(tree.stack([params]), graph), expected, atol=1e-3)
 
 
 def test_a_second_layer_reads_outputs_and_not_cells():

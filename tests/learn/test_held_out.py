@@ -176,6 +176,19 @@ def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():
     assert not masks["test"] & (masks["train"] | masks["val"])
 
 
+def test_a_partition_tells_how_evenly_edges_and_labels_are_divided():
+    assert partition_work.variation(np.array([1, 3])) == pytest.approx(0.5)
+    assert np.isnan(partition_work.variation(np.zeros(3, dtype=int)))
+    owner, labels = np.array([0, 0, 0, 0, 1, 1, -1]), np.array([0, 1, 2, 3, 3, -1, 4])
+    assert partition_work.entropy(owner, labels) == pytest.approx((2 + 0) / 2)
+    assert np.isnan(partition_work.entropy(np.array([-1, 0]), np.array([1, -1])))
+    overview = made(**DYNAMIC).overview
+    source, target = overview.owners[2][overview.snapshots[2]["edges"].numpy()]
+    own = [int(((source == client) & (target == client)).sum()) // 2 for client in range(5)]
+    assert partition_work.edges_within(overview, 2, 5).tolist() == own
+    assert sum(own) + partition_work.described(overview, 2, 5, 0.0).cut == len(source) // 2
+
+
 def test_a_partition_tells_how_labels_are_skewed():
     owner, labels = np.array([0, 0, 0, 0, 1, 1, -1]), np.array([0, 1, 2, 2, 3, -1, 4])
     assert partition_work.majority(owner, labels) == pytest.approx((3 / 4 + 1) / 2)

@@ -117,6 +117,25 @@ def test_the_loss_is_that_of_plain_torch(normalise):
     assert float(task.loss(params, graph)) == pytest.approx(float(expected), abs=1e-6)
 
 
+def test_several_non_edges_a_link_weigh_as_their_class():
+    task = task_of(opposed=3, weight=0.9)
+    graph, params = seeded(graph_of_size(15, 3), 77), tree.stack([task.init()])
+    found = links.of(graph)
+    apart, h = links.negatives(found, graph["seed"], 3), task.model.forward(params, graph)
+    first, count = links.negatives(found, graph["seed"]), found.ends.shape[1]
+    assert apart.shape == (2, 3 * count)
+    assert torch.equal(apart[:, :count], first)
+    assert len({tuple(pair) for pair in apart.T.tolist()}) > count
+    assert not {tuple(pair) for pair in apart.T.tolist()} & known(graph)
+    ends = torch.cat([found.ends, apart], 1)
+    there = (torch.arange(4 * count) < count).long()
+    one = (h[ends[0]] * h[ends[1]]).sum(1)
+    expected = F.cross_entropy(torch.stack([torch.zeros_like(one), one], 1), there, weight=torch.tensor([0.1, 0.9]))
+    assert float(task.loss(params, graph)) == pytest.approx(float(expected), abs=1e-6)
+    with pytest.raises(ValueError, match="weight"):
+        task_of(weight=1.0)
+
+
 @pytest.mark.parametrize("width", [None, 3])
 def test_the_embedding_has_the_width_that_is_asked_for(width):
     task = task_of(width=width)

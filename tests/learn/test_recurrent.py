@@ -12,6 +12,8 @@ from fedsim.learn.convolution import aggregate
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcn import GCN
+from fedsim.learn.models.gcn_head import GCNHead
+from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 from fedsim.learn.models.gcrn_gru import GCRNGRU
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
 from fedsim.learn.models.roland import Roland
@@ -30,6 +32,7 @@ MODELS = {
     "evolve_gcn_h": EvolveGCNH(hidden=5),
     "gcrn_gru": GCRNGRU(hidden=5, order=3, layers=2),
     "gcrn_lstm": GCRNLSTM(hidden=5, order=3, layers=2),
+    "gcrn_baseline": GCRNBaseline(hidden=5, order=3, layers=2),
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
@@ -119,7 +122,9 @@ def test_states_of_another_width_are_refused():
         model.remember(tree.stack([params_of(model, 0)]), undirected(15, 4, width=3))
 
 
-@pytest.mark.parametrize("name", ["gru", "gat", "moving_average", "by_degree", "mlp", "gcrn_gru", "gcrn_lstm"])
+@pytest.mark.parametrize(
+    "name", ["gru", "gat", "moving_average", "by_degree", "mlp", "gcrn_gru", "gcrn_lstm", "gcrn_baseline"]
+)
 def test_a_halo_keeps_its_states_and_lends_them_to_its_neighbours(name):
     model, params = MODELS[name], tree.stack([params_of(MODELS[name], 0)])
     graph = of(model, 20, 5)
@@ -255,6 +260,16 @@ def test_a_cohort_with_states_trains_as_its_clients_do_alone(model):
         assert largest_gap(together[k], alone) < 2e-3
         before, after = (float(task.loss(tree.stack([params]), graphs[k])) for params in (fits[k].start, together[k]))
         assert after < before
+
+
+@pytest.mark.parametrize("kind", [Roland, EvolveGCNO, GCRNGRU, GCNHead])
+def test_every_model_has_embeddings_of_length_one_if_asked_and_the_same_states(kind):
+    plain, unit = (kind(hidden=5, layers=2, unit=unit) for unit in (False, True))
+    graph, params = of(plain, 24, 7), tree.stack([params_of(plain, 0)])
+    h = plain.embed(params, graph)
+    torch.testing.assert_close(unit.embed(params, graph), unit_length(h))
+    assert not torch.allclose(h, unit_length(h), atol=1e-2)
+    torch.testing.assert_close(unit.remember(params, graph), plain.remember(params, graph), rtol=0, atol=0)
 
 
 def test_activations_and_unit_length():

@@ -21,7 +21,7 @@ from fedsim.core.units import Fraction
 from fedsim.learn import layout, ops
 from fedsim.learn.convolution import Norm, batch_norm, convolve
 from fedsim.learn.model import fan_in, glorot
-from fedsim.learn.recurrent import Activation, Recurrent, activate, unit_length
+from fedsim.learn.recurrent import Activation, Recurrent, activate
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,6 @@ class Roland(Recurrent):
         moved = ops.linear(h, params["weight"], graph)
         ends = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
         return ops.attend(moved, ends[:, 0], ends[:, 1], graph)
-
-    def output(self, h):
-        """Return the last states, of length 1 if `unit`."""
-        return unit_length(h) if self.unit else h
 
     def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
         """The convolution, ten operations a value of what follows, and the update's products."""

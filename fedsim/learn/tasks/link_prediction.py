@@ -1,8 +1,8 @@
 """Link prediction: whether two vertices are joined, by the inner product of their embeddings.
 
-The model's output is the embedding.  Training uses the edges of the client's current graph and as many non-edges;
-scores are over the pairs that the period's graph carries (`fedsim.data.pairs`), which are edges of later snapshots and
-as many non-edges.  Not modelled: directions, weights and multiplicities of edges, and a learned decoder.
+The model's output is the embedding.  Training uses the edges of the client's current graph and `opposed` non-edges for
+each; scores are over the pairs that the period's graph carries (`fedsim.data.pairs`), which are edges of later
+snapshots and as many non-edges.  Not modelled: directions, weights and multiplicities of edges, and a learned decoder.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
-from fedsim.core.units import Count
+from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.data.pairs import TESTS, VALIDATES
 from fedsim.learn import links, ranking
@@ -41,8 +41,15 @@ class LinkPrediction(Task):
 
     width: Count | None = None  # of the embedding; if not given, the model's hidden width
     normalise: bool = False  # divide every embedding by its length
+    opposed: Count = 1  # non-edges for each edge in training; EvolveGCN's code takes 50 to 100
+    weight: Fraction = 0.5  # of an edge in the loss, 1 - weight of a non-edge; EvolveGCN's code takes 0.9 to 0.95
     mrr: Literal["max", "mean", "min", "sampled_rows"] = "max"  # which of a source's positives is ranked, or the rule
     negatives: Count = 1000  # number of negatives that each source is ranked among
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a weight that leaves out edges or non-edges."""
+        if not 0 < self.weight < 1:
+            raise ValueError("weight: must be more than 0 and less than 1; 0.5 weighs edges and non-edges alike")
 
     @property
     def outputs(self) -> int:
@@ -55,18 +62,19 @@ class LinkPrediction(Task):
         return F.normalize(output, dim=1) if self.normalise else output
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
-        """Return the mean of -log sigma(±score) over each client's links and as many negatives: (K,).
+        """Return the weighted mean of -log sigma(±score) over each client's links and their negatives: (K,).
 
         Zero without links; the links alone if every pair is one.  Without `seed` in the graph, outside
         training, the negatives are the same every time.
         """
         h, known = self.forward(params, graph), links.of(graph)
         fixed = torch.full_like(graph["sizes"], integer(self.seed, "negatives"))
-        drawn = links.negatives(known, graph.get("seed", fixed))
+        drawn = links.negatives(known, graph.get("seed", fixed), self.opposed)
         opposed = known.opposed.to(h.dtype)
-        apart = F.softplus(_scored(h, drawn)) * opposed[known.client]
-        each = F.softplus(-_scored(h, known.ends)) + apart
-        return product(each.unsqueeze(1), known.pool).squeeze(1) / (known.counts * (1 + opposed)).clamp(min=1)
+        apart = F.softplus(_scored(h, drawn)).view(self.opposed, -1).sum(0) * opposed[known.client]
+        each = self.weight * F.softplus(-_scored(h, known.ends)) + (1 - self.weight) * apart
+        total = known.counts.clamp(min=1) * (self.weight + (1 - self.weight) * self.opposed * opposed)
+        return product(each.unsqueeze(1), known.pool).squeeze(1) / total
 
     def examples(self, graph: Graph, *splits: str) -> int:
         """Return the number of links to train on; pairs to score are not examples."""
@@ -105,7 +113,7 @@ class LinkPrediction(Task):
 
     def flops(self, graph: Graph) -> float:
         """Return the operations of one training step, those of two inner products a link included."""
-        products = 2 * len(links.of(graph).client)
+        products = (1 + self.opposed) * len(links.of(graph).client)
         return super().flops(graph) + 3 * 2 * self.outputs * products
 
 
