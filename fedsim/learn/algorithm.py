@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fedsim.core import mean, wire
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
+from fedsim.learn.replies import uploads_of
 from fedsim.learn.sight import Seen, Sight
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ class Algorithm(ABC):
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the operations of one update on the server: by default, a multiply-add per received number."""
-        return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
+        return sum(wire.array_bytes(upload) / 2 for upload in uploads_of(replies))
 
 
 DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each is about, and the safe answer

@@ -11,7 +11,8 @@ from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State
-from fedsim.learner import ticket, transforms
+from fedsim.learn.replies import Replies, clients_of
+from fedsim.learner import batch, ticket, transforms
 from fedsim.learner.client import Client, Clients
 from fedsim.learner.contract import Scores
 from fedsim.learner.transforms import Sent
@@ -126,7 +127,7 @@ class Trained:
         """Return the state after folding opened replies, and epsilon, None without differential privacy."""
         if self.guard is None:
             return self.algorithm.update(state, replies, step), None
-        self.guard.spend([reply.client for reply in replies])
+        self.guard.spend(clients_of(replies))
         return self.algorithm.update(state, self.guard.release(replies), step), self.guard.epsilon
 
     def share(self, state: State, sender: int | None) -> tuple[Sent, bool, float]:
@@ -156,7 +157,14 @@ class Trained:
         return [transforms.forged(self.forgers, client, self.rng), *self._compressed]
 
 
-def opened(reply: ticket.Reply, upload: Upload) -> Reply:
-    """Return a reply as an algorithm sees it, with trees in place of tickets."""
-    download = None if reply.download is None else reply.download.value.tree
-    return Reply(reply.client, reply.version, download, upload.value(), reply.weight, reply.ask)
+def opened(replies: Sequence[ticket.Reply], uploads: Sequence[Upload]) -> Replies:
+    """Return replies as an algorithm sees them, with trees in place of tickets."""
+
+    def reply(place: int, upload: Tree) -> Reply:
+        one = replies[place]
+        download = None if one.download is None else one.download.value.tree
+        return Reply(one.client, one.version, download, upload, one.weight, one.ask)
+
+    plain = isinstance(replies, batch.Replies)
+    weights = [1.0] * len(replies) if plain else [one.weight for one in replies]
+    return Replies(batch.clients_of(replies), [upload.value() for upload in uploads], weights, reply)
