@@ -39,7 +39,8 @@ class SharedWave(Wave):
         }
         self._passages: list[Passage | None] = [None] * count  # under way; None while a member works
         self._jobs: list[Ticket | None] = [None] * count
-        self._uploads = self._jobs  # one by one, as downloads arrive
+        self._uploads = self._jobs
+        self._operations: list[float] | None = None  # of jobs that begin all at once
         self._under_way = [True] * count
         self._left, self._want = count, count
         self._replies: list[int] = []  # the places of those who have replied, in order of arrival
@@ -51,7 +52,12 @@ class SharedWave(Wave):
         self._work_began, self._worked, self._span_end = [NEVER] * count, [NEVER] * count, [NEVER] * count
 
     def begin(self) -> None:
-        """Send the downloads."""
+        """Send the downloads; begin all jobs where it makes no difference when."""
+        home = self._home
+        if not home.learner.learns and home.clients.masks is None:
+            self._uploads, operations = home.clients.start(self._numbers, self._step, self._downloads)
+            sizes = home.uploads_bytes(self._numbers, self._step, self._uploads, self._beside)
+            self._up_bytes, self._operations = self._overhead + sizes, operations.tolist()
         for client, nbytes in zip(self._clients.tolist(), self._down_bytes.tolist(), strict=True):
             self._send(client, False, nbytes)
 
@@ -106,8 +112,12 @@ class SharedWave(Wave):
         self._passages[k] = None
         self._down_end[k] = self._work_began[k] = now
         self._down_moved[k] = round(passage.size)
-        (self._jobs[k],), operations = self._home.clients.start([client], self._step, [self._downloads[k]])
-        timer = simpy.Timeout(self._env, float(operations[0]) / self._paces[k], k)
+        if self._operations is None:
+            (self._jobs[k],), (taken,) = self._home.clients.start([client], self._step, [self._downloads[k]])
+            operations = float(taken)
+        else:
+            operations = self._operations[k]
+        timer = simpy.Timeout(self._env, operations / self._paces[k], k)
         timer.callbacks.append(self._finished)
 
     def _finished(self, timer: simpy.Event) -> None:
@@ -116,10 +126,11 @@ class SharedWave(Wave):
         if not self._under_way[k]:
             return
         client = self._numbers[k]
-        self._home.clients.done(client, self._uploads[k])
+        self._home.clients.all_done([client], self._uploads, [k])
         self._span_end[k] = self._worked[k] = self._env.now
-        self._up_bytes[k] = nbytes = self._up_size(k)
-        self._send(client, True, nbytes)
+        if self._operations is None:
+            self._up_bytes[k] = self._up_size(k)
+        self._send(client, True, int(self._up_bytes[k]))
 
     def _received(self, passage: Passage) -> None:
         """End a member's exchange: its upload has arrived."""
@@ -155,8 +166,10 @@ class SharedWave(Wave):
         fate = CUT if moved else LOST
         if passage.transfer.upload:
             self._up_end[k], self._up_moved[k], self._up_fate[k] = now, moved, fate
-        else:
-            self._down_end[k], self._down_moved[k], self._down_fate[k] = now, moved, fate
+            return
+        self._down_end[k], self._down_moved[k], self._down_fate[k] = now, moved, fate
+        if self._operations is not None and (upload := self._uploads[k]) is not None:
+            self._home.learner.withdrawn(self._numbers[k], upload)
 
     def _end_time(self, _: simpy.Event) -> None:
         self._over = True  # what arrives in the same instant is late

@@ -49,6 +49,7 @@ class Learner(ABC):
     """The learner, as the clock sees it."""
 
     talks: bool = True  # False if nothing travels: an ask only starts the client's own work
+    learns: bool = True  # False if nothing is trained: a job depends on its client and number, not on when it begins
     prepares: frozenset[str] = frozenset()  # steps that leave the model as it is, and count no update
 
     @abstractmethod

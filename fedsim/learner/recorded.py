@@ -52,6 +52,7 @@ class Recorded(Learner):
         self.replaying = bool(record)
         self.asked = 0  # number of questions
         self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
+        self.learns = trained.algorithm.learns
         self._jobs: Counter[int] = Counter()
         self._tickets: WeakSet[Ticket] = WeakSet()  # where there is a record
         self._brought: tuple[Sequence[Reply], Sequence[Any]] = ([], [])  # the replies last opened
