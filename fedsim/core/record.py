@@ -188,8 +188,6 @@ class Recorder:
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
-        if self._batches[type(row)]:
-            self._shut(type(row))
         for name, column in self._open[type(row)].items():
             column.append(getattr(row, name))
 
@@ -254,7 +252,7 @@ class Recorder:
     def _shut(self, table: type[Row]) -> None:
         """Move rows that were added singly, or in batches, to those before, so that the order is kept.
 
-        There are only either of them: a row that is added after batches moves these, and the reverse.
+        Batches come before single rows, which are moved before another batch is taken.
         """
         if batches := self._batches[table]:
             self._whole[table].append(_arrow(table, {name: _joined(name, batches) for name in self._names[table]}))
