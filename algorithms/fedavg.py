@@ -19,6 +19,7 @@ from fedsim.data.graph import Graph
 from fedsim.learn import robust, tree, turning
 from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work, declared
 from fedsim.learn.model import Parameters
+from fedsim.learn.replies import uploads_of, weights_of
 
 TRIM = 0.1
 
@@ -101,17 +102,18 @@ class FedAvg(Algorithm):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Add the average of the differences, each times the protocol's discount (FedBuff, line 11)."""
-        model = tree.add(state["model"], self.average_of(replies, [r.weight for r in replies]))
+        model = tree.add(state["model"], self.average_of(replies, weights_of(replies)))
         return {**state, "model": model, **turning.noted(state, replies)}
 
     def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
         """Return the weighted mean of the differences, each times its factor, or their median or trimmed mean."""
-        updates = [reply.upload["update"] for reply in replies]
+        uploads = uploads_of(replies)
+        updates = [upload["update"] for upload in uploads]
         if self.aggregation == "median":
             return robust.median(updates, factors)
         if self.aggregation == "trimmed_mean":
             return robust.trimmed_mean(updates, factors, TRIM if self.trim is None else self.trim)
-        return tree.mean(updates, [reply.upload["samples"] for reply in replies], factors)
+        return tree.mean(updates, [upload["samples"] for upload in uploads], factors)
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return a multiply-add per received number, times log₂ K comparisons if they are sorted."""

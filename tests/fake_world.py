@@ -222,7 +222,7 @@ def lab(
     backend = FakeBackend(algorithm, work, nap)
     speeds = np.broadcast_to(np.asarray(speed, float), clients)
     trained = Trained(algorithm, backend, Streams(seed), forgers=network.forgers)
-    learner = Recorded(trained, lambda client, job: seeds.integer(seed, client, job))
+    learner = Recorded(trained, lambda clients, jobs: seeds.integers(seed, rows=zip(clients, jobs, strict=True)))
     hosts = Clients(env, network, learner, speeds, rng, rows.append, partial(_extend, rows), masks)
     above, *below = [
         ServerHost(env, network, learner, hosts, rows.append, SERVER_SPEED, cores, node)

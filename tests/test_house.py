@@ -35,6 +35,7 @@ FLOORS = [
     (0, "analysis", "reads the tables"),
 ]
 SEAM = (  # all that the clock knows of learning, without torch; a protocol may refuse an algorithm
+    "fedsim.learner.batch",
     "fedsim.learner.contract",
     "fedsim.learner.ticket",
     "fedsim.learn.algorithm",

@@ -103,3 +103,18 @@ def test_many_rows_at_once_are_the_rows_one_by_one_in_the_order_of_their_ends():
 def test_columns_that_do_not_make_rows_are_refused(columns):
     with pytest.raises(ValueError, match="columns of Span"):
         Recorder().extend(Span, columns)
+
+
+@pytest.mark.parametrize("many", [1, 5, 10_000])
+def test_rows_and_batches_stay_in_the_order_in_which_they_came(monkeypatch, many):
+    monkeypatch.setattr(record, "MANY", many)
+    recorder = Recorder()
+    for version in range(4):
+        recorder.add(Arrival(0.0, -1, 0, version))
+        for client in (2 * version, 2 * version + 1):
+            both = [client, client + 100]
+            recorder.extend(Arrival, {"time": [0.0, 1.0], "client": both, "period": client % 2, "version": version})
+    rows = recorder.tables()["arrivals"].to_pydict()
+    assert rows["client"] == [at for v in range(4) for at in (-1, 2 * v, 2 * v + 100, 2 * v + 1, 2 * v + 101)]
+    assert rows["version"] == [version for version in range(4) for _ in range(5)]
+    assert rows["period"] == [0, 0, 0, 1, 1] * 4

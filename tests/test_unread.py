@@ -1,10 +1,13 @@
 """Rows of uploads that are kept back: each is written once, with the fate that was decided, or discarded at the end."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.clock.unread import Unread
 from fedsim.core.record import SERVER, Transfer
+from fedsim.learner.batch import Replies
+from fedsim.learner.ticket import Reply
 
 
 def row(client, dst=SERVER, fate="delivered"):
@@ -54,20 +57,25 @@ def test_each_is_written_once_with_its_fate(fates):
 class Rows:
     """A wave that notes what it is told."""
 
-    def __init__(self):
-        self.decided = []
+    def __init__(self, count):
+        self.decided, self.undecided = [], np.ones(count, dtype=bool)
 
-    def decide(self, place, fate):
-        self.decided.append((place, fate))
+    def decide(self, places, fate):
+        self.decided += [(place, fate) for place in places.tolist()]
+        self.undecided[places] = False
 
 
 def test_a_wave_is_notified_of_its_replies():
-    (unread, written), wave = books(), Rows()
-    for place in range(3):
-        unread.plan(7 + place, wave, place)
+    (unread, written), wave, later = books(), Rows(3), Rows(2)
+    unread.plan(7, wave)
+    unread.plan(10, later)
     unread.decide(8, "delivered")
     unread.decide(8, "late")
+    clients, tickets = np.array([4, 5, 6]), [None] * 3
+    unread.decide_all(Replies(clients, 0, tickets, tickets, np.arange(3), 7).take(np.array([1, 2])), "late")
+    unread.decide_all([Reply(5, 0, None, None, ask=8), Reply(3, 0, None, None, ask=11)], "delivered")
     unread.end()
     unread.end()
-    assert wave.decided == [(1, "delivered"), (0, "discarded"), (2, "discarded")]
+    assert wave.decided == [(1, "delivered"), (2, "late"), (0, "discarded")]
+    assert later.decided == [(1, "delivered"), (0, "discarded")]
     assert not written

@@ -16,6 +16,7 @@ import simpy
 
 from fedsim.clock.masks import Masks, span_of
 from fedsim.core.record import Column, Row, Span
+from fedsim.learner.batch import Tickets
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Ticket
 from fedsim.net.network import Network
@@ -96,6 +97,8 @@ class Clients:
 
     def catch_up(self, clients: Sequence[int] | None = None) -> None:
         """Update the memory of these clients (default: all) with the work finished by now, in waves too."""
+        if not self.joint:
+            return
         for client in [*self.joint] if clients is None else clients:
             if client in self.joint:
                 self.joint[client].catch_up(client)
@@ -132,35 +135,39 @@ class Clients:
         self.busy[client] = True
         self.network.nodes.presence.attend(client)
         self._turn += 1
-        self.turns[client] = turn = self._turn
-        if not self.network.makes_leave:
-            return
-        stays = self.network.stay(self.rng(f"stay {client}"))
-        if np.isfinite(stays):
-
-            def leave(_: simpy.Event) -> None:
-                if client in self.joint and self.joint[client].ended(client):
-                    return
-                if self.busy[client] and self.turns[client] == turn:
-                    self._write(Span(client, self.env.now, self.env.now, "left"))
-                    self.network.nodes.leave(client)
-
-            self.env.timeout(stays).callbacks.append(leave)
+        self.turns[client] = self._turn
+        if self.network.makes_leave:
+            self._stay(client)
 
     def join(self, clients: Sequence[int], wave: Joint) -> None:
         """Mark these clients as busy in a wave.  Raises ValueError as `begin` does."""
-        for client in clients:
-            self.begin(client)
+        numbers = np.array(clients, dtype=np.int64)
+        if self.busy[numbers].any():
+            raise ValueError(f"client {numbers[self.busy[numbers]][0]} is still at work for an earlier ask")
+        self.busy[numbers] = True
+        self.network.nodes.presence.attend_all(numbers)
+        self.turns[numbers] = self._turn + 1 + np.arange(len(numbers))
+        self._turn += len(numbers)
+        if self.network.makes_leave:
+            for client in clients:
+                self._stay(client)
         self.joint.update(dict.fromkeys(clients, wave))
 
     def part(self, clients: Sequence[int]) -> None:
         """Mark these clients of a wave as free."""
+        if not clients:
+            return
         for client in clients:
             del self.joint[client]
-            self.network.nodes.presence.dismiss(client)
-        self.busy[list(clients)] = False
-        if clients:
-            self.stir()
+        numbers = np.array(clients, dtype=np.int64)
+        self.network.nodes.presence.dismiss_all(numbers)
+        self.busy[numbers] = False
+        self.stir()
+
+    def leave_wave(self, client: int) -> None:
+        """Mark one client of a wave as free."""
+        del self.joint[client]
+        self.finish(client)
 
     def finish(self, client: int) -> None:
         """Mark a client as free."""
@@ -170,7 +177,7 @@ class Clients:
 
     def start(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
-    ) -> tuple[list[Ticket | None], Floats]:
+    ) -> tuple[Sequence[Ticket | None], Floats]:
         """Begin each client's work on its download; return the uploads, and the operations (K,) that they take.
 
         An exchange of secure aggregation has no upload and takes no operations.
@@ -178,13 +185,20 @@ class Clients:
         if self.masks is not None and self.masks.owns(step):
             return [None] * len(clients), np.zeros(len(clients))
         self.catch_up(clients)
-        uploads, operations = self.learner.work(clients, step, downloads, travels=travels)
-        return [*uploads], operations
+        return self.learner.work(clients, step, downloads, travels=travels)
 
     def done(self, client: int, upload: Ticket | None) -> None:
         """Note that a client has finished a job; exchanges of secure aggregation leave its memory unchanged."""
         if upload is not None:
             self.learner.done(client, upload)
+
+    def all_done(self, clients: Sequence[int], uploads: Sequence[Ticket | None], places: Sequence[int]) -> None:
+        """Note the same of several clients, whose uploads are at these places."""
+        if isinstance(uploads, Tickets):
+            self.learner.all_done(clients, uploads, places)
+        else:
+            for client, place in zip(clients, places, strict=True):
+                self.done(client, uploads[place])
 
     def seconds(self, clients: npt.NDArray[np.int64], operations: Floats) -> Floats:
         """Return the seconds (K,) that each client needs for its operations at its current speed."""
@@ -232,6 +246,21 @@ class Clients:
             self._write(Span(client, since, self.env.now, what))
         clients, starts, ends = self.network.nodes.presence.stretches()
         self._extend(Span, {"client": clients, "start": starts, "end": ends, "what": "offline"})
+
+    def _stay(self, client: int) -> None:
+        """Have a client leave before it has finished, if an effect says so."""
+        turn = self.turns[client]
+        stays = self.network.stay(self.rng(f"stay {client}"))
+        if np.isfinite(stays):
+
+            def leave(_: simpy.Event) -> None:
+                if client in self.joint and self.joint[client].ended(client):
+                    return
+                if self.busy[client] and self.turns[client] == turn:
+                    self._write(Span(client, self.env.now, self.env.now, "left"))
+                    self.network.nodes.leave(client)
+
+            self.env.timeout(stays).callbacks.append(leave)
 
     def _take(self, client: int, operations: float) -> Generator[simpy.Event, Any, bool]:
         """Spend the time that these operations take; return whether they were not interrupted."""

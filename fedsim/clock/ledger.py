@@ -80,7 +80,8 @@ class Ledger:
         now = self._env.now
         for rows, client, upload in ((downs, downs["dst"], False), (ups, ups["src"], True)):
             sent, arrived, nbytes, wire = (rows[name] for name in ("sent", "arrived", "nbytes", "wire_bytes"))
-            whole = np.isin(rows["fate"], ARRIVED)
+            own = {fate: rows["fate"] == fate for fate in ARRIVED}
+            whole = np.logical_or.reduce([*own.values()])
             wrong = ~((sent <= arrived) & (arrived <= now)) | (whole & (wire < nbytes)) | (nbytes < 0) | (wire < 0)
             if wrong.any():
                 first = {name: column[wrong][0] for name, column in rows.items() if isinstance(column, np.ndarray)}
@@ -89,9 +90,8 @@ class Ledger:
             self._rows[upload][client] += 1
             parts["cut"][client[~whole]] += wire[~whole]
             parts["repeated"][client[whole]] += (wire - nbytes)[whole]
-            for fate in ARRIVED:
-                own = rows["fate"] == fate
-                parts[fate][client[own]] += nbytes[own]
+            for fate, rows_ in own.items():
+                parts[fate][client[rows_]] += nbytes[rows_]
         if (early := ups["sent"] < asked).any():
             raise Breach(f"client {ups['src'][early][0]} sent a reply before its request had arrived")
         # Waves are entered out of order when a late reply ends one, so their work is checked at the end.

@@ -8,13 +8,19 @@ the sizes, and what is not modelled.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from fedsim.core import wire
 from fedsim.core.wire import Spec, Tree
+from fedsim.learner.batch import Tickets
 from fedsim.learner.contract import Learner
-from fedsim.learner.ticket import Ticket
+from fedsim.learner.ticket import UNKNOWN, Ticket
 from fedsim.net import masking
 from fedsim.net.codec import Codec
 from fedsim.net.masking import Masking
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -64,16 +70,16 @@ def downloads(
     clients: Sequence[int],
     step: str,
     shares: Mapping[int, Tree] | None,
-) -> tuple[list[Ticket | None], list[int]]:
+) -> tuple[Sequence[Ticket | None], Ints]:
     """Return what clients are sent in a step, and its bytes with what masking sends beside it, or of that alone."""
     if masks is not None and masks.owns(step):
         extra = shares or {}
-        return [None] * len(clients), [masks.own(extra.get(client)) for client in clients]
+        return [None] * len(clients), np.array([masks.own(extra.get(client)) for client in clients], dtype=np.int64)
     tickets = learner.downloads(state, clients, step)
-    sizes = [ticket.nbytes for ticket in tickets]
-    if masks is not None and shares is not None:
-        sizes = [masks.down(size, shares[client]) for client, size in zip(clients, sizes, strict=True)]
-    return [*tickets], sizes
+    if masks is None or shares is None:
+        return tickets, tickets.sizes
+    together = zip(clients, tickets.sizes.tolist(), strict=True)
+    return tickets, np.array([masks.down(size, shares[client]) for client, size in together], dtype=np.int64)
 
 
 def beside(masks: Masks | None, step: str, tree: Tree) -> Tree:
@@ -87,6 +93,25 @@ def upload_bytes(masks: Masks | None, learner: Learner, step: str, upload: Ticke
         return masks.up(learner, step, upload, share)
     assert upload is not None
     return learner.size(upload)
+
+
+def uploads_bytes(
+    masks: Masks | None,
+    learner: Learner,
+    clients: Sequence[int],
+    step: str,
+    uploads: Sequence[Ticket | None],
+    shares: Mapping[int, Tree],
+) -> Ints:
+    """Return the same (K,) of each client's upload."""
+    if masks is None and isinstance(uploads, Tickets):
+        sizes = uploads.sizes.copy()
+        for k in np.flatnonzero(sizes == UNKNOWN).tolist():
+            sizes[k] = learner.size(uploads[k])
+        return sizes
+    asked = zip(clients, uploads, strict=True)
+    sizes_ = [upload_bytes(masks, learner, step, upload, shares.get(client)) for client, upload in asked]
+    return np.array(sizes_, dtype=np.int64)
 
 
 def span_of(step: str) -> str:

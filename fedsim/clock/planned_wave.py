@@ -30,7 +30,7 @@ class PlannedWave(Wave):
         super().__init__(home, clients, step, number, beside)
         count = len(clients)
         self._uploads, operations = home.clients.start(clients, step, self._downloads)
-        self._up_bytes = np.array([self._up_size(k) for k in range(count)], dtype=np.int64)
+        self._up_bytes = self._overhead + home.uploads_bytes(clients, step, self._uploads, self._beside)
         planner, sent = home.network.planner, np.full(count, self.began)
         self._down = planner.plan(self._clients, sent, self._down_bytes, upload=False)
         self._worked = self._down.arrives + home.clients.seconds(self._clients, operations)
@@ -44,7 +44,7 @@ class PlannedWave(Wave):
         self._want = count
         self._news = home.env.event()
 
-    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, list[Reply]]:
+    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, Sequence[Reply]]:
         """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
 
         Clients that have not replied by then are late: their uploads still arrive.
@@ -53,7 +53,9 @@ class PlannedWave(Wave):
         due = yield from self._wait(until)
         arrived = np.flatnonzero(self._under_way & (self._up.arrives <= due))
         arrived = arrived[np.argsort(self._up.arrives[arrived], kind="stable")]
-        replies = self._arrive(arrived[:want], DELIVERED)
+        self.undecided[arrived[:want]] = True
+        self._arrive(arrived[:want], DELIVERED)
+        replies = self._replies_of(arrived[:want])
         self._arrive(arrived[want:], LATE)
         self._home.note(late=len(arrived[want:]) + int(self._under_way.sum()))
         self._open, self._want = False, 1
@@ -69,8 +71,8 @@ class PlannedWave(Wave):
     def catch_up(self, client: int) -> None:
         """Update the client's memory if it has finished its job by now."""
         k = self._place[client]
-        if not self._taken[k] and self._worked[k] <= self._home.env.now:
-            self._take(k)
+        if self._worked[k] <= self._home.env.now:
+            self._take([k])
 
     def renew(self, client: int) -> None:
         """Note that the client has just received data, on which it works if its download has not arrived yet."""
@@ -78,7 +80,8 @@ class PlannedWave(Wave):
         if home.env.now >= self._down.arrives[k]:
             return
         self._withdraw(k)
-        (self._uploads[k],), operations = home.clients.start([client], self._step, [self._downloads[k]])
+        fresh, operations = home.clients.start([client], self._step, [self._downloads[k]])
+        self._uploads = [*self._uploads[:k], *fresh, *self._uploads[k + 1 :]]
         self._up_bytes[k] = self._up_size(k)
         home.network.planner.take_back(client, upload=True)
         one, last = self._clients[k : k + 1], self._due()
@@ -138,26 +141,24 @@ class PlannedWave(Wave):
         if self._due() != last and not self._news.triggered:
             self._news.succeed()
 
-    def _arrive(self, places: npt.NDArray[np.int64], fate: int) -> list[Reply]:
-        """Process uploads that have arrived; return the replies of those delivered, whose fate is still open."""
+    def _arrive(self, places: npt.NDArray[np.int64], fate: int) -> None:
+        """Process uploads that have arrived."""
         self._under_way[places] = False
         self._down_fate[places] = DELIVERED
-        arrived = places.tolist()
-        for k in arrived:
-            self._up_fate[k] = fate
-            self._take(k)
-        self._home.release([self._numbers[k] for k in arrived])
-        return [self._reply(k) for k in arrived] if fate == DELIVERED else []
+        self._up_fate[places] = fate
+        self._take(places.tolist())
+        self._home.release(self._clients[places].tolist())
 
     def _withdraw(self, k: int) -> None:
         """Withdraw a job whose download has not arrived."""
         if (upload := self._uploads[k]) is not None:
             self._home.learner.withdrawn(self._numbers[k], upload)
 
-    def _take(self, k: int) -> None:
-        if not self._taken[k]:
-            self._taken[k] = True
-            self._home.clients.done(self._numbers[k], self._uploads[k])
+    def _take(self, places: Sequence[int]) -> None:
+        """Update the memory of these members' clients with their jobs, which have ended, unless that is done."""
+        fresh = [k for k in places if not self._taken[k]]
+        self._taken[fresh] = True
+        self._home.clients.all_done([self._numbers[k] for k in fresh], self._uploads, fresh)
 
     def _break_off(self, k: int) -> None:
         """End a member in its present phase: download, work or upload."""
@@ -175,15 +176,15 @@ class PlannedWave(Wave):
                 self._down_moved[k] = moved = math.floor(self._down.moved(k, now))
                 self._down_fate[k], self._down_end[k] = CUT if moved else LOST, now
             return
-        self._take(k)
+        self._take([k])
         self._up_moved[k] = moved = math.floor(self._up.moved(k, now))
         self._up_fate[k], self._up_end[k] = CUT if moved else LOST, now
 
     def _post(self) -> None:
         """Write all rows once they are final."""
-        if self._written or self._undecided or self._under_way.any() or self._home.write_many is None:
+        if self._written or self.undecided.any() or self._under_way.any() or self._home.write_many is None:
             return
-        up_fates = np.array(self._up_fate, dtype=np.int8)
+        up_fates = self._up_fate
         ups = np.flatnonzero(up_fates)
         self._write(
             Legs(

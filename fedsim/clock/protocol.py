@@ -192,7 +192,7 @@ def exchange(
     want: int | None = None,
     before: float = math.inf,
     beside: Mapping[int, Tree] | None = None,
-) -> Generator[simpy.Event, Any, list[Reply]]:
+) -> Generator[simpy.Event, Any, Sequence[Reply]]:
     """Ask a cohort and wait as `gather` does, for all replies by default; return the replies.
 
     `beside` is what masking sends each client with its download.  No other client may be asked until this returns, so

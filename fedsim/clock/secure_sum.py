@@ -18,11 +18,12 @@ import simpy
 from fedsim.clock import protocol
 from fedsim.clock.world import World
 from fedsim.core.wire import Tree
+from fedsim.learner.batch import clients_of
 from fedsim.learner.ticket import Reply
 from fedsim.net import masking
 
 log = logging.getLogger(__name__)
-Replies = Generator[simpy.Event, Any, list[Reply]]
+Replies = Generator[simpy.Event, Any, Sequence[Reply]]
 
 
 def exchange(
@@ -42,7 +43,7 @@ def exchange(
         return _given_up(world, "shares", [])
     sealed = {one: masking.sealed(_among(graph[one], sharing), len(sharing)) for one in sharing}
     replies = yield from protocol.exchange(world, sharing, step, want, before, sealed)
-    there, missed = sorted(reply.client for reply in replies), world.server.tally()
+    there, missed = sorted(clients_of(replies)), world.server.tally()
     wanted, world.server.wanted = world.server.wanted, None
     if options.holds(graph, sharing, there):
         alive = {one: masking.alive(_among(graph[one], there), _among(graph[one], sharing)) for one in there}
@@ -58,7 +59,7 @@ def _answering(
     """Return which of the clients have answered in an exchange of secure aggregation, ascending."""
     replies = (yield from protocol.exchange(world, clients, step, None, before, beside)) if clients else []
     yield from world.server.accept(replies, step)
-    return sorted(reply.client for reply in replies)
+    return sorted(clients_of(replies))
 
 
 def _given_up(world: World, step: str, replies: Sequence[Reply]) -> list[Reply]:

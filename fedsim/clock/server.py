@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import simpy
 
 from fedsim.clock import masks
@@ -34,6 +35,7 @@ from fedsim.clock.wave import Wave, WriteMany
 from fedsim.core import record
 from fedsim.core.record import SERVER, Row, Update
 from fedsim.core.wire import Tree
+from fedsim.learner import batch
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Reply, Share, Ticket
 from fedsim.net import masking
@@ -41,6 +43,7 @@ from fedsim.net.message import Message
 from fedsim.net.network import Network
 from fedsim.net.transfer import Lost
 
+Ints = npt.NDArray[np.int64]
 RESTART = "restart"  # the step of the row that tells of one
 
 
@@ -99,13 +102,19 @@ class ServerHost:
 
     def downloads(
         self, clients: Sequence[int], step: str, beside: Mapping[int, Tree] | None = None
-    ) -> tuple[list[Ticket | None], list[int]]:
-        """Return what these clients are sent, and its bytes."""
+    ) -> tuple[Sequence[Ticket | None], Ints]:
+        """Return what these clients are sent, and its bytes (K,)."""
         return masks.downloads(self.clients.masks, self.learner, self.state, clients, step, beside)
 
     def upload_bytes(self, step: str, upload: Ticket | None, beside: Tree) -> int:
         """Return the bytes of what a client sends back; see `masks.upload_bytes`."""
         return masks.upload_bytes(self.clients.masks, self.learner, step, upload, beside)
+
+    def uploads_bytes(
+        self, clients: Sequence[int], step: str, uploads: Sequence[Ticket | None], beside: Mapping[int, Tree]
+    ) -> Ints:
+        """Return the same of what these clients send back (K,)."""
+        return masks.uploads_bytes(self.clients.masks, self.learner, clients, step, uploads, beside)
 
     def ask_all(
         self, clients: Sequence[int], step: str, alone: bool, beside: Mapping[int, Tree] | None = None
@@ -133,6 +142,11 @@ class ServerHost:
         self.busy.difference_update(clients)
         self.clients.part(clients)
 
+    def release_one(self, client: int) -> None:
+        """Note that one client of a wave is free again."""
+        self.busy.discard(client)
+        self.clients.leave_wave(client)
+
     def close(self, ask: Ask) -> None:
         """Wait for this ask no longer: what it still brings, or has brought unread, is late."""
         if ask.open and not (ask.triggered and ask.value is None):  # who is lost was counted as such
@@ -146,27 +160,28 @@ class ServerHost:
         self._late += 1
         self.unread.decide(reply.ask, "discarded")
 
-    def remembered(self, replies: Sequence[Reply]) -> list[Reply]:
+    def remembered(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """Return those asked for since the last restart; the others are lost, their uploads discarded."""
+        if not self._forgotten:
+            return replies
         forgotten = [reply for reply in replies if 0 < reply.ask <= self._forgotten]
         self._lose(forgotten)
         return [reply for reply in replies if reply not in forgotten] if forgotten else [*replies]
 
-    def screen(self, replies: Sequence[Reply]) -> list[Reply]:
+    def screen(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """Return the replies that can be folded, in order of the client; those that are not finite are refused.
 
         An edge aggregator, a server and a peer all take what they fold from here.
         """
         # what a set of replies amounts to must not depend on which came first
-        ordered = sorted(self.remembered(replies), key=lambda reply: (reply.client, reply.ask))
-        sound = []
-        for reply, finite in zip(ordered, self.learner.finite(ordered), strict=True):
-            if finite:
-                sound.append(reply)
-            else:
-                self._refused += 1
-                self.unread.decide(reply.ask, "discarded")
-        return sound
+        ordered = batch.ordered(self.remembered(replies))
+        finite = self.learner.finite(ordered)
+        if all(finite):
+            return ordered
+        refused = [reply for reply, whole in zip(ordered, finite, strict=True) if not whole]
+        self._refused += len(refused)
+        self.unread.decide_all(refused, "discarded")
+        return [reply for reply, whole in zip(ordered, finite, strict=True) if whole]
 
     def update(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, int]:
         """Fold replies into the state and count the update; without any, only note that none came.
@@ -174,11 +189,10 @@ class ServerHost:
         Returns how many were folded.
         """
         opened = yield from self.fold(replies, step)
-        behind = sum(self.version - reply.version for reply in opened) / max(1, len(opened))
-        yield from self.count(step, len(opened), behind)
+        yield from self.count(step, len(opened), batch.behind(opened, self.version))
         return len(opened)
 
-    def fold(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, list[Reply]]:
+    def fold(self, replies: Sequence[Reply], step: str = "train") -> Generator[simpy.Event, Any, Sequence[Reply]]:
         """Fold replies into the state, which takes the server's time; return those folded, in order."""
         sound = self.screen(replies)
         if sound:
@@ -186,14 +200,12 @@ class ServerHost:
                 self._lose(sound)
                 return []
             self.state, self._epsilon = self.learner.fold(self.state, sound, step)
-        for reply in sound:
-            self.unread.decide(reply.ask, "delivered")
+        self.unread.decide_all(sound, "delivered")
         return sound
 
     def accept(self, replies: Sequence[Reply], step: str) -> Generator[simpy.Event, Any, None]:
         """Take replies of an exchange of masking's own, which change no state."""
-        for reply in replies:
-            self.unread.decide(reply.ask, "delivered")
+        self.unread.decide_all(replies, "delivered")
         yield from self.count(step, len(replies), 0.0)
 
     def mix(self, shares: Sequence[Share], weights: Sequence[float]) -> Generator[simpy.Event, Any, bool]:
@@ -296,6 +308,5 @@ class ServerHost:
         return Reply(ask.client, version, None, worked[0], ask=number) if worked else None
 
     def _lose(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            self._lost += 1
-            self.unread.decide(reply.ask, "discarded")
+        self._lost += len(replies)
+        self.unread.decide_all(replies, "discarded")

@@ -16,7 +16,7 @@ import numpy as np
 import simpy
 
 from fedsim.clock.wave import CUT, DELIVERED, EVER, LATE, LOST, Home, Legs, Wave
-from fedsim.learner.ticket import Reply
+from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.passage import Passage
 
 NEVER = -math.inf
@@ -38,9 +38,12 @@ class SharedWave(Wave):
             for upload in (False, True)
         }
         self._passages: list[Passage | None] = [None] * count  # under way; None while a member works
+        self._jobs: list[Ticket | None] = [None] * count
+        self._uploads = self._jobs
+        self._operations: list[float] | None = None  # of jobs that begin all at once
         self._under_way = [True] * count
         self._left, self._want = count, count
-        self._replies: list[Reply] = []
+        self._replies: list[int] = []  # the places of those who have replied, in order of arrival
         self._over, self._behind = False, 0  # whether time is up; uploads that arrived before `first` noticed
         self._news = home.env.event()
         self._down_end, self._up_end = [self.began] * count, [self.began] * count
@@ -49,11 +52,16 @@ class SharedWave(Wave):
         self._work_began, self._worked, self._span_end = [NEVER] * count, [NEVER] * count, [NEVER] * count
 
     def begin(self) -> None:
-        """Send the downloads."""
+        """Send the downloads; begin all jobs where it makes no difference when."""
+        home = self._home
+        if not home.learner.learns and home.clients.masks is None:
+            self._uploads, operations = home.clients.start(self._numbers, self._step, self._downloads)
+            sizes = home.uploads_bytes(self._numbers, self._step, self._uploads, self._beside)
+            self._up_bytes, self._operations = self._overhead + sizes, operations.tolist()
         for client, nbytes in zip(self._clients.tolist(), self._down_bytes.tolist(), strict=True):
             self._send(client, False, nbytes)
 
-    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, list[Reply]]:
+    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, Sequence[Reply]]:
         """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival."""
         self._want = want
         self._check()
@@ -66,7 +74,7 @@ class SharedWave(Wave):
         self._open = False
         self._home.note(late=self._left + self._behind)
         self._post()
-        return self._replies
+        return self._replies_of(np.array(self._replies, dtype=np.int64))
 
     def ended(self, client: int) -> bool:
         """Return False: a member whose upload has arrived has left the wave."""
@@ -104,8 +112,12 @@ class SharedWave(Wave):
         self._passages[k] = None
         self._down_end[k] = self._work_began[k] = now
         self._down_moved[k] = round(passage.size)
-        (self._uploads[k],), operations = self._home.clients.start([client], self._step, [self._downloads[k]])
-        timer = simpy.Timeout(self._env, float(operations[0]) / self._paces[k], k)
+        if self._operations is None:
+            (self._jobs[k],), (taken,) = self._home.clients.start([client], self._step, [self._downloads[k]])
+            operations = float(taken)
+        else:
+            operations = self._operations[k]
+        timer = simpy.Timeout(self._env, operations / self._paces[k], k)
         timer.callbacks.append(self._finished)
 
     def _finished(self, timer: simpy.Event) -> None:
@@ -114,10 +126,11 @@ class SharedWave(Wave):
         if not self._under_way[k]:
             return
         client = self._numbers[k]
-        self._home.clients.done(client, self._uploads[k])
+        self._home.clients.all_done([client], self._uploads, [k])
         self._span_end[k] = self._worked[k] = self._env.now
-        self._up_bytes[k] = nbytes = self._up_size(k)
-        self._send(client, True, nbytes)
+        if self._operations is None:
+            self._up_bytes[k] = self._up_size(k)
+        self._send(client, True, int(self._up_bytes[k]))
 
     def _received(self, passage: Passage) -> None:
         """End a member's exchange: its upload has arrived."""
@@ -126,11 +139,12 @@ class SharedWave(Wave):
         self._up_fate[k] = LATE
         counts = self._open and not self._over and len(self._replies) < self._want
         if counts:
-            self._replies.append(self._reply(k))
+            self.undecided[k] = True
+            self._replies.append(k)
         else:
             self._behind += self._open
         self._remove(k)
-        self._home.release([passage.transfer.client])
+        self._home.release_one(passage.transfer.client)
         self._check()
         if not counts:
             self._post()
@@ -152,8 +166,10 @@ class SharedWave(Wave):
         fate = CUT if moved else LOST
         if passage.transfer.upload:
             self._up_end[k], self._up_moved[k], self._up_fate[k] = now, moved, fate
-        else:
-            self._down_end[k], self._down_moved[k], self._down_fate[k] = now, moved, fate
+            return
+        self._down_end[k], self._down_moved[k], self._down_fate[k] = now, moved, fate
+        if self._operations is not None and (upload := self._uploads[k]) is not None:
+            self._home.learner.withdrawn(self._numbers[k], upload)
 
     def _end_time(self, _: simpy.Event) -> None:
         self._over = True  # what arrives in the same instant is late
@@ -165,13 +181,13 @@ class SharedWave(Wave):
 
     def _post(self) -> None:
         """Write all rows once they are final."""
-        if self._written or self._undecided or self._left or self._home.write_many is None:
+        if self._written or self._left or self.undecided.any() or self._home.write_many is None:
             return
         floats = (
             np.array(column, dtype=np.float64)
             for column in (self._work_began, self._span_end, self._worked, self._up_end, self._up_moved)
         )
         began, ended, worked, up_end, up_moved = floats
-        down_fate, up_fate = (np.array(column, dtype=np.int8) for column in (self._down_fate, self._up_fate))
+        down_fate = np.array(self._down_fate, dtype=np.int8)
         down_end, down_moved = np.array(self._down_end), np.array(self._down_moved)
-        self._write(Legs(down_end, down_moved, down_fate, began, ended, worked, up_end, up_moved, up_fate))
+        self._write(Legs(down_end, down_moved, down_fate, began, ended, worked, up_end, up_moved, self._up_fate))

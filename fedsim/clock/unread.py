@@ -1,20 +1,32 @@
 """Rows of uploads that have arrived and are not folded yet, kept until their fate is known.
 
-Nothing here takes simulated time.  It holds no replies: each is named by its ask.
+Nothing here takes simulated time.  It holds no replies: each is named by its ask, those of a wave by the wave's first.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from fedsim.core.record import Row, Transfer
+from fedsim.learner.batch import Replies
+from fedsim.learner.ticket import Reply
+
+Places = npt.NDArray[np.int64]
 
 
 class Planned(Protocol):
-    """A wave (`wave.py`), which writes its own rows."""
+    """A wave (`wave.py`), which writes its own rows; `undecided` (K,) are its replies whose fate is open."""
 
-    def decide(self, place: int, fate: str) -> None:
-        """Record the fate of a reply."""
+    @property
+    def undecided(self) -> npt.NDArray[np.bool_]:
+        """Which members have replied and are neither folded nor dropped yet."""
+        ...
+
+    def decide(self, places: Places, fate: str) -> None:
+        """Record the fate of replies that are undecided."""
         ...
 
 
@@ -26,7 +38,7 @@ class Unread:
         self._node, self._write = node, write
         self._fresh: dict[int, Transfer] = {}  # just arrived, by client
         self._held: dict[int, Transfer] = {}  # those of replies, by ask
-        self._planned: dict[int, tuple[Planned, int]] = {}  # replies of waves, by ask
+        self._waves: dict[int, Planned] = {}  # by the number of their first ask, ascending
         self.closed = False
 
     def moved(self, row: Transfer, asked: Container[int]) -> None:
@@ -41,17 +53,31 @@ class Unread:
         if (row := self._fresh.pop(client, None)) is not None:
             self._held[ask] = row
 
-    def plan(self, ask: int, wave: Planned, place: int) -> None:
-        """Record that a wave holds the row of the reply to this ask, at this place."""
-        self._planned[ask] = wave, place
+    def plan(self, first: int, wave: Planned) -> None:
+        """Record that a wave holds the rows of its replies, to the asks numbered from `first`."""
+        self._waves[first] = wave
+
+    def forget(self, first: int) -> None:
+        """Drop a wave that has written its rows."""
+        self._waves.pop(first, None)
 
     def decide(self, ask: int, fate: str) -> None:
         """Record the fate of the reply to this ask, unless it was decided before or nothing travelled."""
-        if (planned := self._planned.pop(ask, None)) is not None:
-            wave, place = planned
-            wave.decide(place, fate)
-        elif (row := self._held.pop(ask, None)) is not None:
+        if (row := self._held.pop(ask, None)) is not None:
             self._write(replace(row, fate=fate))
+            return
+        for first, wave in self._waves.items():
+            if first <= ask < first + len(wave.undecided):
+                self._decide(first, np.array([ask - first]), fate)
+                return
+
+    def decide_all(self, replies: Sequence[Reply], fate: str) -> None:
+        """Record the same fate of several replies."""
+        if isinstance(replies, Replies):
+            self._decide(replies.first, replies.places, fate)
+            return
+        for reply in replies:
+            self.decide(reply.ask, fate)
 
     def end(self) -> None:
         """Write the rows that are left as discarded."""
@@ -59,6 +85,10 @@ class Unread:
             self._write(replace(row, fate="discarded"))
         self._fresh.clear()
         self._held.clear()
-        for wave, place in self._planned.values():
-            wave.decide(place, "discarded")
-        self._planned.clear()
+        for first, wave in [*self._waves.items()]:
+            self._decide(first, np.flatnonzero(wave.undecided), "discarded")
+
+    def _decide(self, first: int, places: Places, fate: str) -> None:
+        wave = self._waves.get(first)
+        if wave is not None and len(still := places[wave.undecided[places]]):
+            wave.decide(still, fate)

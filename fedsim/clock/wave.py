@@ -20,6 +20,7 @@ import simpy
 from fedsim.clock.clients import Clients
 from fedsim.clock.masks import span_of
 from fedsim.clock.unread import Unread
+from fedsim.learner.batch import Replies
 from fedsim.learner.contract import Learner
 from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.message import Message
@@ -27,6 +28,7 @@ from fedsim.net.network import Network
 
 Columns = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 WriteMany = Callable[[Columns, Columns, Columns, npt.NDArray[np.float64]], None]
 FATES = np.array(["", "delivered", "late", "discarded", "cut", "lost"])
 NONE, DELIVERED, LATE, DISCARDED, CUT, LOST = range(len(FATES))
@@ -48,12 +50,18 @@ class Home(Protocol):
 
     def downloads(
         self, clients: Sequence[int], step: str, beside: Mapping[int, Any] | None
-    ) -> tuple[list[Ticket | None], list[int]]:
-        """Return the downloads of these clients, and their bytes."""
+    ) -> tuple[Sequence[Ticket | None], Ints]:
+        """Return the downloads of these clients, and their bytes (K,)."""
         ...
 
     def upload_bytes(self, step: str, upload: Ticket | None, beside: Any) -> int:
         """Return the bytes of a client's reply."""
+        ...
+
+    def uploads_bytes(
+        self, clients: Sequence[int], step: str, uploads: Sequence[Ticket | None], beside: Mapping[int, Any]
+    ) -> Ints:
+        """Return the bytes (K,) of these clients' replies."""
         ...
 
     def note(self, lost: int = 0, late: int = 0) -> None:
@@ -62,6 +70,10 @@ class Home(Protocol):
 
     def release(self, clients: Sequence[int]) -> None:
         """Mark these clients as free."""
+        ...
+
+    def release_one(self, client: int) -> None:
+        """Mark one client as free."""
         ...
 
 
@@ -102,18 +114,20 @@ class Wave(ABC):
         self.began, self._beside = home.env.now, beside or {}
         self._downloads, sizes = home.downloads(clients, step, beside)
         self._overhead = Message.carrying(home.node, 0, step, 0).nbytes
-        self._down_bytes = self._overhead + np.array(sizes, dtype=np.int64)
+        self._down_bytes = self._overhead + sizes
         self._up_bytes = np.zeros(len(clients), dtype=np.int64)
-        self._uploads: list[Ticket | None] = [None] * len(clients)
-        self._up_fate = [NONE] * len(clients)
-        self._open, self._undecided = True, 0  # whether replies still count; replies not folded or dropped yet
+        self._uploads: Sequence[Ticket | None] = [None] * len(clients)
+        self._up_fate = np.full(len(clients), NONE, dtype=np.int8)
+        self._open = True  # whether replies still count
+        self.undecided = np.zeros(len(clients), dtype=bool)  # replies that are neither folded nor dropped yet
         self._written = False
+        home.unread.plan(number, self)
 
     def begin(self) -> None:  # noqa: B027
         """Send the downloads, unless they are planned."""
 
     @abstractmethod
-    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, list[Reply]]:
+    def first(self, want: int, before: float = EVER) -> Generator[simpy.Event, Any, Sequence[Reply]]:
         """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
 
         Clients that have not replied by then are late: their uploads still arrive.
@@ -139,23 +153,21 @@ class Wave(ABC):
     def end(self) -> None:
         """End the exchanges under way."""
 
-    def decide(self, place: int, fate: str) -> None:
-        """Record the fate of a reply."""
-        self._up_fate[place] = CODES[fate]
-        self._undecided -= 1
-        if not self._undecided:
+    def decide(self, places: Ints, fate: str) -> None:
+        """Record the fate of replies that are undecided."""
+        self._up_fate[places] = CODES[fate]
+        self.undecided[places] = False
+        if not self.undecided.any():
             self._post()
 
     @abstractmethod
     def _post(self) -> None:
         """Write all rows once they are final."""
 
-    def _reply(self, k: int) -> Reply:
-        """Return the reply of a member whose upload has arrived, and whose fate is still open."""
-        client, number = self._numbers[k], self._number + k
-        self._undecided += 1
-        self._home.unread.plan(number, self, k)
-        return Reply(client, self.version, self._downloads[k], self._uploads[k], ask=number)
+    def _replies_of(self, places: Ints) -> Replies:
+        """Return the replies of members whose uploads have arrived."""
+        own = self._clients[places], self.version, self._downloads, self._uploads
+        return Replies(*own, places, self._number)
 
     def _up_size(self, k: int) -> int:
         beside = self._beside.get(self._numbers[k])
@@ -181,6 +193,7 @@ class Wave(ABC):
         same = {"kind": self._step, "version": self.version}
         work = {**_picked(spans, worked), "what": span_of(self._step)}
         home.write_many({**downs, **same}, {**_picked(uploads, ups), **same}, work, legs.began[ups])
+        home.unread.forget(self._number)
 
 
 def _picked(columns: Columns, rows: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -171,6 +172,7 @@ ORDER: dict[str, list[tuple[str, str]]] = {
     "transfers": [(key, "ascending") for key in ("arrived", "sent", "src", "dst")],
     "spans": [(key, "ascending") for key in ("end", "start", "client")],
 }
+MANY = 10_000  # rows of batches that are kept until they are converted together
 Column = Sequence[Any] | npt.NDArray[Any] | float | str
 
 
@@ -182,6 +184,7 @@ class Recorder:
         self._names = {table: [field.name for field in fields(table)] for table in TABLES.values()}
         self._open: dict[type[Row], dict[str, list[Any]]] = {table: self._blank(table) for table in TABLES.values()}
         self._whole: dict[type[Row], list[pa.Table]] = {table: [] for table in TABLES.values()}
+        self._batches: dict[type[Row], list[tuple[int, Mapping[str, Column]]]] = {each: [] for each in TABLES.values()}
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
@@ -193,14 +196,17 @@ class Recorder:
 
         Raises ValueError if columns are missing, unknown or not equally long.
         """
-        if set(columns) != set(self._names[table]):
+        if columns.keys() != self._open[table].keys():
             raise ValueError(f"the columns of {table.__name__} are {self._names[table]}, not {list(columns)}")
         lengths = {len(column) for column in columns.values() if not isinstance(column, int | float | str)}
         if len(lengths) != 1:
             raise ValueError(f"the columns of {table.__name__} must be equally long, not {sorted(lengths)}")
         if count := lengths.pop():
-            self._shut(table)
-            self._whole[table].append(_arrow(table, {name: _spread(columns[name], count) for name in columns}))
+            if self._open[table][self._names[table][0]]:
+                self._shut(table)
+            self._batches[table].append((count, columns))
+            if sum(rows for rows, _ in self._batches[table]) >= MANY:
+                self._shut(table)
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables so far, by file name."""
@@ -244,17 +250,31 @@ class Recorder:
         return {name: [] for name in self._names[table]}
 
     def _shut(self, table: type[Row]) -> None:
-        """Move rows that were added singly to those before, so that the order is kept."""
+        """Move rows that were added singly, or in batches, to those before, so that the order is kept.
+
+        Batches come before single rows, which are moved before another batch is taken.
+        """
+        if batches := self._batches[table]:
+            self._whole[table].append(_arrow(table, {name: _joined(name, batches) for name in self._names[table]}))
+            self._batches[table] = []
         first, *_ = self._open[table].values()
         if first:
             self._whole[table].append(_arrow(table, self._open[table]))
             self._open[table] = self._blank(table)
 
 
-def _spread(column: Column, count: int) -> Any:
-    if isinstance(column, int | float | str):
-        return pa.repeat(column, count)
-    return column
+def _joined(name: str, batches: Sequence[tuple[int, Mapping[str, Column]]]) -> Any:
+    """Return one column of several batches; the conversion to Arrow costs as much for a few rows as for many."""
+    parts = [columns[name] for _, columns in batches]
+    if all(isinstance(part, int | float | str) and part == parts[0] for part in parts):
+        return pa.repeat(parts[0], sum(count for count, _ in batches))
+    if len(parts) == 1:
+        return parts[0]
+    whole = (
+        np.full(count, part) if isinstance(part, int | float | str) else np.asarray(part)
+        for (count, _), part in zip(batches, parts, strict=True)
+    )
+    return np.concatenate([*whole])
 
 
 def _arrow(table: type[Row], columns: Mapping[str, Any]) -> pa.Table:

@@ -5,7 +5,7 @@ Names are hashed with BLAKE2, because Python's `hash` differs between processes.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014)
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_BLAKE = hashlib.blake2b
 _GAMMA, _FIRST, _SECOND, _WORD = int(GAMMA), int(FIRST), int(SECOND), 2**64 - 1
 
 
@@ -24,6 +25,14 @@ def integer(seed: int, *name: object) -> int:
     """Return a 62-bit integer that depends only on the seed and the name."""
     text = "\x1f".join([str(seed), *map(str, name)]).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 2
+
+
+def integers(seed: int, *name: object, rows: Iterable[tuple[int, int]]) -> list[int]:
+    """Return `integer(seed, *name, *row)` for each row of two integers, in half the time of single calls."""
+    text = "\x1f".join([str(seed), *map(str, name), ""]).encode()
+    hashes = [_BLAKE(text + b"%d\x1f%d" % row, digest_size=8).digest() for row in rows]
+    found: list[int] = (np.frombuffer(b"".join(hashes), dtype=">u8") >> 2).tolist()
+    return found
 
 
 def uniforms(seed: int, *keys: Numbers, count: int) -> Floats:

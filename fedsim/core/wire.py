@@ -56,10 +56,21 @@ class Sizes:
     def __init__(self) -> None:
         """Know no tree."""
         self._known: Known = {}
+        self._alike: dict[tuple[Any, ...], tuple[Tree, int]] = {}  # by the names and identities of what is in a dict
 
     def of(self, tree: Tree) -> int:
         """Return `size(tree)`."""
-        return _bounded(PREFIX + _size(tree, self._known))
+        if type(tree) is not dict:
+            return _bounded(PREFIX + _size(tree, self._known))
+        met = self._alike.get(key := identities(tree))
+        if met is None:
+            met = self._alike[key] = tree, _bounded(PREFIX + _size(tree, self._known))
+        return met[1]
+
+
+def identities(tree: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what only dicts of the very same objects under the same names have in common, as long as they live."""
+    return (*tree, *map(id, tree.values()))
 
 
 class Measured(dict[str, Tree]):
@@ -184,7 +195,10 @@ def _dict_size(node: dict[str, Any], known: Known | None) -> int:
     total = _head(len(node), 16)
     for key, value in node.items():
         total += _key(key)
-        total += _size(value, known)
+        if type(value) is int and LEAST <= value <= MOST:
+            total += 1 + SLOT
+        else:
+            total += _size(value, known)
     if known is not None:
         known[id(node)] = node, total
     return total

@@ -15,8 +15,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.core import mean, wire
+from fedsim.core.at_once import at_once
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
+from fedsim.learn.replies import uploads_of
 from fedsim.learn.sight import Seen, Sight
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ State = dict[str, Any]  # of the server, with the algorithm's own keys
 Memory = Mapping[str, Any]  # of a client, read-only
 
 
+@at_once
 @dataclass(frozen=True, eq=False)
 class Job:
     """One client's local work, as the client sees it at the moment it begins.
@@ -48,6 +51,7 @@ class Job:
     seed: int
 
 
+@at_once
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A request for training; those of many clients may be trained at once.
@@ -84,6 +88,7 @@ class Fit:
 Work = Generator[Fit, Tree, Tree]  # yields requests, is sent trained parameters, returns the upload
 
 
+@at_once
 @dataclass(frozen=True, eq=False)
 class Reply:
     """A client's reply to an ask: the version that it started from, its download and its upload.
@@ -275,7 +280,7 @@ class Algorithm(ABC):
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the operations of one update on the server: by default, a multiply-add per received number."""
-        return sum(wire.array_bytes(reply.upload) / 2 for reply in replies)
+        return sum(wire.array_bytes(upload) / 2 for upload in uploads_of(replies))
 
 
 DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each is about, and the safe answer

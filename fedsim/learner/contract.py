@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.learner.batch import Tickets
 from fedsim.learner.ticket import Reply, Share, Ticket
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Rows = list[dict[str, Any]]  # blocks of the table of scores, without time and v
 class Work(NamedTuple):
     """The uploads of a cohort, in its order, and the floating-point operations (K,) that its jobs take."""
 
-    uploads: list[Ticket]
+    uploads: Tickets
     operations: Floats
 
 
@@ -48,6 +49,7 @@ class Learner(ABC):
     """The learner, as the clock sees it."""
 
     talks: bool = True  # False if nothing travels: an ask only starts the client's own work
+    learns: bool = True  # False if nothing is trained: a job depends on its client and number, not on when it begins
     prepares: frozenset[str] = frozenset()  # steps that leave the model as it is, and count no update
 
     @abstractmethod
@@ -63,7 +65,7 @@ class Learner(ABC):
         """Return further exchanges that the result of this step requires."""
 
     @abstractmethod
-    def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
+    def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> Tickets:
         """Return each client's download."""
 
     @abstractmethod
@@ -122,6 +124,11 @@ class Learner(ABC):
     @abstractmethod
     def done(self, client: int, upload: Ticket) -> None:
         """Note that a client has finished a job, which now determines its memory."""
+
+    def all_done(self, clients: Sequence[int], uploads: Tickets, places: Sequence[int]) -> None:
+        """Note the same of several clients, whose uploads are at these places."""
+        for client, place in zip(clients, places, strict=True):
+            self.done(client, uploads[place])
 
     @abstractmethod
     def dropped(self, upload: Ticket) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedsim.core import logbook
 from fedsim.core.wire import Tree
+from fedsim.learner.batch import Replies, Tickets
 from fedsim.learner.contract import Folded, Learner, Scores, States, Work
 from fedsim.learner.keys import Keys, digest
 from fedsim.learner.ticket import UNKNOWN, Reply, Share, Ticket
@@ -36,24 +37,25 @@ class ReplayError(Exception):
 
 
 class Recorded(Learner):
-    """Asks `trained`, and records the answers by key; `seed_of(client, job number)` returns a job's seed."""
+    """Asks `trained`, and records the answers by key; `seeds_of(clients, job numbers)` returns the jobs' seeds."""
 
     def __init__(
         self,
         trained: Trained,
-        seed_of: Callable[[int, int], int],
+        seeds_of: Callable[[Sequence[int], Sequence[int]], list[int]],
         keys: Keys | None = None,
         record: Record | None = None,
     ) -> None:
         """Replay `record` if there is one, and record from there on."""
-        self.trained, self._seed_of, self._keys = trained, seed_of, keys
+        self.trained, self._seeds_of, self._keys = trained, seeds_of, keys
         self.record: Record = {} if record is None else record
         self.replaying = bool(record)
         self.asked = 0  # number of questions
         self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
+        self.learns = trained.algorithm.learns
         self._jobs: Counter[int] = Counter()
         self._tickets: WeakSet[Ticket] = WeakSet()  # where there is a record
-        self._brought: tuple[Sequence[Reply], list[Any]] = ([], [])  # the replies last opened
+        self._brought: tuple[Sequence[Reply], Sequence[Any]] = ([], [])  # the replies last opened
 
     def values(self) -> dict[bytes, Any]:
         """Return the values of all tickets still in use, by key."""
@@ -83,18 +85,18 @@ class Recorded(Learner):
         """Return further exchanges that the result of this step requires."""
         return list(self._ask(self._key("more", state, step), lambda: self.trained.more(state.value, step)))
 
-    def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> list[Ticket]:
+    def downloads(self, state: Ticket, clients: Sequence[int], step: str) -> Tickets:
         """Return each client's download."""
         if self._keys is None:
-            begun = self.trained.downloads(state.value, clients, step)
-            tickets = {id(one): Ticket(b"", one.nbytes, one) for one in begun}
-            return [tickets[id(one)] for one in begun]
+            sent = self.trained.downloads(state.value, clients, step)
+            return Tickets(np.array([one.nbytes for one in sent], dtype=np.int64), sent)
         keys = [self._keys.download(state, client, step) for client in clients]
         if self.replaying:
             self._repeat(keys[0] if keys else b"")  # once: the downloads of all clients may be one
-            return [self._ticket(key, self._recalled(key, logged=False), None) for key in keys]
+            return Tickets.of([self._ticket(key, self._recalled(key, logged=False), None) for key in keys])
         sent = self._made(keys[0] if keys else b"", lambda: self.trained.downloads(state.value, clients, step))
-        return [self._ticket(key, self._noted(key, one.nbytes), one) for key, one in zip(keys, sent, strict=True)]
+        asked = zip(keys, sent, strict=True)
+        return Tickets.of([self._ticket(key, self._noted(key, one.nbytes), one) for key, one in asked])
 
     def work(
         self, clients: Sequence[int], step: str, downloads: Sequence[Ticket | None], *, travels: bool = True
@@ -104,8 +106,8 @@ class Recorded(Learner):
         jobs = [self._jobs[client] for client in clients]
         if self._keys is None:
             begun, costs = self._begun(clients, jobs, step, downloads, travels)
-            unrecorded = [Ticket(b"", upload.declared(), upload) for upload in begun]
-            return Work(unrecorded, np.array(costs, dtype=np.float64))
+            sizes = np.array([upload.declared() for upload in begun], dtype=np.int64)
+            return Work(Tickets(sizes, begun), np.array(costs, dtype=np.float64))
         asked = zip(clients, downloads, jobs, strict=True)
         keys = [self._keys.job(client, step, download, job, travels) for client, download, job in asked]
         made: Sequence[Upload | None]
@@ -118,7 +120,7 @@ class Recorded(Learner):
         tickets = [
             self._ticket(key, nbytes, value) for key, value, (nbytes, _) in zip(keys, made, answers, strict=True)
         ]
-        return Work(tickets, np.array([cost for _, cost in answers], dtype=np.float64))
+        return Work(Tickets.of(tickets), np.array([cost for _, cost in answers], dtype=np.float64))
 
     def size(self, upload: Ticket) -> int:
         """Return an upload's bytes on the wire."""
@@ -132,13 +134,13 @@ class Recorded(Learner):
 
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
         """Return for each reply whether all values of its upload are finite, as received."""
-        if self._keys is None:
-            return self.trained.finite_all([self._upload(reply).value for reply in replies])
-        found = []
-        for reply in replies:
-            key, upload = self._key_of_opened("finite", reply), self._upload(reply)
-            found.append(bool(self._ask(key, lambda: int(self.trained.finite(upload.value)))))  # noqa: B023
-        return found
+        if self._keys is None or not replies:
+            return self.trained.finite_all(self._brought_by(replies))
+        keys = [self._key_of_opened("finite", reply) for reply in replies]
+        if self.replaying:
+            return [bool(self._recalled(key)) for key in keys]
+        found = self._made(keys[0], lambda: self.trained.finite_all(self._brought_by(replies)))
+        return [bool(self._noted(key, int(whole))) for key, whole in zip(keys, found, strict=True)]
 
     def masses(self, replies: Sequence[Reply]) -> list[float]:
         """Return each reply's weight in a mean over several servers' clients."""
@@ -211,6 +213,14 @@ class Recorded(Learner):
         if not self.replaying:
             self.trained.clients[client].last = upload.value
 
+    def all_done(self, clients: Sequence[int], uploads: Tickets, places: Sequence[int]) -> None:
+        """Note the same of several clients."""
+        if self._keys is not None:
+            super().all_done(clients, uploads, places)
+            return
+        for client, place in zip(clients, places, strict=True):
+            self.trained.clients[client].last = uploads.value(place)
+
     def dropped(self, upload: Ticket) -> None:
         """Note that a job was interrupted."""
         if not self.replaying:
@@ -233,8 +243,11 @@ class Recorded(Learner):
     def _begun(
         self, clients: Sequence[int], jobs: Sequence[int], step: str, downloads: Sequence[Ticket | None], travels: bool
     ) -> tuple[list[Upload], list[float]]:
-        trees = [None if download is None else download.value.tree for download in downloads]
-        return self.trained.work(clients, step, trees, [*map(self._seed_of, clients, jobs)], travels)
+        if isinstance(downloads, Tickets):
+            trees = [downloads.value(k).tree for k in range(len(downloads))]
+        else:
+            trees = [None if download is None else download.value.tree for download in downloads]
+        return self.trained.work(clients, step, trees, self._seeds_of(clients, jobs), travels)
 
     def _ticket(self, key: bytes, nbytes: int, value: Any) -> Ticket:
         ticket = Ticket(key, nbytes, value)
@@ -288,10 +301,16 @@ class Recorded(Learner):
             raise ValueError(f"the reply of client {reply.client} has no upload to fold")
         return reply.upload
 
-    def _opened(self, replies: Sequence[Reply]) -> list[Any]:
+    def _brought_by(self, replies: Sequence[Reply]) -> list[Upload]:
+        """Return the uploads of replies."""
+        if isinstance(replies, Replies) and isinstance(replies.uploads, Tickets):
+            return [*map(replies.uploads.value, replies.places.tolist())]
+        return [self._upload(reply).value for reply in replies]
+
+    def _opened(self, replies: Sequence[Reply]) -> Sequence[Any]:
         """Return the replies as an algorithm has them; the same for the question of their cost and for folding them."""
         if self._brought[0] is not replies:
-            self._brought = replies, [opened(reply, self._upload(reply).value) for reply in replies]
+            self._brought = replies, opened(replies, self._brought_by(replies))
         return self._brought[1]
 
     def _scores(

@@ -5,13 +5,14 @@ moment at which it began.  Not modelled: time; how long work takes is up to the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State
-from fedsim.learner import ticket, transforms
+from fedsim.learn.replies import Replies, clients_of
+from fedsim.learner import batch, ticket, transforms
 from fedsim.learner.client import Client, Clients
 from fedsim.learner.contract import Scores
 from fedsim.learner.transforms import Sent
@@ -77,14 +78,15 @@ class Trained:
         return [*self.algorithm.more(state, step)]
 
     def downloads(self, state: State, clients: Sequence[int], step: str) -> list[Sent]:
-        """Return the download of each client; clients that are sent the same tree share it."""
+        """Return the download of each client; clients that are sent the same parts share it."""
         trees = [self.algorithm.download(state, client, step) for client in clients]
-        sizes = wire.Sizes()  # most of a cohort are sent the same parts
         if self.down is None:
-            whole = {
-                place: Sent(tree, tree, sizes.of(tree)) for place, tree in {id(tree): tree for tree in trees}.items()
-            }
-            return [whole[id(tree)] for tree in trees]
+            sizes, whole = wire.Sizes(), dict[Any, Sent]()
+            parts = [wire.identities(tree) if type(tree) is dict else id(tree) for tree in trees]
+            for part, tree in zip(parts, trees, strict=True):
+                if part not in whole:
+                    whole[part] = Sent(tree, tree, sizes.of(tree))
+            return [whole[part] for part in parts]
         asked = zip(trees, clients, strict=True)
         return [transforms.sent_down(self.down, tree, client, self.rng) for tree, client in asked]
 
@@ -92,12 +94,12 @@ class Trained:
         self, clients: Sequence[int], step: str, downloads: Sequence[Tree], seeds: Sequence[int], travels: bool
     ) -> tuple[list[Upload], list[float]]:
         """Return the uploads of jobs that begin now, and the operations that they take."""
-        uploads, operations, backend = [], [], self.backend
+        uploads, operations, submit, flops = [], [], self.backend.submit, self.backend.flops
         for client, download, seed in zip(clients, downloads, seeds, strict=True):
             owner = self.clients[client]
             job = Job(client, step, owner.period, download, owner.data, {**owner.memory}, seed)  # type: ignore[arg-type]
-            uploads.append(self.upload(backend.submit(job), owner, step, travels))
-            operations.append(float(backend.flops(job)))
+            uploads.append(Upload(submit(job), owner, step, self._transforms(client) if travels else ()))
+            operations.append(float(flops(job)))
         return uploads, operations
 
     def upload(self, promise: Promise, owner: Client, step: str, travels: bool) -> Upload:
@@ -126,7 +128,7 @@ class Trained:
         """Return the state after folding opened replies, and epsilon, None without differential privacy."""
         if self.guard is None:
             return self.algorithm.update(state, replies, step), None
-        self.guard.spend([reply.client for reply in replies])
+        self.guard.spend(clients_of(replies))
         return self.algorithm.update(state, self.guard.release(replies), step), self.guard.epsilon
 
     def share(self, state: State, sender: int | None) -> tuple[Sent, bool, float]:
@@ -156,7 +158,14 @@ class Trained:
         return [transforms.forged(self.forgers, client, self.rng), *self._compressed]
 
 
-def opened(reply: ticket.Reply, upload: Upload) -> Reply:
-    """Return a reply as an algorithm sees it, with trees in place of tickets."""
-    download = None if reply.download is None else reply.download.value.tree
-    return Reply(reply.client, reply.version, download, upload.value(), reply.weight, reply.ask)
+def opened(replies: Sequence[ticket.Reply], uploads: Sequence[Upload]) -> Replies:
+    """Return replies as an algorithm sees them, with trees in place of tickets."""
+
+    def reply(place: int, upload: Tree) -> Reply:
+        one = replies[place]
+        download = None if one.download is None else one.download.value.tree
+        return Reply(one.client, one.version, download, upload, one.weight, one.ask)
+
+    plain = isinstance(replies, batch.Replies)
+    weights = [1.0] * len(replies) if plain else [one.weight for one in replies]
+    return Replies(batch.clients_of(replies), [upload.value() for upload in uploads], weights, reply)

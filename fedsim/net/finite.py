@@ -23,6 +23,8 @@ def is_finite(tree: Tree) -> bool:
         return all(map(is_finite, tree.values())) if known is None else bool(known)
     if isinstance(tree, list | tuple):
         return all(map(is_finite, tree))
+    if type(tree) is int:
+        return True
     if isinstance(tree, float):
         return math.isfinite(tree)
     return not floats.is_array(tree) or isinstance(tree, Spec) or _all_finite(tree)

@@ -116,9 +116,24 @@ class Presence:
         self._list(client)
         self._arm()
 
+    def attend_all(self, clients: Numbers) -> None:
+        """Attend to each of these clients, none of which occurs twice."""
+        if self._plans:
+            self._settle()
+        self._attended[clients] += 1
+        if self._plans:
+            for client in clients.tolist():
+                if client not in self._listed:
+                    self._list(client)
+            self._arm()
+
     def dismiss(self, client: int) -> None:
         """Undo an `attend`."""
         self._attended[client] -= 1
+
+    def dismiss_all(self, clients: Numbers) -> None:
+        """Undo an `attend_all`, or as many single ones."""
+        self._attended[clients] -= 1
 
     def expect(self) -> None:
         """Call `came` at the moment when the next client comes online."""

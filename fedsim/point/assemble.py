@@ -4,6 +4,7 @@ The only module that knows both halves, the network and the learning; it imports
 learned.  It expects a checked scenario (`check.py`), and runs nothing.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -128,13 +129,13 @@ def _world(
     secure = scenario.privacy.secure_aggregation
     masks = Masks(Masking(secure.neighbours, secure.threshold, secure.bits), trained.down) if secure.on else None
 
-    def seed_of(client: int, job: int) -> int:
-        return seeds.integer(scenario.seed, "job", client, job)
+    def seeds_of(clients: Sequence[int], jobs: Sequence[int]) -> list[int]:
+        return seeds.integers(scenario.seed, "job", rows=zip(clients, jobs, strict=True))
 
     draws = scenario.network.codec.down is not None or parts.protocol.shares_only
     record = keeper.record() if keeper else answers
     keys = None if record is None else Keys(b"", links.forgers, draws=draws)
-    learner = Recorded(trained, seed_of, keys, record)
+    learner = Recorded(trained, seeds_of, keys, record)
     speeds = columns.get("speed", links.nodes.uplink)  # not used: without asks no client computes
     clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
     computer = scenario.server

@@ -66,13 +66,17 @@ def works(count, declared):
     return [Work(tree, tree if declared else None) for tree in trees]
 
 
+def seeds_of(clients, jobs):
+    return [100 * client + job for client, job in zip(clients, jobs, strict=True)]
+
+
 def learner_of(record=None, *, declared=True, keyed=True, algorithm=Whole):
     """A learner of a few clients, one of which forges; it replays where it is given a record."""
     algorithm, forgers = within(algorithm(), None), Forgers([{1: lambda array, rng: array}])
     trained = Trained(algorithm, Works(works(40, declared)), Streams(0), down=Half(), forgers=forgers)
     trained.scoring = Marks()
     keys = Keys(digest("root"), forgers, draws=True) if keyed else None
-    learner = Recorded(trained, lambda client, job: 100 * client + job, keys, record)
+    learner = Recorded(trained, seeds_of, keys, record)
     if learner.replaying:
         trained.algorithm = trained.backend = trained.scoring = trained.rng = Deaf()
     return learner

@@ -112,7 +112,7 @@ def test_asking_for_the_memory_compresses_in_the_order_of_jobs():
 def test_a_job_that_is_broken_off_leaves_no_trace(forgers):
     work = Work(made(), LIKE)
     trained = Trained(within(Number(), None), Works([work]), Streams(0), up=TopK(0.1), forgers=forgers)
-    learner = Recorded(trained, lambda client, job: 0)
+    learner = Recorded(trained, lambda clients, jobs: [0] * len(jobs))
     trained.clients[3].notes = notes = Notes()
     (download,) = learner.downloads(learner.start(), [3], "train")
     (upload,) = learner.work([3], "train", [download]).uploads

@@ -40,6 +40,11 @@ def test_a_row_drawn_alone_is_that_of_many(seed, rows):
     assert many.T.tolist() == [seeds.row_of_uniforms(seed, *row, count=2) for row in rows]
 
 
+@given(st.integers(0, 2**62), st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)), max_size=5))
+def test_integers_of_many_rows_are_those_of_each(seed, rows):
+    assert seeds.integers(seed, "job", rows=rows) == [seeds.integer(seed, "job", *row) for row in rows]
+
+
 def test_uniforms_are_even_and_independent():
     numbers = np.arange(20_000)
     pairs = seeds.uniforms(0, numbers // 100 - 1, numbers % 100, count=2).T

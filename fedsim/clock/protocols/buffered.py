@@ -99,7 +99,7 @@ class Buffered(Rounds):
         batch: list[Reply] = []
         while len(batch) < self.buffer:
             reply = yield came.get()
-            batch = world.server.remembered(batch)  # a restart empties the buffer
+            batch = [*world.server.remembered(batch)]  # a restart empties the buffer
             behind = world.server.version - reply.version
             if self.most_stale is not None and behind > self.most_stale:
                 world.server.discard(reply)

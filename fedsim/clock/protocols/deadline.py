@@ -15,6 +15,7 @@ from fedsim.clock.quorum import Quorum
 from fedsim.clock.secure_sum import exchange
 from fedsim.clock.world import World
 from fedsim.core.units import Seconds
+from fedsim.learner.batch import clients_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,6 @@ class Deadline(Quorum, Rounds):
             for step in exchanges(world):
                 replies = yield from exchange(world, cohort, step, min(want, len(cohort)), self.wait)
                 yield from world.server.update(replies, step)
-                cohort = sorted(reply.client for reply in replies)
+                cohort = sorted(clients_of(replies))
                 if not cohort:
                     break

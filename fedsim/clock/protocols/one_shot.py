@@ -147,7 +147,7 @@ class OneShot(Quorum):
                     replies.append(ask.value)
                 elif self.retry:
                     unasked[ask.client], missing = True, missing + 1
-            gathered, replies = replies, world.server.remembered(replies)
+            gathered, replies = replies, [*world.server.remembered(replies)]
             if self.retry and len(replies) < len(gathered):  # the server has restarted
                 again = sorted({reply.client for reply in gathered} - {reply.client for reply in replies})
                 unasked[again], missing = True, missing + len(again)
@@ -161,7 +161,7 @@ class OneShot(Quorum):
             while asked.one.triggered:
                 reply = asked.take().value
                 came += [reply] if reply is not None else []
-            came = asked.world.server.screen(came)  # a reply that is refused has no weight
+            came = [*asked.world.server.screen(came)]  # a reply that is refused has no weight
             folded += len(came)
             if came or not asked.under_way:
                 weight = len(came) / max(1, folded)
