@@ -1,0 +1,105 @@
+"""Run some worlds in this process, one after the other, and write a line of JSON before and after each.
+
+A world that takes longer than the limit ends the process, with the stack in its log; one that asks for more memory than
+`MEMORY` gets a MemoryError as on a small machine.
+"""
+
+import contextlib
+import faulthandler
+import io
+import json
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import books
+import draw
+from fedsim.__main__ import main
+
+MEMORY = 4 * 2**30
+LONGEST = 4000  # characters of a message
+
+
+def run(seed: int, number: int, home: Path) -> dict[str, Any]:
+    """Run one world in a folder of its own and return what came of it; the folder is left if something is wrong."""
+    scenario, files = draw.world(seed, number)
+    home.mkdir(parents=True)
+    for name, text in files.items():
+        (home / name).write_text(text)
+    (home / "world.yaml").write_text(yaml.safe_dump(scenario, sort_keys=False))
+    out, err, results, begun = io.StringIO(), io.StringIO(), home / "out", time.perf_counter()
+    found: list[str] = []
+    code = -1
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main([str(home / "world.yaml"), "--jobs", "1", "--no-report", "--out", str(results)])
+    except SystemExit as error:
+        found.append(f"it exits by itself: {error!r}")
+    except BaseException as error:
+        found.append(f"it ends in {type(error).__name__}: {str(error)[:300]}")
+    took = time.perf_counter() - begun
+    text = out.getvalue() + err.getvalue()
+    found += _ended(code, text, err.getvalue(), results)
+    rows = 0
+    if code == 0:
+        try:
+            found += books.check(results, scenario, files)
+            rows = sum(len(path.read_bytes()) > 0 for path in results.glob("*/*.parquet"))
+        except Exception as error:
+            found.append(f"the tables cannot be read: {error!r}")
+    if found:
+        (home / "finding.txt").write_text("\n".join(found) + "\n\n" + text[-4000:])
+    else:
+        shutil.rmtree(home)
+    return {
+        "number": number, "code": code, "seconds": took, "findings": found, "tables": rows,
+        "said": err.getvalue().strip()[:200] if code == 2 else "", "kinds": kinds(scenario),
+    }  # fmt: skip
+
+
+def kinds(scenario: dict[str, Any]) -> dict[str, Any]:
+    """Return what a world is made of, to count by."""
+    algorithm = scenario.get("algorithm", "none")
+    return {
+        "protocol": scenario["protocol"]["name"], "topology": scenario["network"]["topology"]["name"],
+        "algorithm": algorithm if isinstance(algorithm, str) else algorithm["name"],
+        "effects": [effect["name"] for effect in scenario["network"]["effects"]],
+    }  # fmt: skip
+
+
+def _ended(code: int, text: str, message: str, results: Path) -> list[str]:
+    found = []
+    logs = "".join(path.read_text("utf-8", "replace") for path in results.rglob("*.log"))
+    if "Traceback" in text or "Traceback" in logs:
+        found.append("a traceback: " + (logs + text).strip().splitlines()[-1][:300])
+    if code == 1:
+        found.append(f"exit 1: {(logs.strip().splitlines() or [''])[-1][:300]}")
+    if code not in (-1, 0, 1, 2):
+        found.append(f"exit {code}")
+    if code == 2 and (not message.strip() or len(message) > LONGEST):
+        found.append(f"refused in {len(message)} characters")
+    if code == 2 and results.exists():
+        found.append(f"refused, and {sorted(path.name for path in results.iterdir())} is left")
+    if list(results.rglob("*.partial")):
+        found.append("half-written tables are left")
+    return found
+
+
+def batch(seed: int, first: int, worlds: int, home: Path, limit: float) -> None:
+    """Run worlds and write `begin` and `end` lines to the standard output."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    for number in range(first, first + worlds):
+        print(json.dumps({"begin": number}), flush=True)
+        faulthandler.dump_traceback_later(limit, exit=True)
+        print(json.dumps({"end": run(seed, number, home / str(number))}), flush=True)
+        faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    seed, first, worlds, home, limit = sys.argv[1:]
+    batch(int(seed), int(first), int(worlds), Path(home), float(limit))
