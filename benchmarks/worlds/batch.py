@@ -1,7 +1,7 @@
 """Run some worlds in this process, one after the other, and write a line of JSON before and after each.
 
-A world that takes longer than the limit ends the process, with the stack in its log; one that asks for more memory than
-`MEMORY` gets a MemoryError as on a small machine.
+A world that takes more processor seconds than the limit, or ten times as many of the clock's, ends the process, with
+the stack in its log; one that asks for more memory than `MEMORY` gets a MemoryError, as on a small machine.
 """
 
 import contextlib
@@ -10,18 +10,21 @@ import io
 import json
 import resource
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import books
 import draw
+import yaml
+from pyarrow import parquet
+
 from fedsim.__main__ import main
 
 MEMORY = 4 * 2**30
+WAITS = 10  # other work may slow a world down by so much
 LONGEST = 4000  # characters of a message
 
 
@@ -49,7 +52,7 @@ def run(seed: int, number: int, home: Path) -> dict[str, Any]:
     if code == 0:
         try:
             found += books.check(results, scenario, files)
-            rows = sum(len(path.read_bytes()) > 0 for path in results.glob("*/*.parquet"))
+            rows = sum(parquet.read_metadata(path).num_rows for path in results.glob("*/transfers.parquet"))
         except Exception as error:
             found.append(f"the tables cannot be read: {error!r}")
     if found:
@@ -57,8 +60,8 @@ def run(seed: int, number: int, home: Path) -> dict[str, Any]:
     else:
         shutil.rmtree(home)
     return {
-        "number": number, "code": code, "seconds": took, "findings": found, "tables": rows,
-        "said": err.getvalue().strip()[:200] if code == 2 else "", "kinds": kinds(scenario),
+        "number": number, "code": code, "seconds": took, "findings": found, "transfers": rows,
+        "said": err.getvalue().strip().replace(str(home), "")[:300] if code == 2 else "", "kinds": kinds(scenario),
     }  # fmt: skip
 
 
@@ -92,10 +95,12 @@ def _ended(code: int, text: str, message: str, results: Path) -> list[str]:
 
 def batch(seed: int, first: int, worlds: int, home: Path, limit: float) -> None:
     """Run worlds and write `begin` and `end` lines to the standard output."""
+    faulthandler.register(signal.SIGXCPU, chain=True)  # the stack, then the end
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     for number in range(first, first + worlds):
         print(json.dumps({"begin": number}), flush=True)
-        faulthandler.dump_traceback_later(limit, exit=True)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + limit) + 1, resource.RLIM_INFINITY))
+        faulthandler.dump_traceback_later(WAITS * limit, exit=True)
         print(json.dumps({"end": run(seed, number, home / str(number))}), flush=True)
         faulthandler.cancel_dump_traceback_later()
 

@@ -109,10 +109,15 @@ def world(seed: int, number: int) -> tuple[Part, dict[str, str]]:
     if rng.random() < 0.2:
         data["server"] = {"speed": rng.choice(["50 GFLOP/s", "200 kFLOP/s", "1 FLOP/s"]), "cores": rng.choice([1, 3])}
     if network["effects"] or rng.random() < 0.4:
-        data.setdefault("measure", {})["until"] = rng.choice(UNTIL[:2] if network["effects"] else UNTIL)
+        data.setdefault("measure", {})["until"] = rng.choice(_ends(network["effects"]))
     if rng.random() < 0.05:
         data["grid"] = {"network.latency": ["1 ms", rng.choice(LATENCIES)]}
     return data, files
+
+
+def _ends(effects: list[Part]) -> list[Any]:
+    """Return ends of a run that come soon: a client that leaves thirty times a second is asked again as often."""
+    return UNTIL[:1] if {"name": "dropout", "rate": "30/s"} in effects else UNTIL[:2] if effects else UNTIL
 
 
 def _protocol(rng: Random, count: int) -> Part:

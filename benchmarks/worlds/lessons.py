@@ -10,18 +10,24 @@ COHORTS: list[Any] = [
     {"name": "fed_nova", "least": 1}, "fed_proto", {"name": "fed_proto", "average": True}, "fed_pub", "fedgta",
     {"name": "fedgta", "moments": 2}, "fgssl", "fed_twp", "fed_ergnn", {"name": "fed_ergnn", "beta": 0.0}, "power",
     {"name": "power", "transfer": False}, {"name": "power", "preset": "official", "beta": 1.0}, "fed_ego", "local",
-    {"name": "fed_tad", "iterations": 2, "vertices": 20},
+    {"name": "fed_tad", "iterations": 1, "vertices": 8},
     {"name": "fed_cvae", "server_steps": 3, "latent": 2, "hidden": 4}, {"name": "fens", "aggregator_rounds": 2},
     {"name": "fed_sd2c", "latent_steps": 3, "server_epochs": 2, "width": 4, "latent": 2},
-    {"name": "fed_dslr", "structure_steps": 2}, "fed_gcn", {"name": "fed_gcn", "hops": 0}, "ghost", {"name": "ghost", "use_fgw": False},
+    {"name": "fed_dslr", "structure_steps": 2}, "fed_gcn", {"name": "fed_gcn", "hops": 0}, "ghost",
+    {"name": "ghost", "use_fgw": False},
     {"name": "fedsage_plus", "generator_epochs": 2, "encoder": 4, "latent": 4, "narrow": 4, "wide": 8},
     "d_fedgnn",
 ]  # fmt: skip
 SINGLE = [each for each in COHORTS if each not in ("fed_gcn", {"name": "fed_gcn", "hops": 0})]
 CHANGING: list[Any] = [
     {"name": "dg_colearn", "rounds": 2}, {"name": "dg_colearn", "rounds": 2, "exchange": "none"},
-    {"name": "dg_colearn", "rounds": 2, "exchange": "full_graph", "retrain": "full"}, "feddgl", "feddgl", "fedavg", "fedprox", "power",
+    {"name": "dg_colearn", "rounds": 2, "exchange": "full_graph", "retrain": "full"}, "feddgl", "feddgl",
+    "fedavg", "fedprox", "power",
 ]  # fmt: skip
+PARTITIONS: list[Any] = [
+    "random", "random", {"name": "dirichlet", "alpha": 0.3}, "louvain", {"name": "label_skew", "majors": 1},
+]  # fmt: skip
+EVOLVING = ("gcn", "roland", "evolve_gcn_o", "gcrn_gru", "evolve_gcn_h")
 PEERS: list[Any] = ["d_fedgnn", "d_fedgnn", {"name": "d_fedgnn", "masking": True}, "fedavg", "fedprox", "local"]
 PRIVACY: list[Part] = [
     {"clip": 1.0}, {"clip": 0.01, "noise": 1.0}, {"clip": 1e6, "noise": 0.0, "secure_aggregation": True},
@@ -34,7 +40,7 @@ PRIVATE = ["fedavg", "fedprox", "fed_ergnn", "fgssl", {"name": "power", "transfe
 def lesson(rng: Random, protocol: str, sizes: list[str]) -> Part:
     """Return the sections of a scenario that say what is learned."""
     kind = rng.random()
-    if kind < 0.45:
+    if kind < 0.5:
         return {"algorithm": {
             "name": "traffic", "down": rng.choice(sizes), "up": rng.choice(sizes),
             "operations": rng.choice([0, 1, 2e8, 1e12]),
@@ -57,7 +63,7 @@ def _standing(rng: Random, protocol: str) -> Part:
     return {
         "data": {
             "dataset": dataset, "stream": _stream(rng),
-            "partition": rng.choice(["random", "random", {"name": "dirichlet", "alpha": 0.3}, "louvain", {"name": "label_skew", "majors": 1}]),
+            "partition": rng.choice(PARTITIONS),
             "split": rng.choice([
                 {"train": 0.4, "val": 0.2, "test": 0.4}, {"train": 0.05, "val": 0.0, "test": 0.95},
                 {"train": 0.5, "val": 0.2, "test": 0.3, "by": "client"}, {"train": 1.0, "val": 0, "test": 0},
@@ -84,7 +90,7 @@ def _changing(rng: Random, protocol: str) -> Part:
             },
             "partition": rng.choice(["random", "louvain", "colearn"]), "stream": stream,
         },
-        "model": rng.choice([{"name": name, "hidden": 4} for name in ("gcn", "roland", "evolve_gcn_o", "gcrn_gru", "evolve_gcn_h")]),
+        "model": {"name": rng.choice(EVOLVING), "hidden": 4},
         "training": _training(rng),
         "algorithm": rng.choice(CHANGING if protocol in ("sync", "deadline") else ["fedavg", "fedprox", "feddgl"]),
     }  # fmt: skip
