@@ -17,7 +17,7 @@ SCENARIO = {
         "model": "fluid", "topology": {"name": "star"}, "latency": "100 ms", "uplink": "8 kbit/s",
         "downlink": "uniform(8 kbit/s, 80 kbit/s)", "server": {"ingress": "8 kbit/s"}, "effects": [],
     },
-    "protocol": {"name": "sync"}, "measure": {"until": {"time": "1 min", "updates": 1}},
+    "protocol": {"name": "sync"}, "measure": {"until": {"time": "1 min", "updates": 1, "bytes_up": "1 kB"}},
 }  # fmt: skip
 GOOD = {
     "transfers": [
@@ -47,6 +47,8 @@ WRONG = [  # what is changed: the table, the row and the column, the value; and 
     ("transfers", 2, FATE, "cut", "bytes_moved"),
     ("transfers", 0, FATE, "gone", "bytes_moved"),
     ("transfers", 3, FATE, "late", "asks"),
+    ("transfers", 3, FATE, "late", "fates"),
+    ("transfers", 3, WIRE, 1100, "budgets"),
     ("transfers", 3, SENT, 0.4, "causes"),
     ("transfers", 3, SENT, 0.7, "causes"),
     ("transfers", 3, 5, 7, "causes"),
@@ -106,7 +108,8 @@ def test_a_link_that_carries_two_messages_at_once_has_one_rate(books):
 
 
 def test_only_the_runs_themselves_import_fedsim():
-    imports = [line for path in WORLDS.glob("*.py") for line in path.read_text().splitlines() if "import" in line]
+    lines = [line for path in WORLDS.glob("*.py") for line in path.read_text().splitlines()]
+    imports = [line for line in lines if line.lstrip().startswith(("import ", "from "))]
     assert [line for line in imports if "fedsim" in line or "analysis" in line] == ["from fedsim.__main__ import main"]
 
 

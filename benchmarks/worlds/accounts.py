@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import WHOLE, Findings, Point
+from links import quantity
+from tables import CLOSE, WHOLE, Findings, Point
 
 
 def bytes_moved(point: Point) -> Findings:
@@ -82,3 +83,32 @@ def asks(point: Point) -> Findings:
             yield f"{int(those['asked'].sum())} asks of the step {step} and {requests} requests"
     if len(moved) and folded > len(ups):
         yield f"{folded} replies were folded and {len(ups)} sent"
+
+
+def fates(point: Point) -> Findings:
+    """No more replies came late, or were refused, than the updates count."""
+    if point.protocol in ("hierarchical", "gossip", "isolated", "replay", "one_shot"):
+        return
+    moved, updates = point.tables["transfers"], point.tables["updates"]
+    ups = moved[(moved["src"] >= 0) & (moved["dst"] == -1)]
+    for step, those in ups.groupby("kind"):
+        late = int((those["fate"] == "late").sum())
+        told = int(updates.loc[updates["step"] == step, "late"].sum())
+        if step in set(updates["step"]) and late > told:
+            yield f"{late} replies of the step {step} came late, and {told} asks were"
+    refused = int(updates["refused"].sum())
+    if len(ups) and refused > (ups["fate"] == "discarded").sum():
+        yield f"{refused} replies were refused, and {(ups['fate'] == 'discarded').sum()} discarded"
+
+
+def budgets(point: Point) -> Findings:
+    """What had moved before the last event was less than each budget of bytes."""
+    until = point.scenario.get("measure", {}).get("until")
+    limits = {name: most for name, most in until.items() if "bytes" in name} if isinstance(until, dict) else {}
+    before = [row for row in point.rows("transfers") if row.arrived < point.row["sim_seconds"] - CLOSE]
+    for name, most in limits.items():
+        up = sum(int(row.wire_bytes) for row in before if row.src >= 0)
+        down = sum(int(row.wire_bytes) for row in before if row.dst >= 0)
+        moved = {"bytes_up": up, "bytes_down": down, "bytes": up + down}[name]
+        if moved >= quantity(most) + len(before) + 1:
+            yield f"{moved} bytes had moved before the end, and {most} ({name}) end the run"

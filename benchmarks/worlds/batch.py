@@ -25,6 +25,7 @@ from fedsim.__main__ import main
 
 MEMORY = 4 * 2**30
 WAITS = 10  # other work may slow a world down by so much
+AGAIN = 10  # each so many worlds one is run again
 LONGEST = 4000  # characters of a message
 
 
@@ -35,19 +36,11 @@ def run(seed: int, number: int, home: Path) -> dict[str, Any]:
     for name, text in files.items():
         (home / name).write_text(text)
     (home / "world.yaml").write_text(yaml.safe_dump(scenario, sort_keys=False))
-    out, err, results, begun = io.StringIO(), io.StringIO(), home / "out", time.perf_counter()
-    found: list[str] = []
-    code = -1
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main([str(home / "world.yaml"), "--jobs", "1", "--no-report", "--out", str(results)])
-    except SystemExit as error:
-        found.append(f"it exits by itself: {error!r}")
-    except BaseException as error:
-        found.append(f"it ends in {type(error).__name__}: {str(error)[:300]}")
+    results, begun = home / "out", time.perf_counter()
+    code, out, err, found = _run(home, "out")
     took = time.perf_counter() - begun
-    text = out.getvalue() + err.getvalue()
-    found += _ended(code, text, err.getvalue(), results)
+    text = out + err
+    found += _ended(code, text, err, results)
     rows = 0
     if code == 0:
         try:
@@ -55,14 +48,41 @@ def run(seed: int, number: int, home: Path) -> dict[str, Any]:
             rows = sum(parquet.read_metadata(path).num_rows for path in results.glob("*/transfers.parquet"))
         except Exception as error:
             found.append(f"the tables cannot be read: {error!r}")
+        if number % AGAIN == 0 or "grid" in scenario:
+            found += _again(home)
     if found:
         (home / "finding.txt").write_text("\n".join(found) + "\n\n" + text[-4000:])
     else:
         shutil.rmtree(home)
     return {
         "number": number, "code": code, "seconds": took, "findings": found, "transfers": rows,
-        "said": err.getvalue().strip().replace(str(home), "")[:300] if code == 2 else "", "kinds": kinds(scenario),
+        "said": err.strip().replace(str(home), "")[:300] if code == 2 else "", "kinds": kinds(scenario),
     }  # fmt: skip
+
+
+def _run(home: Path, results: str, *more: str) -> tuple[int, str, str, list[str]]:
+    """Run the world and return the exit code, both outputs and findings."""
+    out, err = io.StringIO(), io.StringIO()
+    code, found = -1, []
+    words = [str(home / "world.yaml"), "--jobs", "1", "--no-report", "--out", str(home / results), *more]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(words)
+    except SystemExit as error:
+        found.append(f"it exits by itself: {error!r}")
+    except BaseException as error:
+        found.append(f"it ends in {type(error).__name__}: {str(error)[:300]}")
+    return code, out.getvalue(), err.getvalue(), found
+
+
+def _again(home: Path) -> list[str]:
+    """Run a world a second time, where no point follows another, and return the tables that differ."""
+    found = _run(home, "again", "--no-following")[3]
+    for path in (home / "out").glob("*/*.parquet"):
+        other = home / "again" / path.relative_to(home / "out")
+        if not other.exists() or path.read_bytes() != other.read_bytes():
+            found.append(f"run again, {path.name} of {path.parent.name} differs")
+    return found
 
 
 def kinds(scenario: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accounts import asks, bytes_moved, sums
+from accounts import asks, budgets, bytes_moved, fates, sums
 from links import quantity
 from order import arrivals, causes, spans
 from rates import loads, speeds
@@ -32,7 +32,9 @@ def check(out: Path, scenario: dict[str, Any], files: dict[str, str]) -> list[st
 
 def findings(point: Point) -> list[str]:
     """Return all findings about a point, each with the name of the check that has made it."""
-    checks = (shapes, times, bytes_moved, sums, asks, causes, spans, speeds, loads, arrivals, scores)
+    checks = (
+        shapes, times, bytes_moved, sums, asks, fates, budgets, causes, spans, speeds, loads, arrivals, scores,
+    )  # fmt: skip
     return [f"{check.__name__}: {finding}" for check in checks for finding in _few(check(point))]
 
 
