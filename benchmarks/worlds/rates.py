@@ -20,7 +20,11 @@ def speeds(point: Point) -> Findings:
 
 
 def loads(point: Point) -> Findings:
-    """No link carries more, in any stretch of time, than its rate times the stretch, and its bucket."""
+    """No link carries more, in any stretch of time, than its rate times the stretch, and its bucket.
+
+    What a client's own bucket lets pass at once takes no room on the server's link (docs/validation.md), so that it may
+    come on top there.
+    """
     if point.links.naive:
         return
     rows, crossing = point.rows("transfers"), defaultdict(list)
@@ -33,6 +37,9 @@ def loads(point: Point) -> Findings:
             continue
         begins, ends = (np.array([getattr(row, name) for row in those]) for name in ("sent", "arrived"))
         size = np.array([max(0, row.wire_bytes - 1) for row in those], dtype=float)
+        if node == -1:
+            own = [point.links.end(row.src if upload else row.dst, upload).burst for row in those]
+            size = np.maximum(0.0, size - np.array(own))
         for start in np.unique(begins):
             inside = begins >= start
             order = np.argsort(ends[inside])
