@@ -68,8 +68,8 @@ def asks(point: Point) -> Findings:
         yield "a negative staleness, or epsilon falls"
     until = point.scenario.get("measure", {}).get("until")
     most = until.get("updates") if isinstance(until, dict) else None
-    if most is not None and point.protocol not in ("gossip", "isolated") and len(counted) > most:
-        yield f"{len(counted)} updates, and {most} end the run"
+    if most is not None and point.protocol not in ("gossip", "isolated") and _rises(counted).sum() > most:
+        yield f"{_rises(counted).sum()} updates, and {most} end the run"
     if point.protocol in ("hierarchical", "gossip", "isolated", "replay"):
         return
     moved, folded = point.tables["transfers"], int(counted["folded"].sum())

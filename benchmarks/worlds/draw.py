@@ -108,6 +108,8 @@ def world(seed: int, number: int) -> tuple[Part, dict[str, str]]:
             del data["clients"]["count"]
     if rng.random() < 0.2:
         data["server"] = {"speed": rng.choice(["50 GFLOP/s", "200 kFLOP/s", "1 FLOP/s"]), "cores": rng.choice([1, 3])}
+        if protocol["name"] == "buffered" and data["server"]["speed"] == "1 FLOP/s":  # replies would come all the same
+            data["server"]["speed"] = "200 kFLOP/s"
     if network["effects"] or rng.random() < 0.4:
         data.setdefault("measure", {})["until"] = rng.choice(_ends(network["effects"]))
     if rng.random() < 0.05:

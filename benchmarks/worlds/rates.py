@@ -2,21 +2,36 @@
 
 import math
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 from links import End
 from tables import CLOSE, WHOLE, Findings, Point
 
 
+def _ahead(point: Point, row: Any, end: End) -> float:
+    """Return the bytes that may cross a link at once: those of its bucket.
+
+    Where a message is cut, what any bucket of its way would let pass at once has been counted as moved.
+    """
+    if row.fate != "cut":
+        return end.burst
+    return max(each.burst for each in point.links.ends(row.src, row.dst))
+
+
 def speeds(point: Point) -> Findings:
     """No transfer is faster than its latencies and its bytes over each link that it passes."""
     for row in point.rows("transfers"):
         passed, slack = point.links.ends(row.src, row.dst), CLOSE * (1 + row.arrived)
-        least = max(max(0.0, row.wire_bytes - 1 - end.burst) / end.rate for end in passed)
+        least = max(max(0.0, row.wire_bytes - 1 - _ahead(point, row, end)) / end.rate for end in passed)
         if row.fate in WHOLE:
             least += sum(end.latency for end in passed)
         if row.arrived - row.sent < least * (1 - CLOSE) - slack:
             yield f"{row} took {row.arrived - row.sent} s and needs {least} s"
+
+
+def _above(point: Point, row: Any, end: End) -> float:
+    return max(0.0, _ahead(point, row, end) - end.burst)
 
 
 def loads(point: Point) -> Findings:
@@ -36,10 +51,10 @@ def loads(point: Point) -> Findings:
         if math.isinf(end.rate):
             continue
         begins, ends = (np.array([getattr(row, name) for row in those]) for name in ("sent", "arrived"))
-        size = np.array([max(0, row.wire_bytes - 1) for row in those], dtype=float)
+        size = np.array([max(0.0, row.wire_bytes - 1 - _above(point, row, end)) for row in those])
         if node == -1:
             own = [point.links.end(row.src if upload else row.dst, upload).burst for row in those]
-            size = np.maximum(0.0, size - np.array(own))
+            size = np.maximum(0.0, size - own)
         for start in np.unique(begins):
             inside = begins >= start
             order = np.argsort(ends[inside])
