@@ -38,7 +38,10 @@ class Quorum(CohortProtocol):
         if self.longest_wait is not None and self.longest_wait <= 0:
             raise ValueError("longest_wait: must be longer than 0 s")
         if self.longest_wait is not None and self.least == 1 and isinstance(self.least, int):
-            raise ValueError("longest_wait: needs 'least', the clients to wait for (a count, or a share as '80 %')")
+            raise ValueError(
+                "longest_wait: needs a 'least' above 1, the clients to wait for (a count, or a share as '80 %'); "
+                "a round waits for the first in any case"
+            )
 
     def suits(self, clients: int) -> None:
         """Raise UserError if more clients must be available than are wanted."""

@@ -102,7 +102,8 @@ def test_too_many_or_pointless_clients_are_refused():
         ({"least": "0 %"}, "must be above 0"),
         ({"least": 1.0}, "could be one or all of them: write 1 or '100 %'"),
         ({"least": 2.5}, "must be a whole number"),
-        ({"longest_wait": "10 min"}, "needs 'least'"),
+        ({"longest_wait": "10 min"}, "needs a 'least' above 1"),
+        ({"longest_wait": "10 min", "least": 1}, "needs a 'least' above 1"),
         ({"least": 2, "longest_wait": "0 s"}, "longer than 0 s"),
     ]:
         with pytest.raises(ValidationError, match=message):
