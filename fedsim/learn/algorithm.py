@@ -15,7 +15,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.core import mean, wire
-from fedsim.core.at_once import at_once
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.learn.replies import uploads_of
@@ -33,7 +32,6 @@ State = dict[str, Any]  # of the server, with the algorithm's own keys
 Memory = Mapping[str, Any]  # of a client, read-only
 
 
-@at_once
 @dataclass(frozen=True, eq=False)
 class Job:
     """One client's local work, as the client sees it at the moment it begins.
@@ -51,7 +49,6 @@ class Job:
     seed: int
 
 
-@at_once
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A request for training; those of many clients may be trained at once.
@@ -88,7 +85,6 @@ class Fit:
 Work = Generator[Fit, Tree, Tree]  # yields requests, is sent trained parameters, returns the upload
 
 
-@at_once
 @dataclass(frozen=True, eq=False)
 class Reply:
     """A client's reply to an ask: the version that it started from, its download and its upload.

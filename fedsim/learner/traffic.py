@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsim.core import wire
-from fedsim.core.at_once import at_once
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Algorithm, Job
 
 
-@at_once
 @dataclass(frozen=True, eq=False)
 class Done:
     """An upload that is complete (a Promise of `upload.py`)."""
