@@ -179,12 +179,14 @@ class Recorder:
 
     def __init__(self) -> None:
         """Start with empty tables."""
+        self.rows = 0  # calls that have added some
         self._names = {table: [field.name for field in fields(table)] for table in TABLES.values()}
         self._open: dict[type[Row], dict[str, list[Any]]] = {table: self._blank(table) for table in TABLES.values()}
         self._whole: dict[type[Row], list[pa.Table]] = {table: [] for table in TABLES.values()}
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
+        self.rows += 1
         for name, column in self._open[type(row)].items():
             column.append(getattr(row, name))
 
@@ -199,6 +201,7 @@ class Recorder:
         if len(lengths) != 1:
             raise ValueError(f"the columns of {table.__name__} must be equally long, not {sorted(lengths)}")
         if count := lengths.pop():
+            self.rows += 1
             self._shut(table)
             self._whole[table].append(_arrow(table, {name: _spread(columns[name], count) for name in columns}))
 
