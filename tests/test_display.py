@@ -111,6 +111,14 @@ def test_without_a_terminal_there_is_a_line_at_both_ends_and_one_for_each_failur
     assert len(lines) == 4
 
 
+def test_what_a_point_does_while_its_clock_stands_is_a_line():
+    shown, out = display()
+    shown.progressed(Named("a", AXES), Progress(1.0, 0.5, None, 1))
+    assert out.getvalue() == ""
+    shown.progressed(Named("a", AXES), Progress(1.0, 0.5, None, 1, "the clock has stood"))
+    assert out.getvalue().endswith(": the clock has stood\n")
+
+
 def test_without_a_terminal_a_line_comes_whenever_the_time_is_up():
     file = io.StringIO()
     shown = Display(Console(file=file, width=80), every=0.01)

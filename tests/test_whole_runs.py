@@ -43,6 +43,30 @@ def test_books_balance_causes_precede_and_links_are_shared(plain, times, folder)
     check_waits(seen)
 
 
+FAST_TREE = {**TREE, "uplink": "1 Gbit/s", "downlink": "1 Gbit/s"}
+SLOW = {
+    "name": "slow", "clients": {"count": 6, "speed": "1 GFLOP/s"},
+    "network": {
+        "latency": "lognormal(30 ms, 0.6)", "downlink": "lognormal(1 Mbit/s, 2)", "uplink": "lognormal(1 kbit/s, 14)",
+    },
+    "protocol": {"name": "sync", "rounds": 4, "participation": 1.0},
+    "algorithm": {"name": "traffic", "down": "2 kB", "up": "329 B"},
+}  # fmt: skip
+
+
+@settings(quick, max_examples=20)
+@given(
+    seed=st.integers(0, 10**6),
+    own=st.sampled_from([
+        {}, {"reuse": True}, {"effects": [{"name": "jitter", "most": "1 ms"}]}, {"topology": FAST_TREE},
+        {"model": "naive", "reuse": True},
+    ]),
+    server=st.sampled_from([{}, {"ingress": "1 Mbit/s"}, {"ingress": "1 kbit/s"}]),
+)  # fmt: skip
+def test_small_messages_over_very_slow_links_are_no_faster_than_those(seed, own, server, folder):
+    check_passages(see({**SLOW, "seed": seed, "network": {**SLOW["network"], **own, "server": server}}, folder))
+
+
 def look(world, times):
     """Look at all rates at these times."""
     for time in times:

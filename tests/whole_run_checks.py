@@ -13,7 +13,9 @@ from fedsim.learn.algorithm import Job
 from fedsim.scenario import find
 
 WHOLE = ("delivered", "late", "discarded")
-INSTANT = 1e-9  # seconds, and relative: as early may a flow end
+INSTANT = 1e-9  # seconds, and relative: the rounding of sums of many times
+ROUNDED = 1e-6  # bytes with which a flow has ended, before and after a loss
+TRACED = 1e6  # bytes/s, the fastest rate of the table of rates
 
 
 def check_rates(world):
@@ -77,7 +79,10 @@ def check_summary(seen):
 
 
 def check_passages(seen):
-    """A message takes its round trips and its bytes the rate of the client's link; its size follows from its losses."""
+    """A message takes its round trips and its bytes the rate of its own links; its size follows from its losses.
+
+    How early it may be is a matter of its own rate and of the clock's floats, not a share of the time since the start.
+    """
     nodes, network = seen.world.network.nodes, seen.scenario.network
     losses = [find.build("effect", each) for each in network.effects if each.name == "loss"]
     came, closed = (
@@ -110,11 +115,13 @@ def check_passages(seen):
         opened = network.reuse and last < math.inf and not shut
         trips = (0.5 if up else 1.0) + (0 if opened else 1 + network.tls_rtts) if seen.fluid else 0.5
         least = trips * seen.trip(row.src, row.dst)
-        if not seen.has("trace"):
-            bursts = sum((nodes.up_burst if up else nodes.down_burst)[end] for end, up in ends) + 50_000
-            slowest = min((seen.given[0 if up else 1][end] for end, up in ends), default=math.inf)
-            least += max(0.0, size - bursts) / slowest
-        assert row.arrived - row.sent >= least - INSTANT * (2 + row.arrived)
+        bursts = sum((nodes.up_burst if up else nodes.down_burst)[end] for end, up in ends)
+        bursts += (network.server.ingress_burst or 0) * (row.dst == SERVER)
+        bursts += (network.server.egress_burst or 0) * (row.src == SERVER)
+        traced = TRACED if seen.has("trace") else 0.0
+        slowest = min((max(traced, seen.given[0 if up else 1][end]) for end, up in ends), default=math.inf)
+        least += max(0.0, size - bursts) / slowest
+        assert row.arrived - row.sent >= least * (1 - 1e-12) - 2 * ROUNDED / slowest - 16 * math.ulp(row.arrived)
 
 
 def check_replies(seen):

@@ -181,6 +181,7 @@ class Recorder:
 
     def __init__(self) -> None:
         """Start with empty tables."""
+        self.rows = 0  # calls that have added some
         self._names = {table: [field.name for field in fields(table)] for table in TABLES.values()}
         self._open: dict[type[Row], dict[str, list[Any]]] = {table: self._blank(table) for table in TABLES.values()}
         self._whole: dict[type[Row], list[pa.Table]] = {table: [] for table in TABLES.values()}
@@ -188,6 +189,7 @@ class Recorder:
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
+        self.rows += 1
         for name, column in self._open[type(row)].items():
             column.append(getattr(row, name))
 
@@ -202,6 +204,7 @@ class Recorder:
         if len(lengths) != 1:
             raise ValueError(f"the columns of {table.__name__} must be equally long, not {sorted(lengths)}")
         if count := lengths.pop():
+            self.rows += 1
             if self._open[table][self._names[table][0]]:
                 self._shut(table)
             self._batches[table].append((count, columns))

@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 MOST = 10**9  # of anything counted: more would exhaust memory or never end
 MOST_BYTES = 10**15  # of a single size: sums of thousands fit in the tables' 64 bits
+LATEST = 2.0**42  # seconds, 139,000 years: from there on floats are a millisecond apart
 WIDEST = 20  # sigma of a lognormal draw: beyond it values leave a float's range
 LARGE = 1000  # without a unit: no one means that many megabits
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"

@@ -9,6 +9,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MANY = 1e5  # rounds of a course that are added up one by one; more are skipped at once, up to rounding
+
 
 @dataclass(frozen=True, eq=False)
 class Course:
@@ -52,6 +54,8 @@ class Follower:
         if self.next > now:
             return False
         course, times = self._course, self._course.times
+        if len(times) > 1 and (rounds := (now - self._start) / course.period) > MANY:  # not to count for hours
+            self._start, self._place = self._start + (math.floor(rounds) - 1) * course.period, 0
         while (over := self._start + course.period) <= now and len(times) > 1:
             self._start, self._place = over, 0
         place = max(self._place, bisect_right(times, now - self._start) - 1, 0)

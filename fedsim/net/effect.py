@@ -97,6 +97,21 @@ class Effect:
 HOOKS = {"shape": "shapes", "drive": "drives", "stay": "limits_stay", "forge": "forges"}  # methods, and declarations
 
 
+SHORTEST = 1e-6  # seconds of a spell or a period: changes that come faster would keep the clock from going on
+PERIODS = ("every", "length", "online", "offline", "on", "off", "day")
+
+
+def check_times(effect: Effect) -> None:
+    """Raise UserError if the effect changes something so often that a run would hardly go on."""
+    rate = getattr(effect, "rate", None)
+    times = {name: getattr(effect, name, None) for name in PERIODS}
+    times |= {"rate": 1 / rate} if isinstance(rate, float) and rate > 0 else {}
+    for name, seconds in times.items():
+        if isinstance(seconds, int | float) and 0 < seconds < SHORTEST:
+            what = f"option '{name}' stands for {seconds:g} s at a time"
+            raise UserError(f"{type(effect).__name__.lower()}: {what}; {SHORTEST:g} s is the least")
+
+
 def check_hooks(effect: Effect) -> None:
     """Raise UserError if an effect's class does not declare exactly the hooks that it overrides."""
     kind = type(effect)

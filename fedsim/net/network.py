@@ -196,6 +196,10 @@ class Network:
         """Whether a message is under way, other than those of waves."""
         return bool(self._under_way)
 
+    def messages(self) -> list[Message]:
+        """Return the messages under way, other than those of waves, in the order of their sending."""
+        return [message for message, _, _ in self._under_way.values()]
+
     def close(self) -> None:
         """Cut everything that is still under way, so that it is recorded, at the end of a run."""
         for passage in list(self._under_way):

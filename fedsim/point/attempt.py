@@ -15,7 +15,7 @@ from typing import Any
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import unwritable
-from fedsim.point import imports, provenance, stale, stamp, sums
+from fedsim.point import imports, memory, provenance, stale, stamp, sums
 from fedsim.point.folders import PARTIAL, put, strip
 from fedsim.point.lock import LOCK
 from fedsim.scenario.schema import Point
@@ -69,6 +69,8 @@ def attempt(
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, UserError):
             return Outcome(message=str(error), mistake=error)
+        if message := memory.lacking(error):
+            return Outcome(message=message, mistake=UserError(message))
         message = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome(message=message, traceback=traceback.format_exc())
     else:

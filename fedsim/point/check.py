@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.point import fleet, private, rehearsal
+from fedsim.point import fleet, memory, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -31,6 +31,10 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
     known: dict[str, list[Problem]] = {}
     for point in chosen:
         wrong, plain = _metric_problems(point), point.scenario.plain()
+        if large := memory.problems(point.scenario):  # before anything is drawn
+            for problem in large:
+                found.setdefault(Problem(combinations.blame(problem.key, point.places), problem.message))
+            continue
         once = partial(_once, known, Parts(point.scenario), plain)
         for kind, key, part in point.scenario.parts():
             identity = json.dumps([kind, key, part.name, part.options], default=str)

@@ -19,7 +19,7 @@ import simpy
 from fedsim.clock.protocol import Protocol
 from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError, UserError
-from fedsim.net.effect import Effect, check_hooks
+from fedsim.net.effect import Effect, check_hooks, check_times
 from fedsim.net.network import Network
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
@@ -48,6 +48,7 @@ def problems(parts: Parts) -> list[Problem]:
     for number, effect in enumerate(effects):
         with _noted_as(f"network.effects.{number}", found):
             check_hooks(effect)
+            check_times(effect)
             effect.drive(laid[0].env, laid[0], rng(f"effect/{number}"))
             effect.forge(len(laid[0].nodes), rng(f"effect/{number}/forge"))
     if laid:

@@ -21,10 +21,11 @@ from fedsim.clock.world import World
 from fedsim.core import logbook
 from fedsim.core.progress import Progress
 from fedsim.core.record import Recorder
+from fedsim.core.units import LATEST
 from fedsim.core.version import __version__
 from fedsim.learn.algorithm import title_of
 from fedsim.learner.recorded import Record, Recorded, ReplayError
-from fedsim.point import following, interrupts, stamp
+from fedsim.point import following, interrupts, stamp, standstill
 from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper
 from fedsim.point.checkpoint_file import discard
@@ -83,14 +84,22 @@ def _run(
     answers: Record | None = None,
 ) -> tuple[dict[str, Any], Recorded]:
     """Run a point that takes checkpoints, or has all answers; return its row and its learner."""
+    with standstill.noted(progress) as note:
+        return _run_noted(point, folder, data_root, note, keeper, answers)
+
+
+def _run_noted(
+    point: Point, folder: Path, data_root: Path, note: standstill.Note, keeper: Keeper | None, answers: Record | None
+) -> tuple[dict[str, Any], Recorded]:
     scenario, recorder = point.scenario, Recorder()
     built = build(scenario, data_root, recorder, keeper, answers=answers)
     world, observer = built.world, built.observer
+    note.world, note.done, bounds = world, built.done, standstill.Bounds(world, built.done, recorder)
     views = observe(built, keeper) if scenario.measure.views and keeper else None
     gc.freeze()  # graphs and clients live throughout; collecting garbage among them takes a third of the time
     try:
         with interrupts.held_back() as check:
-            status = _run_clock(built, progress, keeper if observer else None, check)
+            status = _run_clock(built, note.report, keeper if observer else None, check, bounds)
     finally:
         gc.unfreeze()
     world.end()
@@ -123,10 +132,12 @@ def _device(scenario: Scenario) -> str:
     return learning.device_name(scenario.device)
 
 
-def _run_clock(built: Built, progress: Report, keeper: Keeper | None, check: Callable[[], None]) -> str:
+def _run_clock(
+    built: Built, progress: Report, keeper: Keeper | None, check: Callable[[], None], bounds: standstill.Bounds
+) -> str:
     """Step the clock until the protocol ends, a budget is used up, or no event is left; return the status.
 
-    `check` is called between events.
+    `check` is called between events.  Raises UserError where the run would not end (`standstill.py`).
     """
     world, observer, _, parts, done = built
     protocol = parts.protocol
@@ -141,8 +152,11 @@ def _run_clock(built: Built, progress: Report, keeper: Keeper | None, check: Cal
             if env.now < end:
                 env.run(until=end)
             return "done"
+        if ahead > LATEST:
+            raise bounds.beyond(ahead)
         updated = world.server.updated
         _step(env, keeper)
+        bounds.passed()
         if until is not None and budget.spent(until, world):
             while updated.triggered and not updated.processed:  # processes that wait for this update come first
                 _step(env, keeper)

@@ -82,9 +82,11 @@ class Display:
             self.note(f"{points} points to run" if points != 1 else "1 point to run")
 
     def progressed(self, point: Point, progress: Progress) -> None:
-        """Show the progress of a running point."""
+        """Show the progress of a running point, and what it does if its clock has not moved for long."""
         with self._lock:
             self._running[point.id] = point, progress
+        if progress.doing:
+            self.note(f"{point.id} {name(point.axes)}: {progress.doing}")
 
     def ended(self, point: Point, row: Row, message: str) -> None:
         """Count a point that has ended; show one that failed or stalled in a line, with the reason."""

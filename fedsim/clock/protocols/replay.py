@@ -20,11 +20,11 @@ from fedsim.clock.world import World
 from fedsim.core import table
 from fedsim.core.record import SERVER
 from fedsim.core.table import Column, File
-from fedsim.core.units import MOST_BYTES
+from fedsim.core.units import LATEST, MOST_BYTES
 from fedsim.net.message import Message
 
 COLUMNS = [
-    Column("start_s", low=0.0),
+    Column("start_s", low=0.0, high=LATEST),
     Column("client", whole=True, low=0),
     Column("direction", choices=("up", "down")),
     Column("bytes", whole=True, low=0, high=MOST_BYTES),

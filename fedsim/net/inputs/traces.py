@@ -19,6 +19,8 @@ from fedsim.core.table import fault
 
 PACKET = 1500 * 8  # bits
 MBIT = 1e6
+CLOSEST = 1e-6  # seconds between two samples
+MOST_WINDOWS = 10**7  # of a packet-delivery trace: 58 days at half a second each
 Floats = npt.NDArray[np.float64]
 Lines = list[tuple[int, list[str]]]
 
@@ -87,6 +89,8 @@ def _samples(path: Path, lines: Lines) -> Trace:
             raise fault(path, number, f"a rate of {words[1]} Mbit/s; it must not be negative")
         if place and times[place] <= times[place - 1]:
             raise fault(path, number, f"{words[0]} s does not come after {times[place - 1]:g} s; sort by time")
+        if place and times[place] - times[place - 1] < CLOSEST:
+            raise fault(path, number, f"{words[0]} s is less than {CLOSEST:g} s after the line before; leave one out")
     last = times[-1] - times[-2] if len(times) > 1 else 1.0  # as long as the previous one
     return Trace(times - times[0], rates * MBIT, float(times[-1] - times[0] + last))
 
@@ -102,6 +106,12 @@ def _packets(path: Path, lines: Lines, window: float) -> Trace:
     end = float(stamps[-1])
     if end == 0:
         raise UserError(f"{path}: a packet-delivery trace must last longer than 0 ms")
+    if end / (1000 * window) > MOST_WINDOWS:
+        long = f"{end / 1000:.4g} s in windows of {window:g} s"
+        raise UserError(
+            f"{path}: {long} are {end / (1000 * window):.3g} rates, and {MOST_WINDOWS:,} are allowed; "
+            "check the last line, a number of milliseconds, and the option 'window'"
+        )
     windows = max(1, round(end / (1000 * window)))
     period = end / 1000
     counted = np.bincount(np.maximum(np.ceil(stamps * windows / end).astype(np.int64) - 1, 0), minlength=windows)

@@ -17,6 +17,7 @@ from fedsim.net.sharing.heap import LazyHeap
 
 OUTAGE = 1e-9  # bytes/s; no flow ends at such a rate, and the date on which it would is not finite
 SLACK = 1e-6  # bytes/s by which rounding may overload a link, beyond a relative error
+BYTES = 1e-6  # with no more than that left a flow has ended, as the rounding of V and of dates is of that size
 
 
 class Where(Enum):
@@ -171,22 +172,31 @@ class Flows:
     def _take_ended(self) -> list[Flow]:
         """Remove the flows that have ended up to rounding; without that tolerance time could stand still."""
         ended = []
-        instant = 1e-9 * max(1.0, self._seen)
+        soon = instant(self._seen)
         while self._capped and (top := self._dates.top()):
             flow = top[1]
             left = (top[0] - self._seen) * flow.ceiling
-            if left > 1e-6 and left > instant * flow.ceiling:
+            if left > BYTES and left > soon * flow.ceiling:
                 break
             self._drop(flow)
             ended.append(flow)
         while self._free and (top := self._tags.top()):
             flow = top[1]
             left = (top[0] - self._clock) * flow.weight
-            if left > 1e-6 and left > instant * self.level * flow.weight:
+            if left > BYTES and left > soon * self.level * flow.weight:
                 break
             self._drop(flow)
             ended.append(flow)
         return ended
+
+
+def instant(now: float) -> float:
+    """Return the seconds after `now` within which the clock cannot place an event more exactly.
+
+    A flow that ends within them has ended.  They are a few steps of the floats about `now`, and no more: a share of the
+    clock would let flows of short transfers end early, late in a long run.
+    """
+    return 4 * math.ulp(now)
 
 
 def checked_ceiling(ceiling: float) -> float:

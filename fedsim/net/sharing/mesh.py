@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import simpy
 
 from fedsim.net.sharing.filling import fill
-from fedsim.net.sharing.flows import GONE, Flow, checked_ceiling
+from fedsim.net.sharing.flows import GONE, Flow, checked_ceiling, instant
 from fedsim.net.sharing.heap import LazyHeap
 from fedsim.net.sharing.mesh_link import Bundle, MeshLink
 
@@ -122,7 +122,7 @@ class Mesh:
         self.settle()
         ended: list[Flow] = []
         now = self.env.now
-        while (top := self._ends.top()) and top[0] <= now + 1e-9 * max(1.0, now):
+        while (top := self._ends.top()) and top[0] <= now + instant(now):
             bundle = top[1]
             bundle.stamp += 1
             self.touch(bundle)

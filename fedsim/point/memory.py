@@ -1,0 +1,138 @@
+"""Whether a point can fit into this machine's memory, judged by its numbers before anything is allocated.
+
+Each estimate counts only arrays that the point certainly needs, so that nothing is refused that would fit; a point that
+passes may still need more.  What it then lacks is told when it is asked for (`lacking`).  The limit is the machine's
+physical memory, or the process's own limit (`ulimit -v`) if that is lower.
+
+Not estimated: graphs that are read from files, what an algorithm keeps of its own, the memory of other processes.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from fedsim.core import amounts
+from fedsim.core.errors import Problem
+from fedsim.core.units import count
+from fedsim.scenario.part import Part
+from fedsim.scenario.schema import Scenario
+
+DENSE = 1000  # edges for each vertex from which the degree is to blame, not the vertices
+UNKNOWN = 2.0**40  # bytes, where the system does not say
+CLIENT = 200  # bytes of one client's rows in the clients' and the network's arrays
+NODE = 400  # bytes of one edge aggregator with its links
+FLOAT, WHOLE, COPIES = 4, 8, 5  # bytes of a feature and of a number; state, parameters, gradient, upload, result
+LINKS = {"degree": 0.5, "m": 1.0}  # edges that a client has of its own, for each of the option
+
+
+class Need(NamedTuple):
+    """Bytes that the value of a key causes, with what they are."""
+
+    key: str
+    value: object
+    nbytes: float
+    what: str
+
+
+def problems(scenario: Scenario) -> list[Problem]:
+    """Return a problem at the key whose value needs most, if that is more memory than there is."""
+    limit, need = available(), max(_needs(scenario), key=lambda one: one.nbytes)
+    if need.nbytes <= limit:
+        return []
+    return [
+        Problem(
+            need.key,
+            f"{need.value} needs at least {amounts.size(need.nbytes)} for {need.what}, and this machine has "
+            f"{amounts.size(limit)}; make it smaller",
+        )
+    ]
+
+
+def available() -> float:
+    """Return the bytes that this process may use."""
+    try:
+        bound = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        bound = UNKNOWN
+    if sys.platform != "win32":
+        import resource
+
+        own, _ = resource.getrlimit(resource.RLIMIT_AS)
+        bound = bound if own == resource.RLIM_INFINITY else min(bound, float(own))
+    return bound
+
+
+def lacking(error: BaseException) -> str | None:
+    """Return a message if the error says that there is not enough memory, else None."""
+    text = str(error)
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
+        said = text.splitlines()[0] if text else "no more can be had"
+        return (
+            f"the point needs more memory than there is ({said}); fewer or smaller clients.count, data.dataset, "
+            "model.hidden, or cohort.memory"
+        )
+    return None
+
+
+def _needs(scenario: Scenario) -> Iterator[Need]:
+    clients = scenario.clients.count or 1
+    yield Need("clients.count", f"{clients:,}", CLIENT * clients, "the clients' rows")
+    topology = scenario.network.topology
+    if topology.name == "tree":
+        edges = _count(topology.options, "edges", 0)
+        yield Need("network.topology.edges", f"{edges:,}", NODE * edges, "the edge aggregators")
+    for name, each in LINKS.items():
+        links = min(_count(topology.options, name, 0), clients) * clients * each
+        yield Need(f"network.topology.{name}", topology.options.get(name), 2 * WHOLE * links, "the peers' links")
+    features = 1
+    if scenario.data is not None:
+        features = _count(scenario.data.dataset.options, "features", 1)
+        yield from _drawn("data.dataset", scenario.data.dataset)
+    for key, part in (("model", scenario.model), ("algorithm", scenario.algorithm)):
+        if part is not None:
+            yield from _widths(key, part, features)
+
+
+def _drawn(key: str, part: Part) -> Iterator[Need]:
+    """Return what a generated graph needs: its features in each snapshot, and the ends of its edges."""
+    if part.name not in ("synthetic", "drifting"):
+        return
+    options = part.options
+    vertices, features = _count(options, "vertices", 1000), _count(options, "features", 32)
+    snapshots = _count(options, "snapshots", 10) if part.name == "drifting" else 1
+    size = vertices * features * snapshots * FLOAT
+    what = f"{vertices:,} vertices of {features:,} features" + (f" in {snapshots:,} snapshots" if snapshots > 1 else "")
+    largest = max({"vertices": vertices, "features": features, "snapshots": snapshots}.items(), key=lambda one: one[1])
+    yield Need(f"{key}.{largest[0]}", f"{largest[1]:,}", size, what)
+    classes = _count(options, "classes", 2)
+    yield Need(f"{key}.classes", f"{classes:,}", classes * features * FLOAT, "the classes' means")
+    degree = options.get("degree", 8.0)
+    edges = vertices * degree / 2 if isinstance(degree, int | float) and math.isfinite(degree) else 0.0
+    edges = _count(options, "edges", 4000) if part.name == "drifting" else edges
+    last = "edges" if part.name == "drifting" else "degree" if edges > DENSE * vertices else "vertices"
+    yield Need(f"{key}.{last}", f"{edges:,.0f} edges", 4 * WHOLE * edges, "their ends")
+
+
+def _widths(key: str, part: Part, features: int) -> Iterator[Need]:
+    """Return what layers need between one hidden width and the next."""
+    given = part.options.get("hidden")
+    widths = [_whole(value) for value in (given if isinstance(given, list | tuple) else [given])]
+    known = [width for width in widths if width]
+    if known:
+        weights = features * known[0] + sum(a * b for a, b in pairwise(known))
+        yield Need(f"{key}.hidden", given, FLOAT * COPIES * weights, "the weights and their copies")
+
+
+def _count(options: Mapping[str, Any], name: str, default: int) -> int:
+    return _whole(options.get(name)) or default
+
+
+def _whole(value: Any) -> int:
+    """Return a count, 0 for what is none: other checks refuse it."""
+    try:
+        return count(value)
+    except (ValueError, TypeError):
+        return 0
