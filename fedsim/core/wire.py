@@ -28,6 +28,7 @@ ITEM = {
     "complex128": 16,
 }
 PREFIX, SLOT = 4, 8
+ENVELOPE = 1024  # bytes that may come on top of the largest size, so that a payload of that size can travel
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # the only integers in a skeleton besides shapes
 PLAIN = frozenset({bool, int, float, str, bytes, type(None)})
@@ -83,7 +84,7 @@ class Measured(dict[str, Tree]):
 
 
 def _bounded(nbytes: int) -> int:
-    if nbytes > MOST_BYTES:
+    if nbytes > MOST_BYTES + ENVELOPE:
         raise ValueError(f"{nbytes:,} bytes are too many for one message; {MOST_BYTES:,} are allowed")
     return nbytes
 

@@ -4,12 +4,11 @@ Two bounds count events: those of one instant, and those in which no row of any 
 rates that go on while a transfer waits for ever.  A third is the last time at which floats resolve a millisecond.  All
 three depend on the scenario alone.  The note is the host's: after half a minute of real time without progress of the
 clock, and then each time that has doubled, it says which code is running and what is waited for.  It goes to the
-display and to run.log, never into a table.
+display, never into a table or run.log.
 
 Not detected: clocks that go on slowly, with a row now and then.
 """
 
-import logging
 import sys
 import threading
 import time
@@ -35,8 +34,6 @@ LOOK = 4096  # events between two looks at the bounds
 SILENCE = 30.0  # real seconds without progress of the clock before a note
 SHOWN = 5  # clients and transfers that a message names
 ROOTS = ("fedsim", "algorithms")
-
-log = logging.getLogger(__name__)
 
 
 class Bounds:
@@ -151,7 +148,6 @@ class Note:
             text = f"the clock has stood at {self._now():.6g} s for {seconds:.0f} s of real time, in {place}"
             with suppress(RuntimeError):  # what the other thread is changing
                 text += f"; {waits(self.world, self.done)}"
-        log.warning("%s", text)
         with self._lock:
             self._report(replace(self._last, doing=text))
 
