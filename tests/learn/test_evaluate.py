@@ -24,7 +24,7 @@ class Guess:
     """An algorithm whose global and local models are given."""
 
     sees_more, sees = False, Algorithm.sees
-    talks, prepares = True, frozenset()
+    talks, learns, prepares = True, True, frozenset()
 
     def __init__(self, shared, own):
         self.shared, self.own = shared, own
