@@ -204,7 +204,7 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     """Return the engine that the flags ask for, not started; None if the number of points is not known."""
     from fedsim.sweep.engines.choose import choose
 
-    return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points)
+    return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points, not given.no_plugins)
 
 
 def show(console: Console, points: Sequence[Point], every: bool) -> None:

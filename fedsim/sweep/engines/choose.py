@@ -8,14 +8,19 @@ from fedsim.sweep.engines.ray import Ray
 
 
 def choose(
-    name: str, jobs: int | None, gpus: float | None, address: str | None, points: int | None = None
+    name: str,
+    jobs: int | None,
+    gpus: float | None,
+    address: str | None,
+    points: int | None = None,
+    plugins: bool = True,
 ) -> Local | Ray:
-    """Return the engine for that many points (None: unknown), not started.
+    """Return the engine for that many points (None: unknown), not started; `plugins`: see `Ray`.
 
     Raises UserError if a flag is given that this engine does not use.
     """
     if name == "ray":
-        return Ray(jobs, address, gpus or 0.0)
+        return Ray(jobs, address, gpus or 0.0, plugins)
     if gpus is not None:
         remedy = "leave it out, or give --engine ray"
         raise UserError(

@@ -10,8 +10,9 @@ them is shown here.
 import logging
 import os
 import socket
+import sysconfig
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -40,6 +41,7 @@ class Ray:
     jobs: int | None = None  # None: as many as there are CPUs for
     address: str | None = None
     gpus: float = 0.0  # share of a GPU per point
+    plugins: bool = True  # whether workers may import from the working folder
     _reports: Any = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
@@ -94,7 +96,8 @@ class Ray:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports to its makers
             try:
                 _check_address(address)
-                with _silent(ray):
+                # Ray puts the working folder first on its workers' path; Python's own folder is there anyway.
+                with _silent(ray), nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
                     ray.init(
                         address, log_to_driver=False, logging_level=logging.CRITICAL, **own if address == OWN else {}
                     )
