@@ -1,16 +1,16 @@
 """Whether a point can fit into this machine's memory, judged by its numbers before anything is allocated.
 
 Each estimate counts only arrays that the point certainly needs, so that nothing is refused that would fit; a point that
-passes may still need more.  What it then lacks is told when it is asked for (`lacking`).  The limit is the machine's
-physical memory, or the process's own limit (`ulimit -v`) if that is lower.
+passes may still need more, and then fails with a message (`lacking`).  The limit is the machine's physical memory, or
+the process's own limit (`ulimit -v`) if that is lower.
 
 Not estimated: graphs that are read from files, what an algorithm keeps of its own, the memory of other processes.
 """
 
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -57,12 +57,12 @@ def available() -> float:
         bound = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         bound = UNKNOWN
-    if sys.platform != "win32":
-        import resource
-
-        own, _ = resource.getrlimit(resource.RLIMIT_AS)
-        bound = bound if own == resource.RLIM_INFINITY else min(bound, float(own))
-    return bound
+    try:
+        resource: Any = import_module("resource")
+    except ImportError:  # Windows has no such limits
+        return bound
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return bound if own == resource.RLIM_INFINITY else min(bound, float(own))
 
 
 def lacking(error: BaseException) -> str | None:
