@@ -156,7 +156,7 @@ def test_the_points_of_a_cluster_end_with_the_sweep(tmp_path, address, sent):
     asleep = wait_until(running, lambda: sleepers(root))
     os.killpg(running.pid, signal.Signals[sent])
     told, _ = running.communicate(timeout=30)
-    assert running.returncode == (130 if sent == "SIGINT" else -signal.SIGKILL)
+    assert running.returncode == (130 if sent == "SIGINT" else -signal.SIGKILL), told.decode()
     assert told == b""
     wait_until(None, lambda: not any(map(alive, asleep)))
     if sent == "SIGINT":
