@@ -94,6 +94,8 @@ def test_in_the_middle_of_an_event(name, number, act, tmp_path, whole, monkeypat
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timer")
+# Python can be interrupted between opening a file and entering the `with` that closes it
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(6))
 def test_at_any_moment_and_again_while_it_is_resumed(seed, tmp_path, whole, monkeypatch):
     draw = random.Random(seed)

@@ -11,9 +11,9 @@ import ast
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +103,14 @@ def _marks(found: Needed) -> list[str]:
 def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
     wanted, found = [*roots], dict[str, Path]()
     libraries, seen = set[str](), {*left_out}
+    file_of = cache(lookup.file_of)  # most modules are imported by several
     while wanted:
         module = wanted.pop()
         if module in seen:
             continue
         seen.add(module)
         top = module.partition(".")[0]
-        path = None if top in sys.stdlib_module_names else lookup.file_of(module)
+        path = None if top in sys.stdlib_module_names else file_of(module)
         if path is None or not (top in OURS or is_own(path)):
             libraries.add(top)
             continue
@@ -118,7 +119,7 @@ def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
         one = read(path) if path.suffix == ".py" else None
         for target, name in one.imported if one else ():
             resolved = _absolute(target, module, path)
-            wanted += [resolved, *_submodule(resolved, name)]
+            wanted += [resolved, *_submodule(resolved, name, file_of)]
     return Needed(found, libraries - {*sys.stdlib_module_names})
 
 
@@ -144,17 +145,17 @@ def _absolute(target: str, module: str, path: Path) -> str:
     return ".".join([*steps, *([name] if name else [])])
 
 
-def _submodule(module: str, name: str) -> list[str]:
+def _submodule(module: str, name: str, file_of: Callable[[str], Path | None]) -> list[str]:
     """Return the module that `from MODULE import NAME` names, if it is one."""
     top = module.partition(".")[0]
     if not name or top in sys.stdlib_module_names:
         return []
-    path = lookup.file_of(module)
+    path = file_of(module)
     package = path is None or path.name == "__init__.py"  # None: a folder without one
     if not package or (path is not None and top not in OURS and not is_own(path)):
         return []
     inner = f"{module}.{name}"
-    return [inner] if lookup.file_of(inner) is not None else []
+    return [inner] if file_of(inner) is not None else []
 
 
 @lru_cache(maxsize=4096)

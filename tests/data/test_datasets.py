@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import same
+from mutations import FULL
 from pydantic import TypeAdapter, ValidationError
 from scipy.sparse import csr_matrix
 from small_points import scenario
@@ -32,6 +33,7 @@ from fedsim.scenario.part import Part
 CORA = (2708, 10556, 1433, 49216, [351, 217, 418, 818, 426, 298, 180], [140, 500, 1000])
 PUBMED = (19717, 88648, 500, 988031, [4103, 7739, 7875], [60, 500, 1000])
 COMPUTERS = (13752, 491722, 767, 3675081, [436, 2142, 1414, 542, 5158, 308, 487, 818, 2156, 291], [0, 0, 0])
+WHERE_FULL = [pytest.mark.long, pytest.mark.skipif(not FULL, reason="takes long: HYPOTHESIS_PROFILE=full tries it")]
 PHYSICS = (34493, 495924, 8415, 1137311, [5750, 5045, 17426, 2753, 3519], [0, 0, 0])
 SQUIRREL = (5201, 2 * 198353, 2089, 93477, [1042, 1040, 1039, 1040, 1040], [2496, 1664, 1041])
 MINESWEEPER = (10000, 78804, 7, None, [8000, 2000], [5000, 2500, 2500])
@@ -58,7 +60,7 @@ def check_form(graph: Graph) -> None:
         (Planetoid("Cora"), CORA),
         (Planetoid("PubMed"), PUBMED),
         (Amazon("Computers"), COMPUTERS),
-        pytest.param(Coauthor("Physics"), PHYSICS, marks=pytest.mark.long),
+        pytest.param(Coauthor("Physics"), PHYSICS, marks=WHERE_FULL),
         pytest.param(Wikipedia("squirrel"), SQUIRREL, marks=pytest.mark.long),
         (Heterophilous("Minesweeper"), MINESWEEPER),
         (Heterophilous("Tolokers"), TOLOKERS),

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sklearn.datasets import load_digits
-from sklearn.neighbors import kneighbors_graph
 
 from fedsim.core.units import Count
 from fedsim.data.dataset import Dataset, undirected
@@ -25,6 +23,9 @@ class Digits(Dataset):
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; neither argument matters.  Raises ValueError for 1,797 neighbours or more."""
+        from sklearn.datasets import load_digits  # takes a second, which checks of a scenario can do without
+        from sklearn.neighbors import kneighbors_graph
+
         bunch = load_digits()
         x = bunch.data / 16.0
         near = kneighbors_graph(x, self.neighbours).tocoo()
