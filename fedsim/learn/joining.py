@@ -4,6 +4,7 @@ Which graphs are computed together is not decided here.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     """Join the optional keys of one row a vertex.  Raises ValueError for a missing key without a default."""
     joined = {}
-    for key in vertex_keys(dict.fromkeys(key for graph in graphs for key in graph)):
+    for key in vertex_keys(dict.fromkeys(chain.from_iterable(graphs))):
         some: Tensor = next(graph[key] for graph in graphs if key in graph)  # type: ignore[literal-required]
         joined[key] = torch.cat([_rows(graph, key, some) for graph in graphs])
     return joined
