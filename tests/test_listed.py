@@ -48,7 +48,11 @@ def asked(path):
     [
         (SYNC, "", [{0, 3}, {1, 3}, {2}]),
         ("{name: sync, rounds: 5, clients: 2}", ", repeat: true", [{0, 3}, {1, 3}, {2}, {0, 3}, {1, 3}]),
-        ("{name: deadline, rounds: 3, clients: 1, over: 2, wait: 500 ms}", "", [{0, 3}, {1}, {2}]),  # 3 is still at work
+        (
+            "{name: deadline, rounds: 3, clients: 1, over: 2, wait: 500 ms}",
+            "",
+            [{0, 3}, {1}, {2}],
+        ),  # 3 is still at work
         ("{name: one_shot, clients: 2}", "", [{0, 3}]),
     ],
 )
