@@ -143,7 +143,7 @@ class Fluid(Model):
 
     def opening(self, transfer: Transfer) -> float:
         """Return the handshake, if there is one; a download's request takes another half round trip if it has one."""
-        request = 0.0 if transfer.upload or transfer.pushed else transfer.quiet_trip / 2
+        request = 0.0 if transfer.upload or (transfer.pushed and transfer.reused) else transfer.quiet_trip / 2
         if transfer.reused:
             return request
         wait = 0.0

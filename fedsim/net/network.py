@@ -244,9 +244,8 @@ class Network:
         if answers is not None:
             answers.reopen()
         idle = self.model.timeout(transfer) - transfer.held if self._connecting.idle_restart else math.inf
-        connection = self._connections.take(transfer, idle)
-        transfer.pushed = transfer.reused and self._connecting.request == "push"
-        return connection
+        transfer.pushed = self._connecting.request == "push"
+        return self._connections.take(transfer, idle)
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):

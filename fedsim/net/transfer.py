@@ -34,7 +34,7 @@ class Transfer:
     queue: float = 0.0  # seconds that packets wait on links that others keep full; updated by the network
     reused: bool = False  # uses a connection that is already open
     warm: bool = False  # whose window is still open
-    pushed: bool = False  # a download that the server sends without a request
+    pushed: bool = False  # needs no request, if it is a download on an open connection
     held: float = 0.0  # seconds before its connection opens
     handed: float = 0.0  # seconds from its last byte to its arrival
 
