@@ -44,7 +44,7 @@ class Links:
         rates = [(self.nodes.uplink if up else self.nodes.downlink)[node] for node, up in ends]
         return sum(float(self.nodes.latency[node]) for node, _ in ends), float(8 * message.nbytes / min(rates))
 
-    def send(self, message):
+    def send(self, message, answers=None):
         delivery = Delivery(self.env)
         delivery.defused = True
         self._moving[delivery] = message, self.env.now

@@ -41,7 +41,11 @@ MORE = {
     ]],
     "network.topology": [{"name": "tree", "edges": 2, "uplink": "6 Mbit/s", "downlink": "8 Mbit/s"}, "peers"],
     "network.model": ["naive", "fluid"], "network.codec": [{"up": "int8"}, {"up": {"name": "top_k", "share": 0.1}}],
-    "network.reuse": [True], "network.congestion_control": ["bbr", "reno"], "network.tls_rtts": [1, 2],
+    "network.connection": [
+        {"kind": "kept"}, {"kind": "exchange"}, {"kind": "kept", "request": "push", "idle_restart": False},
+    ],
+    "network.transport": ["flower_supernodes"],
+    "network.congestion_control": ["bbr", "reno"], "network.tls_rtts": [1, 2],
     "network.profile": ["lte", {"fibre": 0.5, "iot": 0.5}], "clients.sampler": ["availability", "weighted", "rates"],
     "privacy": [{"clip": 1.0, "noise": 1.0}, {"secure_aggregation": True}, {"secure_aggregation": {"neighbours": 2}}],
     "data.keep": [{"features": 0.5, "edges": 0.5, "labels": 0.2}, {"fanout": 1}],

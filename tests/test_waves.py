@@ -32,10 +32,14 @@ measure: {{until: {until}}}
 """
 OWN = "latency: lognormal(50 ms, 1)\n  uplink: lognormal(5 Mbit/s, 1)\n  downlink: lognormal(20 Mbit/s, 1)"
 LOSSY = "profile: {fibre: 0.5, lte: 0.5}"
+EXCHANGE = "\n  connection: {kind: exchange}"
+FLOWER = "\n  transport: {name: flower_supernodes, poll: 2 s}"
 runs = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 99),
-        "links": st.sampled_from([OWN, LOSSY]),
+        "links": st.sampled_from(
+            [OWN, LOSSY, OWN + EXCHANGE, LOSSY + EXCHANGE, OWN + FLOWER, LOSSY + EXCHANGE + FLOWER]
+        ),
         "model": st.sampled_from(["fluid", "fluid", "naive"]),
         "effects": st.sampled_from(["", CHURN, DROPOUT, RESTART, f"{CHURN}, {DROPOUT}, {RESTART}"]),
         "protocol": st.sampled_from([SYNC, DEADLINE]),
@@ -111,6 +115,7 @@ narrow = st.fixed_dictionaries(
         "bias": st.sampled_from([0, 0.5]),
         "tls": st.integers(0, 1),
         "mean": st.sampled_from(["true", "false"]),
+        "carried": st.sampled_from(["", "", EXCHANGE, EXCHANGE + FLOWER]),
     }
 )
 full_runs = st.fixed_dictionaries(
@@ -136,7 +141,7 @@ def test_over_full_links_waves_are_single_asks_to_the_last_bit(tmp_path_factory,
         found["bias"] = 0
     links = (
         "{clients}\n  server: {{ingress: {ingress}, egress: {egress}}}\n  congestion_control: {control}\n"
-        "  tls_rtts: {tls}\n  tcp: {{rtt_bias: {bias}, deterministic: {mean}}}"
+        "  tls_rtts: {tls}\n  tcp: {{rtt_bias: {bias}, deterministic: {mean}}}{carried}"
     ).format(**found)
     folder = tmp_path_factory.mktemp("waves")
     options |= {"links": links, "model": "fluid"}

@@ -58,8 +58,9 @@ SLOW = {
 @given(
     seed=st.integers(0, 10**6),
     own=st.sampled_from([
-        {}, {"reuse": True}, {"effects": [{"name": "jitter", "most": "1 ms"}]}, {"topology": FAST_TREE},
-        {"model": "naive", "reuse": True},
+        {}, {"connection": {"kind": "kept"}}, {"effects": [{"name": "jitter", "most": "1 ms"}]},
+        {"topology": FAST_TREE},
+        {"model": "naive", "connection": {"kind": "kept"}},
     ]),
     server=st.sampled_from([{}, {"ingress": "1 Mbit/s"}, {"ingress": "1 kbit/s"}]),
 )  # fmt: skip

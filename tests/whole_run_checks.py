@@ -112,8 +112,10 @@ def check_passages(seen):
         up = level(row.src) <= level(row.dst)
         last = max((time for time in came[frozenset((row.src, row.dst))] if time <= row.sent), default=math.inf)
         shut = any(last <= time < row.sent for end, _ in ends for time in closed[end])
-        opened = network.reuse and last < math.inf and not shut
-        trips = (0.5 if up else 1.0) + (0 if opened else 1 + network.tls_rtts) if seen.fluid else 0.5
+        kind = network.connection.kind
+        opened = (kind == "kept" and last < math.inf and not shut) or (kind == "exchange" and up)
+        asked = not up and not (opened and network.connection.request == "push")
+        trips = (1.0 if asked else 0.5) + (0 if opened else 1 + network.tls_rtts) if seen.fluid else 0.5
         least = trips * seen.trip(row.src, row.dst)
         bursts = sum((nodes.up_burst if up else nodes.down_burst)[end] for end, up in ends)
         bursts += (network.server.ingress_burst or 0) * (row.dst == SERVER)

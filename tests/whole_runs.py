@@ -93,6 +93,12 @@ CODECS = {
     "down": [None, None, "half", "int8"],
 }
 
+KEPT: list[dict[str, Any]] = [
+    {}, {}, {"kind": "kept"}, {"kind": "kept", "request": "push"}, {"kind": "kept", "idle_restart": False},
+]  # fmt: skip
+CONNECTIONS = [*KEPT, {"kind": "exchange"}]
+TRANSPORTS: list[Any] = ["tcp", "tcp", "tcp", {"name": "flower_supernodes", "poll": "2 s", "start": "300 ms"}]
+
 
 def scenarios(protocols: Sequence[str] = ()) -> st.SearchStrategy[dict[str, Any]]:
     """Scenarios as plain data, of these protocols or of all; they need the files of `FILES`.
@@ -141,7 +147,8 @@ def _scenario(number: int, protocols: Sequence[dict[str, Any]]) -> dict[str, Any
             "model": "naive" if naive else "fluid", "topology": topology, "latency": "lognormal(30 ms, 0.6)",
             "uplink": "lognormal(4 Mbit/s, 0.8)", "downlink": "lognormal(12 Mbit/s, 0.8)",
             "server": limited | ({"ingress_burst": "50 kB"} if many else {}), "effects": effects,
-            "codec": codec, "reuse": one([False, True]),
+            "codec": codec, "connection": one(KEPT if protocol["name"] in ("gossip", "replay") else CONNECTIONS),
+            "transport": one(TRANSPORTS if topology["name"] == "star" and protocol["name"] != "replay" else ["tcp"]),
             "congestion_control": one(["cubic", "bbr"]), "tls_rtts": one([0, 1]),
             "tcp": one([{}, {"deterministic": True}]),
         },
@@ -202,9 +209,9 @@ def see(plain: dict[str, Any], folder: Path, looks: Callable[[World], Any] | Non
             world.env.process(looks(world))
         return built
 
-    def see_send(self: Network, message: Any) -> simpy.Event:
+    def see_send(self: Network, message: Any, *answers: Any) -> simpy.Event:
         seen.sent[self.env.now, message.src, message.dst, message.kind, message.version, message.nbytes] += 1
-        return send(self, message)
+        return send(self, message, *answers)
 
     def see_shaped(message: Any, *args: Any) -> Any:
         transfer, pair = shaped(message, *args), (message.src, message.dst)

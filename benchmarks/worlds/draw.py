@@ -172,7 +172,8 @@ def _network(rng: Random, topology: Part, learns: bool, protocol: str) -> Part:
     network: Part = {
         "model": "naive" if naive else "fluid", "topology": topology, "latency": rng.choice(LATENCIES),
         "uplink": rng.choice(RATES), "downlink": rng.choice(RATES), "server": server, "effects": effects,
-        "congestion_control": rng.choice(["cubic", "bbr", "reno"]), "reuse": rng.random() < 0.3,
+        "congestion_control": rng.choice(["cubic", "bbr", "reno"]),
+        "connection": {"kind": "kept" if rng.random() < 0.3 else "fresh"},
         "tls_rtts": rng.choice([0, 0, 1, 2]), "tcp": {"deterministic": True} if rng.random() < 0.2 else {},
     }  # fmt: skip
     if rng.random() < 0.3:

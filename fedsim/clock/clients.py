@@ -55,7 +55,8 @@ class Clients:
     """All clients, as arrays (K,) that samplers and servers may read.
 
     `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods received so far;
-    `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `states` holds the states of
+    `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `cohorts` is the number of
+    cohorts that samplers have drawn.  `states` holds the states of
     clients that have one of their own, under protocols without a server (gossip, isolated).
     """
 
@@ -81,6 +82,7 @@ class Clients:
         self._stirred: simpy.Event = env.event()
         self.rng, self._write, self._extend = rng, write, extend
         self._turn = 0
+        self.cohorts = 0
         self._computing: dict[int, tuple[simpy.Process, float, str]] = {}
         self.joint: dict[int, Joint] = {}  # the wave of each client that belongs to one
         network.nodes.presence.start(env)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import simpy
 
 from fedsim.clock.ask import Ask
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import Members, World
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
@@ -47,6 +48,10 @@ class Protocol(ABC):
 
     def folded(self, clients: int) -> int | None:
         """Return how many replies, each of weight 1 at most, an update folds; None if that is not known in advance."""
+        return None
+
+    def cohorts(self, clients: int) -> Cohorts | None:
+        """Return what is drawn from that many clients, one cohort for each round; None if it is not drawn so."""
         return None
 
     def suits(self, clients: int) -> None:  # noqa: B027

@@ -1,11 +1,11 @@
 """The contract of a sampler, which chooses the clients to ask among those available.
 
 An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads the past from the
-clients' rows.  Not modelled: samplers that look at models or losses.
+clients' rows and from the number of cohorts drawn before.  Not modelled: samplers that look at models or losses.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,24 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 
+class Cohorts(NamedTuple):
+    """The cohorts that a protocol draws: how many at most (`rounds`), of at most how many clients each (`most`).
+
+    `waits`: whether a round waits until so many clients are available, whoever they are.
+    """
+
+    rounds: int
+    most: int
+    waits: bool = False
+
+
 class Rows(Protocol):
     """What a sampler may read, one entry per client: labelled examples, and the number of its last turn (0: none)."""
+
+    @property
+    def cohorts(self) -> int:
+        """The number of cohorts drawn before."""
+        ...
 
     @property
     def examples(self) -> Numbers:
@@ -41,6 +57,13 @@ class Sampler(ABC):
         """Return at most `count` different clients out of `free`, in ascending order.
 
         `free` are those that are online, hold data and are not at work, ascending; it may be empty.
+        """
+
+    def suits(self, clients: int, cohorts: Cohorts | None) -> None:  # noqa: B027
+        """Check that the sampler's tables suit that many clients and what the protocol draws; called before the run.
+
+        `cohorts` is None if the protocol does not draw one cohort for each round.  Raises UserError, naming the file
+        and its line, if a table does not suit.
         """
 
 

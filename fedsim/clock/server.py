@@ -291,13 +291,14 @@ class ServerHost:
         client, step, version = ask.client, ask.step, self.version
         (download,), (nbytes,) = self.downloads([client], step, None if beside is None else {client: beside})
         label = download, masks.beside(self.clients.masks, step, beside)
-        yield self.network.send(Message.carrying(self.node, client, step, nbytes, version, label))
+        request = self.network.send(Message.carrying(self.node, client, step, nbytes, version, label))
+        yield request
         worked = yield from self.clients.work(client, step, download)
         if not worked:
             return None
         (upload,) = worked
         nbytes = self.upload_bytes(step, upload, beside)
-        yield self.network.send(Message.carrying(client, self.node, step, nbytes, version))
+        yield self.network.send(Message.carrying(client, self.node, step, nbytes, version), request)
         self.unread.answer(client, number)
         return Reply(client, version, download, upload, ask=number)
 

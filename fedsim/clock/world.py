@@ -72,6 +72,7 @@ class World:
         free = self._free(among)
         chosen = self.sampler.choose(free, count, self.clients, self.rng("participation"))
         if len(chosen):
+            self.clients.cohorts += 1
             self.learner.drawn(len(chosen), len(free))
         return [int(client) for client in chosen]
 

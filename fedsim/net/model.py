@@ -113,10 +113,11 @@ class Model(ABC):
         """Return the seconds from the last byte on the link to the arrival."""
 
     @abstractmethod
-    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
+    def lone(self, rows: Rows, draws: Floats, upload: bool, reused: bool = False) -> Lone:
         """Return the same for many unhindered messages at once, whose closing is half a round trip.
 
-        `draws` (2, K) are each transfer's numbers in [0, 1) for lost handshakes and for the first loss.
+        With `reused` their connections are open already, and nothing was sent that way on them.  `draws` (2, K) are
+        each transfer's numbers in [0, 1) for lost handshakes and for the first loss.
         """
 
 
@@ -141,8 +142,8 @@ class Fluid(Model):
         return tcp.wire_size(self.constants, transfer.nbytes, transfer.loss)
 
     def opening(self, transfer: Transfer) -> float:
-        """Return the handshake, if there is one; a download's request takes another half round trip."""
-        request = 0.0 if transfer.upload else transfer.quiet_trip / 2
+        """Return the handshake, if there is one; a download's request takes another half round trip if it has one."""
+        request = 0.0 if transfer.upload or (transfer.pushed and transfer.reused) else transfer.quiet_trip / 2
         if transfer.reused:
             return request
         wait = 0.0
@@ -195,13 +196,15 @@ class Fluid(Model):
         waits = 0 < count <= self.constants.short_packets
         return transfer.quiet_trip / 2 + (transfer.queue if waits else 0.0)
 
-    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
+    def lone(self, rows: Rows, draws: Floats, upload: bool, reused: bool = False) -> Lone:
         """Return the effects of handshakes, slow start and losses."""
         loss, own = rows.loss_up if upload else rows.loss_down, self.constants
         size = tcp.wire_size(own, rows.nbytes, loss)
-        before = rows.trip * (1 + own.tls_rtts) + (0.0 if upload else rows.trip / 2)
+        handshake = np.zeros(len(size)) if reused else rows.trip * (1 + own.tls_rtts)
+        before = handshake + (0.0 if upload else rows.trip / 2)
         fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
-        before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
+        if not reused:
+            before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
         until = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1]) * own.mtu
         slow = np.minimum(fast, tcp.loss_ceilings(own, rows.trip, loss))
         before += tcp.stalls(own, size, rows.trip, fast)
@@ -256,7 +259,7 @@ class Naive(Model):
         """Return the latency of one way."""
         return transfer.quiet_trip / 2
 
-    def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
+    def lone(self, rows: Rows, draws: Floats, upload: bool, reused: bool = False) -> Lone:
         """Return sizes and rates, and no time before."""
         size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
         return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)

@@ -15,6 +15,7 @@ import simpy
 
 from fedsim.core import record
 from fedsim.core.record import SERVER
+from fedsim.net.connecting import Connecting
 from fedsim.net.connection import Connection, Connections
 from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect, check_hooks
@@ -33,6 +34,8 @@ from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import LinkSpec, Route, Topology
 from fedsim.net.transfer import Delivery, Lost, Transfer
+from fedsim.net.transport import Delays, Transport
+from fedsim.net.transports.tcp import Tcp
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,14 @@ class Network:
         server: ServerAccess = ServerAccess(),
         effects: Sequence[Effect] = (),
         model: Model = Fluid(),  # noqa: B008 - frozen
-        reuse: bool = False,
+        connecting: Connecting = Connecting(),  # noqa: B008 - frozen
+        transport: Transport = Tcp(),  # noqa: B008 - frozen
     ) -> None:
         """Connect the nodes, and start the processes of effects that drive them (they never end by themselves).
 
         `rng` returns an independent random stream for each name.  A transfer draws from a stream named after its ends
-        and how many were sent between them before, so that its draws never depend on other transfers.  With `reuse` a
-        message uses a connection that an earlier one has left open.  Raises UserError if the topology does not fit the
-        clients, or if an effect does not declare its hooks.
+        and how many were sent between them before, so that its draws never depend on other transfers.  Raises UserError
+        if the topology does not fit the clients, or if an effect does not declare its hooks.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record = rng, record
@@ -90,7 +93,9 @@ class Network:
         specs = (server.links() if topology.has_server else {}) | self.layout.links
         self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
-        self._connections = Connections() if reuse else None
+        self._connecting = connecting
+        self._connections = Connections() if connecting.kind != "fresh" else None
+        self._delays = None if transport.plain else Delays(transport, rng)
         self._draws = Draws(int(rng("transfers").integers(2**62)))
         for effect in self.effects:
             check_hooks(effect)
@@ -103,10 +108,10 @@ class Network:
                 if effect.forges
             ]
         )
-        self.planner = self._planner(reuse)
+        self.planner = self._planner()
         self.received: Callable[[Message], None] | None = None  # called on arrival, except for planned messages
         self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
-        nodes.watch(self._on_move, idle=reuse)  # connections close when an idle client goes offline
+        nodes.watch(self._on_move, idle=connecting.keeps)  # connections close when an idle client goes offline
         nodes.watch_rates(self._on_rates)
         self.service = Service() if topology.has_server else None
         if self.service is not None:
@@ -151,12 +156,14 @@ class Network:
         """
         return self._channels.carried[upload]
 
-    def _planner(self, reuse: bool) -> Planner:
-        """Return the planner of whole cohorts' messages, which needs a star that keeps no connections open."""
-        star = set(self._links.by_name) == {"ingress", "egress"} and not self.layout.links and not reuse
+    def _planner(self) -> Planner:
+        """Return the planner of whole cohorts' messages, which needs a star that keeps no connections."""
+        star = set(self._links.by_name) == {"ingress", "egress"} and not self.layout.links
+        star = star and not self._connecting.keeps
         routes = {up: self._links.over(Route(None, (name,), None)) for up, name in WAYS.items()} if star else {}
         return Planner(
-            self.env, self.nodes, self.model, routes, self._draws, self._channels.carried, self.effects
+            self.env, self.nodes, self.model, routes, self._draws, self._channels.carried, self.effects,
+            self._delays, self._connecting.on_open,
         )  # fmt: skip
 
     @property
@@ -168,8 +175,10 @@ class Network:
         """Draw the seconds of work after which a busy client leaves; infinity if it does not."""
         return min((effect.stay(rng) for effect in self._limiting), default=math.inf)
 
-    def send(self, message: Message) -> Delivery:
+    def send(self, message: Message, answers: Delivery | None = None) -> Delivery:
         """Send a message from one node to another; it is lost at once if a client is offline or the server is down.
+
+        A reply names what it `answers`, on whose connection it goes where the two share one.
 
         The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises ValueError
         if the topology has no route from one to the other.
@@ -184,7 +193,7 @@ class Network:
         if self._is_online(route.out) and self._is_online(route.into) and self._is_served(message):
             channel, shared = self._channels.find(message.src, message.dst, route)
             passage = Passage(self.env, transfer, channel, shared, self.model, self._on_arrival)
-            self._under_way[passage] = message, delivery, self._connect(transfer)
+            self._under_way[passage] = message, delivery, self._connect(transfer, answers)
             delivery.on_abort = partial(self._cut, passage)
             passage.begin()
         else:
@@ -224,12 +233,19 @@ class Network:
         number = self._draws.number(pair)
         name = f"transfer/{message.src}/{message.dst}/{number}"
         draws, stream = partial(self._draws.of, pair, number), partial(self._rng, name)
-        return shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
+        transfer = shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
+        if self._delays is not None:
+            self._delays.delay(transfer)
+        return transfer
 
-    def _connect(self, transfer: Transfer) -> Connection | None:
+    def _connect(self, transfer: Transfer, answers: Delivery | None) -> Connection | None:
         if self._connections is None:
             return None
-        return self._connections.take(transfer, self.model.timeout(transfer))
+        if answers is not None:
+            answers.reopen()
+        idle = self.model.timeout(transfer) - transfer.held if self._connecting.idle_restart else math.inf
+        transfer.pushed = self._connecting.request == "push"
+        return self._connections.take(transfer, idle)
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
@@ -248,7 +264,12 @@ class Network:
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)
         if self._connections and connection:
-            self._connections.give(connection, passage.transfer, self.env.now)
+            ended = self.env.now - passage.transfer.handed
+            free = partial(self._connections.give, connection, passage.transfer, ended)
+            if self._connecting.keeps:
+                free()
+            else:
+                delivery.reopen = free
         self._add_row(passage.transfer.start, message, round(passage.size), delivery.fate)
         if self.received is not None:
             self.received(message)

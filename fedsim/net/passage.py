@@ -1,7 +1,8 @@
 """Passage: how one transfer proceeds, from handshake to arrival, as plain events with callbacks.
 
 Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
-trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A single message takes, for the client,
+trip -> the rest of the bytes -> closing.  A transport may hold a message before its opening and after its closing
+(`transport.py`).  A passage can be cut at any moment.  A single message takes, for the client,
 2R + stall + W/r: an upload arrives at the server R/2 earlier, before the client knows.  The bytes of slow start are
 counted as moved while they are on the link, not in the stall before, and those that a token bucket lets pass at once
 when the flow starts; handshakes are not counted.
@@ -22,6 +23,7 @@ from fedsim.net.transfer import Transfer
 class Phase(Enum):
     """What a passage waits for, or that its bytes are on the link, or that it has ended."""
 
+    HELD = auto()
     OPENING = auto()
     STARTING = auto()
     FLUID = auto()
@@ -30,7 +32,7 @@ class Phase(Enum):
     ENDED = auto()
 
 
-OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
+HELD, OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
 
 
 class Passage(simpy.Event):
@@ -66,9 +68,11 @@ class Passage(simpy.Event):
         channel.passages[self] = None
 
     def begin(self) -> None:
-        """Open the connection."""
-        self.transfer.queue = self.channel.queue(self)
-        self._wait(OPENING, self._model.opening(self.transfer))
+        """Start: open the connection, once the transport lets go of the message."""
+        if self.transfer.held:
+            self._wait(HELD, self.transfer.held)
+        else:
+            self._open()
 
     def cut(self) -> float:
         """End the passage and return the wire bytes that moved; nothing arrives."""
@@ -85,6 +89,10 @@ class Passage(simpy.Event):
             self._wait(PAUSING, self.transfer.trip)
         else:
             self._close()
+
+    def _open(self) -> None:
+        self.transfer.queue = self.channel.queue(self)
+        self._wait(OPENING, self._model.opening(self.transfer))
 
     def _opened(self) -> None:
         if not self.size:
@@ -114,7 +122,7 @@ class Passage(simpy.Event):
         self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
-        self._wait(CLOSING, self._model.closing(self.transfer))
+        self._wait(CLOSING, self._model.closing(self.transfer) + self.transfer.handed)
 
     def _arrive(self) -> None:
         self._end()
@@ -145,6 +153,8 @@ def _go_on(event: simpy.Event) -> None:
         event._arrive()
     elif phase is PAUSING:
         event._recovered()
+    elif phase is HELD:
+        event._open()
 
 
 GO_ON: list[Callable[[Any], None]] = [_go_on]

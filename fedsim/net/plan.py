@@ -5,8 +5,8 @@ another, and a passage is a sum of numbers: opening, stall, bytes over rate, a p
 the events of `passage.py`.  A plan is valid as long as its client is online; a client that goes to sleep or leaves cuts
 it, and `Leg.moved` is what had been sent.  Where a link can be full, `Planner.passage` takes a message event by event.
 
-Both require a star whose clients keep their rates: no links between, no token buckets, no reused connections, and no
-effect that shapes transfers or changes rates.  Everything else is simulated message by message (`network.py`).
+Both require a star whose clients keep their rates: no links between, no token buckets, no connections that are kept,
+and no effect that shapes transfers or changes rates.  Everything else is simulated message by message (`network.py`).
 """
 
 import math
@@ -27,6 +27,7 @@ from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.shaping import half
 from fedsim.net.sharing.link_state import EXACT
+from fedsim.net.transport import Delays
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -76,14 +77,18 @@ class Planner:
         draws: Draws,
         carried: Mapping[bool, Floats],
         effects: Sequence[Effect],
+        delays: Delays | None = None,
+        on_open: bool = False,
     ) -> None:
         """Serve the clients of a network.
 
         `routes` are the server's links for uploads (True) and downloads, empty unless the network is a plain star;
-        `carried` counts the bytes that access links have carried.
+        `carried` counts the bytes that access links have carried.  `delays` are those of a transport; with `on_open` an
+        upload uses the connection of its download.
         """
         self._env, self._nodes, self._model, self._routes = env, nodes, model, routes
         self._draws, self._carried = draws, carried
+        self._delays, self._on_open = delays, on_open
         calm = all(not effect.shapes and (effect.calm or not effect.drives) for effect in effects)
         bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(route.shaped for route in routes.values())
         asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
@@ -111,12 +116,16 @@ class Planner:
         trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
         losses = nodes.loss_up[clients], nodes.loss_down[clients]
         access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._routes[upload].slowest, *losses)
-        lone = self._model.lone(access, self.draws(clients, upload, counted=True), upload)
+        draws, reused = self.draws(clients, upload, counted=True), upload and self._on_open
+        lone = self._model.lone(access, draws, upload, reused)
+        if self._delays is not None:
+            sent = sent + self._delays.held(clients, upload)
         joins = sent + lone.before
         first_out = joins + lone.part / lone.fast
         rejoins = np.where(lone.pauses, first_out + trip, math.inf)
         leaves = np.where(lone.pauses, rejoins + (lone.size - lone.part) / lone.slow, first_out)
-        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, leaves + trip / 2, lone.size)
+        arrives = leaves + trip / 2 + (self._delays.handed(upload) if self._delays is not None else 0.0)
+        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, arrives, lone.size)
 
     def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
         """Count wire bytes (K,) that the access links of these clients have carried; no client occurs twice."""
@@ -156,6 +165,9 @@ class Planner:
         if transfer.loss_up or transfer.loss_down:
             self._draws.number(ends)
             transfer.handshake_draw, transfer.loss_draw = draws
+        transfer.reused = upload and self._on_open
+        if self._delays is not None:
+            self._delays.delay(transfer)
         return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
 
     def change(self, client: int) -> None:

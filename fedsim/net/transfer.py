@@ -34,6 +34,9 @@ class Transfer:
     queue: float = 0.0  # seconds that packets wait on links that others keep full; updated by the network
     reused: bool = False  # uses a connection that is already open
     warm: bool = False  # whose window is still open
+    pushed: bool = False  # needs no request, if it is a download on an open connection
+    held: float = 0.0  # seconds before its connection opens
+    handed: float = 0.0  # seconds from its last byte to its arrival
 
     @property
     def quiet_trip(self) -> float:
@@ -70,7 +73,7 @@ class Delivery(simpy.Event):
     """Succeeds with the message when it arrives, fails with Lost when it is cut; nobody has to wait for it.
 
     `fate` is what its row records if it arrives: set it to "late" if nobody waits for it any more, to "discarded" if
-    it will not be used.
+    it will not be used.  Once it has succeeded, `reopen` frees its connection for the reply, where that uses it.
     """
 
     def __init__(self, env: simpy.Environment) -> None:
@@ -78,6 +81,7 @@ class Delivery(simpy.Event):
         super().__init__(env)
         self.fate = "delivered"
         self.on_abort: Callable[[], None] = _nothing
+        self.reopen: Callable[[], None] = _nothing
 
     def abort(self) -> None:
         """Cut the message; no effect if it has ended."""
@@ -85,4 +89,4 @@ class Delivery(simpy.Event):
 
 
 def _nothing() -> None:
-    """Do nothing: the abort of a message that was never sent."""
+    """Do nothing: the abort of a message that was never sent, a connection that is not kept for the reply."""

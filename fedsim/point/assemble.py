@@ -122,7 +122,14 @@ def _world(
 
     links_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(
-        env, scenario, columns, parts.topology, links_rng, lambda row: world.moved(row), parts.effects
+        env,
+        scenario,
+        columns,
+        parts.topology,
+        links_rng,
+        lambda row: world.moved(row),
+        parts.effects,
+        parts.transport,
     )
     trained.forgers = links.forgers
     ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})

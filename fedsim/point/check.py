@@ -21,7 +21,7 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
 
-LIGHT = ("protocol", "effect", "topology", "codec", "sampler")  # their files never import torch
+LIGHT = ("protocol", "effect", "topology", "codec", "sampler", "transport")  # their files never import torch
 LEARNS = ("data", "model", "training")
 
 
@@ -114,7 +114,7 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
         _ = parts.codecs
     except ScenarioError as error:
         return [*error.problems]
-    if wrong := private.problems(parts):
+    if wrong := [*private.problems(parts), *_carriage_problems(parts)]:
         return wrong
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
@@ -122,6 +122,17 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
     return found + private.uncovered(parts)
+
+
+def _carriage_problems(parts: Parts) -> list[Problem]:
+    """Return why connections or transport do not fit the protocol or the topology."""
+    network, protocol = parts.scenario.network, parts.protocol
+    if network.connection.kind == "exchange" and (protocol.shares_only or not protocol.asks):
+        why = f"'exchange' is one connection for a request and its reply, and {parts.scenario.protocol.name!r} has none"
+        return [Problem("network.connection.kind", f"{why}: take fresh or kept")]
+    if reason := parts.transport.refuse(parts.topology, protocol.asks):
+        return [Problem("network.transport", f"{network.transport.name!r} {reason}")]
+    return []
 
 
 def _missing_lesson(scenario: Scenario) -> list[Problem]:

@@ -20,6 +20,7 @@ from fedsim.core.record import Transfer
 from fedsim.core.table import Column
 from fedsim.core.units import Draw
 from fedsim.net.codec import Codec
+from fedsim.net.connecting import Connecting
 from fedsim.net.effect import Effect
 from fedsim.net.inputs import profiles
 from fedsim.net.model import model_named
@@ -27,6 +28,8 @@ from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
 from fedsim.net.topology import Topology
+from fedsim.net.transport import Transport
+from fedsim.net.transports.tcp import Tcp
 from fedsim.scenario import find, wording
 from fedsim.scenario.schema import Scenario
 
@@ -119,13 +122,15 @@ def network(
     rng: Callable[[str], np.random.Generator],
     record: Callable[[Transfer], None],
     effects: Sequence[Effect] = (),
+    transport: Transport = Tcp(),  # noqa: B008 - frozen
 ) -> Network:
     """Return the network of a scenario with these columns of clients; `record` receives the row of each transfer."""
     given = scenario.network
     return Network(
         env, nodes(columns), rng=rng, record=record, topology=topology,
         server=ServerAccess(**given.server.model_dump()), effects=effects,
-        model=model_named(given.model, transfer_model(scenario)), reuse=given.reuse,
+        model=model_named(given.model, transfer_model(scenario)),
+        connecting=Connecting(**given.connection.model_dump()), transport=transport,
     )  # fmt: skip
 
 

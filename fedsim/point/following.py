@@ -32,7 +32,8 @@ from fedsim.scenario.schema import LABELS, Scenario
 # What changes only the clock.  A protocol decides who takes part, so that points of another are another group.
 CLOCK = {
     "clients": "speed table",
-    "network": "model profile latency uplink downlink server effects congestion_control tls_rtts reuse tcp",
+    "network": "model profile latency uplink downlink server effects congestion_control tls_rtts connection"
+    " transport tcp",
     "measure": "every until target target_on",
 }
 WHOLE = frozenset((*LABELS, "server"))  # keys and sections without any effect on learning

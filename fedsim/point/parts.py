@@ -15,6 +15,7 @@ from fedsim.learn.algorithm import Algorithm
 from fedsim.net.codec import Codec
 from fedsim.net.effect import Effect
 from fedsim.net.topology import Topology
+from fedsim.net.transport import Transport
 from fedsim.point import fleet
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
@@ -39,6 +40,12 @@ class Parts:
     def topology(self) -> Topology:
         """The topology."""
         built: Topology = find.build("topology", self.scenario.network.topology)
+        return built
+
+    @cached_property
+    def transport(self) -> Transport:
+        """The transport."""
+        built: Transport = find.build("transport", self.scenario.network.transport)
         return built
 
     @cached_property

@@ -55,6 +55,7 @@ def problems(parts: Parts) -> list[Problem]:
         with _noted_as("clients.sampler", found):
             everybody = _Everybody(len(laid[0].nodes))
             numbers = everybody.numbers
+            parts.sampler.suits(len(numbers), protocol.cohorts(len(numbers)))
             if not len(parts.sampler.choose(numbers, len(numbers), everybody, rng("participation"))):
                 found.append(
                     Problem("clients.sampler", "no client would ever be asked; give at least one a positive rate")
@@ -95,6 +96,10 @@ class _Everybody:
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         return np.arange(self.count)
+
+    @property
+    def cohorts(self) -> int:
+        return 0
 
     @property
     def turns(self) -> npt.NDArray[np.int64]:

@@ -4,9 +4,9 @@ Defaults that depend on several keys, on a profile or on a table are filled in e
 fedsim/point/fleet.py).
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedsim.core.table import File
 from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, RateDraw, SecondsDraw
@@ -45,8 +45,40 @@ class CodecSection(Section):
     down: Part | None = None
 
 
+class Connection(Section):
+    """Which messages open a connection, and what one that stays open does."""
+
+    kind: Literal["fresh", "exchange", "kept"] = Field(
+        default="fresh",
+        description="fresh: one for each message; exchange: one for each request and its reply; kept: open for good.",
+    )
+    request: Literal["pull", "push"] = Field(
+        default="pull",
+        description="pull: a download waits for its client's request; push: the server sends at once (kept).",
+    )
+    idle_restart: bool = Field(
+        default=True,
+        description="Whether the window of a kept connection starts over after idling "
+        "(false: Linux's tcp_slow_start_after_idle=0).",
+    )
+
+    @model_validator(mode="after")
+    def _needs_kept(self) -> Self:
+        what = "request: push" if self.request == "push" else "" if self.idle_restart else "idle_restart: false"
+        if what and self.kind != "kept":
+            raise ValueError(f"{what} is about connections that stay open, and kind is {self.kind}: write kind: kept")
+        return self
+
+
 class Network(Section):
-    """Links, topology, codecs and effects."""
+    """Links, topology, connections, codecs and effects."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "reuse" in value:
+            raise ValueError("'reuse' is no key any more: write connection: {kind: kept} to keep connections open")
+        return value
 
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
@@ -61,7 +93,8 @@ class Network(Section):
     codec: CodecSection = CodecSection()
     congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
     tls_rtts: int = Field(default=0, ge=0, description="Round trips of the encryption's handshake.")
-    reuse: bool = Field(default=False, description="Keep connections open between messages.")
+    connection: Connection = Connection()
+    transport: Part = Part(name="tcp")
     tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
 
 

@@ -46,6 +46,7 @@ KINDS = {
     "algorithm": Kind("algorithms", ("fedsim.learn.algorithm", "Algorithm"), "algorithm"),
     "protocol": Kind("fedsim.clock.protocols", ("fedsim.clock.protocol", "Protocol"), "protocol"),
     "topology": Kind("fedsim.net.topologies", ("fedsim.net.topology", "Topology"), "network.topology"),
+    "transport": Kind("fedsim.net.transports", ("fedsim.net.transport", "Transport"), "network.transport"),
     "effect": Kind("fedsim.net.effects", ("fedsim.net.effect", "Effect"), "network.effects"),
     "codec": Kind("fedsim.net.codecs", ("fedsim.net.codec", "Codec"), "network.codec"),
     "sampler": Kind("fedsim.clock.samplers", ("fedsim.clock.sampler", "Sampler"), "clients.sampler"),

@@ -116,6 +116,7 @@ class Scenario(Section):
             ("task", "task", self.task if self.model else None),
             ("sampler", "clients.sampler", self.clients.sampler),
             ("topology", "network.topology", network.topology),
+            ("transport", "network.transport", network.transport),
             *(("effect", f"network.effects.{number}", effect) for number, effect in enumerate(network.effects)),
             ("codec", "network.codec.up", network.codec.up),
             ("codec", "network.codec.down", network.codec.down),
@@ -148,6 +149,7 @@ class Scenario(Section):
         kinds = ("dataset", "partition", "stream")
         links = {
             "topology": part("topology", network.topology),
+            "transport": part("transport", network.transport),
             "effects": [part("effect", effect) for effect in network.effects],
             "codec": codec.model_copy(update={"up": part("codec", codec.up), "down": part("codec", codec.down)}),
         }

@@ -69,7 +69,7 @@ def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> I
     of = " x ".join(f"{count} {axis}" for axis, count in axes.items())
     yield "points", f"{len(points)}" + (f": {of}" if of else "")
     yield "clients", ", ".join(dict.fromkeys(str(fleet.size(point.scenario)) for point in points))
-    for kind in ("protocol", "algorithm", "sampler", "topology", "effect", "codec"):
+    for kind in ("protocol", "algorithm", "sampler", "topology", "transport", "effect", "codec"):
         yield from zip(chain([kind], repeat("")), _parts(kind, points, every), strict=False)
 
 

@@ -148,7 +148,7 @@ def watched(patch, tmp_path, **options):
     watch, recorder = Watch(), Recorder()
     send, submit, fill, train = Network.send, Cohort.submit, JobPromise.fill, Trainer.train
 
-    def see_message(self: Network, message: Message):
+    def see_message(self: Network, message: Message, *answers):
         envelope = wire.size({key: getattr(message, key) for key in ("src", "dst", "kind", "version")})
         if message.label is None:
             nbytes = watch.latest[message.src].nbytes
@@ -157,7 +157,7 @@ def watched(patch, tmp_path, **options):
             watch.sent.append((tree, prints(tree)))
             nbytes = len(wire.encode(tree))
         watch.messages.append((message.src, message.dst, nbytes + envelope))
-        return send(self, message)
+        return send(self, message, *answers)
 
     def see_job(self, job):
         watch.memories.append((dict(job.memory), prints(job.memory)))

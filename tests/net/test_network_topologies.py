@@ -12,6 +12,7 @@ from netlab import Sized, World, access, down, fluid, up
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
 from fedsim.net import tcp
+from fedsim.net.connecting import Connecting
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
 from fedsim.net.model import Fluid, Naive
@@ -306,7 +307,7 @@ def random_topology(rng, clients):
     return RING if kind == 2 else Peers(graph="erdos_renyi", p=0.7)
 
 
-def traffic(seed, topology=None, model=None, clients=None, reuse=None, before_end=None):
+def traffic(seed, topology=None, model=None, clients=None, connecting=None, before_end=None):
     """Let random messages go, some aborted, while clients sleep, leave and change their rates."""
     rng = np.random.default_rng(seed)
     clients = clients or int(rng.integers(2, 8))
@@ -318,7 +319,7 @@ def traffic(seed, topology=None, model=None, clients=None, reuse=None, before_en
         topology, rng.uniform(0, 0.05, clients), rng.lognormal(np.log(8e6), 1, clients),
         rng.lognormal(np.log(16e6), 1, clients), clients, seed, rows,
         server=access(float(rng.choice([1e7, 1e8]))), effects=[Jitter(0.002), Loss(0.001)],
-        model=model or Fluid(), reuse=rng.random() < 0.5 if reuse is None else reuse,
+        model=model or Fluid(), connecting=connecting or Connecting("kept" if rng.random() < 0.5 else "fresh"),
     )  # fmt: skip
     network, sent = here.network, []
     possible = routes_of(network.layout)
@@ -424,7 +425,7 @@ def test_a_tree_of_one_edge_without_latency_is_a_star(seed, narrow):
 def plain_traffic(seed, topology, limit):
     rng = np.random.default_rng(seed)
     columns = rng.uniform(0, 0.05, 5), rng.lognormal(np.log(8e6), 1, 5), rng.lognormal(np.log(16e6), 1, 5)
-    here = world(topology, *columns, 5, server=access(limit), reuse=bool(seed % 2))
+    here = world(topology, *columns, 5, server=access(limit), connecting=Connecting("kept" if seed % 2 else "fresh"))
     for number in range(25):
         client, nbytes = int(rng.integers(5)), int(rng.exponential(5e5))
         message = Sized(*((client, SERVER) if rng.random() < 0.5 else (SERVER, client)), nbytes, version=number)

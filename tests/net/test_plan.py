@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
+from fedsim.net.connecting import Connecting
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.congestion import Congestion
 from fedsim.net.effects.loss import Loss
@@ -18,6 +19,7 @@ from fedsim.net.model import Fluid, Naive
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
+from fedsim.net.transports.flower_supernodes import FlowerSupernodes
 
 rates = st.floats(1e4, 1e9)
 clients = st.lists(
@@ -99,7 +101,8 @@ FAST = [(0.1, 8e6, 8e6, 0, 0, 0)] * 3
         ({"server": ServerAccess(egress=15e6)}, 2, True, False),
         ({"server": ServerAccess(ingress=1.0), "model": Naive()}, 3, False, True),
         ({"server": ServerAccess(ingress_burst=9.0)}, 1, True, False),
-        ({"reuse": True}, 1, True, False),
+        ({"connecting": Connecting("kept")}, 1, True, False),
+        ({"connecting": Connecting("exchange"), "transport": FlowerSupernodes()}, 1, True, True),
         ({"effects": [Churn(online=9.0, offline=9.0)]}, 1, True, True),
         ({"effects": [Loss(rate=0.1)]}, 1, True, False),
         ({"effects": [Congestion(load=0.5)], "server": ServerAccess(ingress=1e12)}, 1, True, False),

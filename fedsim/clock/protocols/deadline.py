@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fedsim.clock.protocol import Rounds, Steps, exchanges
 from fedsim.clock.quorum import Quorum
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.secure_sum import exchange
 from fedsim.clock.world import World
 from fedsim.core.units import Seconds
@@ -37,6 +38,10 @@ class Deadline(Quorum, Rounds):
     def most_of(self, clients: int) -> int:
         """Return how many of that many clients are asked if all are available."""
         return min(clients, math.ceil(self.cohort_of(clients) * self.over - 1e-9))
+
+    def cohorts(self, clients: int) -> Cohorts:
+        """Return a cohort for each round, which may wait for a quorum."""
+        return Cohorts(self.rounds, self.most_of(clients), waits=self.quorum(self.cohort_of(clients)) > 1)
 
     def folded(self, clients: int) -> int:
         """Return how many replies are wanted."""

@@ -130,7 +130,7 @@ class Hierarchical(Quorum, Rounds):
     def _through(self, world: World, leg: Leg, share: Share) -> Steps:
         edge, cloud = leg.edge, world.server
         edge.version = cloud.version
-        yield from self._move(world, leg, _message(SERVER, edge.node, share, cloud.version))
+        request = yield from self._move(world, leg, _message(SERVER, edge.node, share, cloud.version))
         edge.state = world.learner.mix(edge.state, [share], [1.0])
         for _ in range(self.edge_rounds):
             cohort = world.sample(self.cohort_of(int(leg.members.sum())), leg.members)
@@ -146,13 +146,16 @@ class Hierarchical(Quorum, Rounds):
             leg.masses.update((reply.client, mass) for reply, mass in zip(folded, masses, strict=True))
         if leg.folded:
             leg.share = world.learner.share(edge.state)
-            yield from self._move(world, leg, _message(edge.node, SERVER, leg.share, cloud.version))
+            yield from self._move(world, leg, _message(edge.node, SERVER, leg.share, cloud.version), request)
             leg.arrived = True
 
-    def _move(self, world: World, leg: Leg, message: Message) -> Generator[simpy.Event, Any, None]:
-        leg.moving = world.network.send(message)
-        yield leg.moving
+    def _move(
+        self, world: World, leg: Leg, message: Message, answers: Delivery | None = None
+    ) -> Generator[simpy.Event, Any, Delivery]:
+        leg.moving = moving = world.network.send(message, answers)
+        yield moving
         leg.moving = None
+        return moving
 
 
 def _message(src: int, dst: int, share: Share, version: int) -> Message:

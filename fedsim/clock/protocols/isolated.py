@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import simpy
 
 from fedsim.clock.protocol import Rounds, Steps, advance, own_state, select
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import World
 from fedsim.learn.algorithm import Algorithm
 from fedsim.net.topology import Topology
@@ -38,6 +39,10 @@ class Isolated(Rounds):
             name = type(algorithm).__name__
             return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
         return None
+
+    def cohorts(self, clients: int) -> Cohorts:
+        """Return a cohort for each round."""
+        return Cohorts(self.rounds, self.cohort_of(clients))
 
     def run(self, world: World) -> Steps:
         """Give every client the first state as its own; in each round ask a cohort and wait for all."""

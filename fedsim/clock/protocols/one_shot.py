@@ -26,6 +26,7 @@ import simpy
 from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Steps, exchanges
 from fedsim.clock.quorum import Quorum
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import World
 from fedsim.core.units import Fraction, Seconds
 from fedsim.learner.ticket import Reply
@@ -95,6 +96,10 @@ class OneShot(Quorum):
     def folded(self, clients: int) -> int | None:
         """Return the number wanted; None if late replies are folded, whose number is not known in advance."""
         return self.cohort_of(clients) if self.late == "drop" else None
+
+    def cohorts(self, clients: int) -> Cohorts:
+        """Return the one cohort."""
+        return Cohorts(1, self.cohort_of(clients))
 
     def share(self, world: World) -> float:
         """Return the share of wanted clients that have ended, or of the time; of asked ones if late replies count."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fedsim.clock.protocol import Rounds, Steps, exchanges
 from fedsim.clock.quorum import Quorum
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.secure_sum import exchange
 from fedsim.clock.world import World
 
@@ -16,6 +17,10 @@ class Sync(Quorum, Rounds):
     """A step lasts as long as its slowest client; lost clients are noticed at once and asked again in the next step."""
 
     sums = by_chance = True
+
+    def cohorts(self, clients: int) -> Cohorts:
+        """Return a cohort for each round, which may wait for a quorum."""
+        return Cohorts(self.rounds, self.most_of(clients), waits=self.quorum(self.cohort_of(clients)) > 1)
 
     def folded(self, clients: int) -> int:
         """Return the size of a cohort."""

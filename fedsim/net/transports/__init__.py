@@ -1,0 +1,1 @@
+"""Transports: the programs that carry messages; one file each."""

@@ -1,0 +1,59 @@
+"""Flower's SuperLink and SuperNodes: clients poll for work, and a process of its own does each piece of it.
+
+In one exchange the server leaves its message with the SuperLink; the client's SuperNode fetches it at its next poll,
+starts a ClientApp for it, takes over the reply and sends it; the ServerApp finds the reply at one of its own polls.
+The defaults were measured with Flower 1.41 and models of 500 kB: together with the waits for polls, 2.3 s a round, they
+made a round 6.1 s longer than the links alone.  The links, and what gRPC sends over them, are TCP's.
+
+A message meets its client at any moment between two polls alike: it waits uniformly between 0 and `poll`, drawn from
+the run's seed for each client and message.  In a round that waits for all, the client counts for which wait and links
+together take longest.
+
+Not modelled: that a SuperNode's polls start over when it has sent a reply, so that waits of one client depend on each
+other; delays that grow with round trips or sizes; bytes of polls and of gRPC's headers; messages that wait for a client
+that is offline (they are lost); TLS of its own (`network.tls_rtts`).
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+from fedsim.core.units import Seconds
+from fedsim.net.topology import Topology
+from fedsim.net.transport import Transport
+
+
+@dataclass(frozen=True)
+class FlowerSupernodes(Transport):
+    """Seconds that one exchange takes beside the links; an option of 0 s leaves its part out."""
+
+    poll: Seconds = 3.0  # between two polls of a client for work
+    start: Seconds = 1.6  # until the client's process has its task and runs
+    reply: Seconds = 0.3  # until the reply is handed over to be sent
+    collect: Seconds = 1.1  # until the server's program has found the reply
+    objects: Seconds = 0.8  # requests for the several objects of a model, half of them each way
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for times that are not finite."""
+        for field in fields(self):
+            if not 0 <= getattr(self, field.name) < math.inf:
+                raise ValueError(f"{field.name}: must be finite and not negative")
+
+    def polling(self) -> float:
+        """Return the clients' interval."""
+        return self.poll
+
+    def before(self, upload: bool) -> float:
+        """Return the hand-over of a reply, and the requests for the objects of either direction."""
+        return (self.reply if upload else 0.0) + self.objects / 2
+
+    def after(self, upload: bool) -> float:
+        """Return the time until the server's program sees a reply, or a client's process its task."""
+        return self.collect if upload else self.start
+
+    def refuse(self, topology: Topology, asks: bool) -> str | None:
+        """Return why not: every client has a SuperNode that talks with the one server, which asks it for work."""
+        if topology.has_edges or topology.has_peers:
+            return "has one server that all clients talk with: take the topology 'star', or the transport 'tcp'"
+        if not asks:
+            return "carries what clients are asked and reply, and the protocol asks none: take the transport 'tcp'"
+        return None
