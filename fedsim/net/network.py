@@ -90,7 +90,7 @@ class Network:
         specs = (server.links() if topology.has_server else {}) | self.layout.links
         self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
-        self._connections = Connections() if reuse else None
+        self._connections = Connections(model) if reuse else None
         self._draws = Draws(int(rng("transfers").integers(2**62)))
         for effect in self.effects:
             check_hooks(effect)
@@ -229,7 +229,7 @@ class Network:
     def _connect(self, transfer: Transfer) -> Connection | None:
         if self._connections is None:
             return None
-        return self._connections.take(transfer, self.model.timeout(transfer))
+        return self._connections.take(transfer)
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
