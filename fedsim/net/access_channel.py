@@ -80,7 +80,7 @@ class AccessChannel(Channel[Passage]):
         client = self.client
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
         access = Access(rate, reverse, passage.route.slowest, flows or 1)
-        return self._model.ceiling(passage.transfer, access, passage.paused)
+        return self._model.ceiling(passage.transfer, access, passage.limit)
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the access link and those of the passage's route."""

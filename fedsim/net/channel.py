@@ -16,6 +16,7 @@ from fedsim.net.sharing.flows import Flow
 from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.sharing.pool import Pool
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 BITS = 8
 
@@ -35,12 +36,12 @@ class SharedRoute:
 
 
 class Member(Protocol):
-    """What a channel needs of a `passage.Passage`; `size` is in wire bytes."""
+    """What a channel needs of a `passage.Passage`: `size` in wire bytes, and the `limit` of its window in bytes/s."""
 
     transfer: Transfer
     route: SharedRoute
     size: float
-    paused: bool
+    limit: float
 
     def sent(self, flow: Flow) -> None:
         """Continue after the bytes on the link have been sent."""
@@ -88,9 +89,13 @@ class Channel(ABC, Generic[Passage]):
         """Return the seconds that the passage's packets would now wait behind those of others."""
         return self._model.queue(passage.transfer, self.links(passage), self._env.now)
 
-    def start(self, passage: Passage) -> tuple[float, float]:
-        """Return the seconds of slow start that leave the link idle, and the bytes that come after them."""
+    def start(self, passage: Passage) -> Start:
+        """Return how the passage starts at the rate that it would get now."""
         return self._model.start(passage.transfer, passage.size, self.rate_if_joined(passage))
+
+    def limit(self, passage: Passage, start: Start, left: float) -> float:
+        """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""
+        return self._model.limit(passage.transfer, left, self.ceiling(passage, len(self._flows) + 1), start)
 
     def credit(self, passage: Passage, nbytes: float) -> float:
         """Return how many of these bytes would take no time if the passage joined with them now."""

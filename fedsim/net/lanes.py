@@ -33,12 +33,12 @@ class Lanes(Channel[Passage]):
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
         client = passage.transfer.client
-        if not passage.paused and (known := self._ceilings.get(client)) is not None:
+        if passage.limit == math.inf and (known := self._ceilings.get(client)) is not None:
             return known
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
         access = Access(rate, reverse, self.route.slowest, 1)
-        ceiling = self._model.ceiling(passage.transfer, access, passage.paused)
-        if not passage.paused:
+        ceiling = self._model.ceiling(passage.transfer, access, passage.limit)
+        if passage.limit == math.inf:
             self._ceilings[client] = ceiling
         return ceiling
 

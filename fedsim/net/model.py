@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net import tcp
+from fedsim.net import tcp, window
 from fedsim.net.sharing import link_state
 from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,20 +51,21 @@ class Rows(NamedTuple):
 class Lone(NamedTuple):
     """How K unhindered messages proceed, each a row (K,).
 
-    `size` wire bytes start `before` seconds after the sending at the rate `fast` (bytes/s).  A message that `pauses`
-    does so for a round trip after its first `part` bytes, and sends the rest at the rate `slow`.
+    `size` wire bytes start `before` seconds after the sending at the rate `fast` (bytes/s).  After the first `part`
+    bytes a loss is noticed, if there is one, and the rest is sent at the rate `slow`.  The message arrives `late`
+    seconds after what its last byte takes.
     """
 
     before: Floats
     size: Floats
     part: Floats
-    pauses: npt.NDArray[np.bool_]
     fast: Floats
     slow: Floats
+    late: Floats
 
 
 class Model(ABC):
-    """The parts of a transfer: opening, stall, bytes on the link with at most one pause, closing."""
+    """The parts of a transfer: opening, stall, bytes on the link before and after a loss is noticed, closing."""
 
     @abstractmethod
     def capacity(self, server: float) -> float:
@@ -82,10 +84,14 @@ class Model(ABC):
         """Return the seconds that packets now wait on links of the route that others keep full."""
 
     @abstractmethod
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return the seconds for which a flow cannot use its `rate` (bytes/s), and the bytes after the last such gap.
+    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
+        """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s)."""
 
-        `size` are all wire bytes of the flow.
+    @abstractmethod
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return the mean rate (bytes/s) of the `left` bytes of a flow that has noticed its loss.
+
+        Without the loss it could send at `rate` bytes/s.
         """
 
     @abstractmethod
@@ -97,12 +103,8 @@ class Model(ABC):
         """Return the flow's weight when it shares a link; usually 1."""
 
     @abstractmethod
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return after how many wire bytes the flow pauses for a round trip; infinity if never."""
-
-    @abstractmethod
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the highest rate (bytes/s, finite) that the flow can have; `paused`: whether it has paused before."""
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
+        """Return the highest rate (bytes/s, finite) that the flow can have whose window allows `limit` bytes/s."""
 
     @abstractmethod
     def timeout(self, transfer: Transfer) -> float:
@@ -155,11 +157,18 @@ class Fluid(Model):
         """Return the standing queues of the route."""
         return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return the idle time of slow start and the bytes after it; a connection with an open window has none."""
-        if transfer.warm:
-            return 0.0, size
-        return tcp.slow_start(self.constants, size, transfer.trip, rate)
+    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
+        """Return the idle time of slow start and the first loss; a connection with an open window has no idle time."""
+        own, loss = self.constants, transfer.loss
+        if loss and transfer.trip:
+            packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
+            if packet < math.inf:
+                return window.lossy_start(own, size, transfer.trip, rate, loss, packet, transfer.warm)
+        return Start(0.0, size) if transfer.warm else Start(*tcp.slow_start(own, size, transfer.trip, rate))
+
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return what the window allows on average from the loss on."""
+        return window.limit(self.constants, transfer.trip, transfer.loss, rate, start, left)
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return what the token buckets of idle links let pass."""
@@ -169,19 +178,12 @@ class Fluid(Model):
         """Return 1, or less for long round trips if the model has such a bias."""
         return tcp.weight(self.constants, transfer.trip) if self.constants.rtt_bias else 1.0
 
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return the bytes until the first loss, after which the sender recovers for a round trip."""
-        if not (loss := transfer.loss):
-            return math.inf
-        count = tcp.packets(self.constants, transfer.nbytes)
-        return tcp.first_loss(self.constants, count, loss, transfer.loss_draw) * self.constants.mtu
-
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the client's share of its own link, or what acknowledgements and losses allow."""
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
+        """Return the client's share of its own link, or what acknowledgements and the window allow."""
         rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
         if acks < rate:
             rate = acks
-        return min(rate, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else rate
+        return rate if rate <= limit else limit
 
     def timeout(self, transfer: Transfer) -> float:
         """Return TCP's retransmission time-out."""
@@ -202,10 +204,17 @@ class Fluid(Model):
         before = rows.trip * (1 + own.tls_rtts) + (0.0 if upload else rows.trip / 2)
         fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
         before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
-        until = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1]) * own.mtu
-        slow = np.minimum(fast, tcp.loss_ceilings(own, rows.trip, loss))
-        before += tcp.stalls(own, size, rows.trip, fast)
-        return Lone(before, size, np.minimum(until, size), np.isfinite(until), fast, slow)
+        packet = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1])
+        idle, part = tcp.stalls(own, size, rows.trip, fast), size.copy()
+        slow, late = fast.copy(), np.zeros(len(size))
+        if len(hit := np.flatnonzero(np.isfinite(packet) & (rows.trip > 0))):
+            found = window.losses(own, size[hit], rows.trip[hit], fast[hit], loss[hit], packet[hit], idle[hit])
+            idle[hit], part[hit], late[hit] = found.idle, np.minimum(found.until, size[hit]), found.late
+            cut = hit[part[hit] < size[hit]]
+            rest = window.Losses(*(column[part[hit] < size[hit]] for column in found))
+            left = size[cut] - part[cut]
+            slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.least)
+        return Lone(before + idle, size, part, fast, slow, late)
 
 
 @dataclass(frozen=True)
@@ -228,9 +237,13 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return 0 seconds, and all bytes."""
-        return 0.0, size
+    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
+        """Return a start without idle time."""
+        return Start(0.0, size)
+
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return the rate: there are no losses."""
+        return rate
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return 0."""
@@ -240,11 +253,7 @@ class Naive(Model):
         """Return 1."""
         return 1.0
 
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return infinity."""
-        return math.inf
-
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
         """Return the full rate of the slower link, whatever else is on it."""
         return min(access.rate, access.server)
 
@@ -259,7 +268,7 @@ class Naive(Model):
     def lone(self, rows: Rows, draws: Floats, upload: bool) -> Lone:
         """Return sizes and rates, and no time before."""
         size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
-        return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)
+        return Lone(np.zeros(len(size)), size, size, fast, fast, np.zeros(len(size)))
 
 
 MODELS: dict[str, Callable[[TransferModel], Model]] = {"fluid": Fluid, "naive": lambda constants: Naive()}

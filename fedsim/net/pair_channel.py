@@ -34,7 +34,7 @@ class PairChannel(Channel[Passage]):
         """Return what the narrowest link, acknowledgements and losses allow; the pool shares the links' rates."""
         there, back = self._rates()
         return self._model.ceiling(
-            passage.transfer, Access(min(there, FASTEST), back, passage.route.slowest, 1), passage.paused
+            passage.transfer, Access(min(there, FASTEST), back, passage.route.slowest, 1), passage.limit
         )
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:

@@ -1,7 +1,7 @@
 """Passage: how one transfer proceeds, from handshake to arrival, as plain events with callbacks.
 
-Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
-trip -> the rest of the bytes -> closing.  It can be cut at any moment.  A single message takes, for the client,
+Opening (handshake, a download's request) -> stall -> bytes on the link until a loss is noticed -> the other bytes, as
+fast as the window allows -> closing.  It can be cut at any moment.  A single message takes, for the client,
 2R + stall + W/r: an upload arrives at the server R/2 earlier, before the client knows.  The bytes of slow start are
 counted as moved while they are on the link, not in the stall before, and those that a token bucket lets pass at once
 when the flow starts; handshakes are not counted.
@@ -17,6 +17,7 @@ import simpy
 from fedsim.net.channel import Channel, SharedRoute
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 
 class Phase(Enum):
@@ -25,12 +26,11 @@ class Phase(Enum):
     OPENING = auto()
     STARTING = auto()
     FLUID = auto()
-    PAUSING = auto()
     CLOSING = auto()
     ENDED = auto()
 
 
-OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
+OPENING, STARTING, FLUID, CLOSING, ENDED = Phase  # faster than Enum attributes
 
 
 class Passage(simpy.Event):
@@ -56,12 +56,11 @@ class Passage(simpy.Event):
         self.transfer = transfer
         self.channel, self.route = channel, route
         self.size = model.size(transfer)
-        self.paused = False  # whether it has paused after a loss
+        self.limit = math.inf  # bytes/s that its window allows
         self.moved = 0.0  # wire bytes
         self._model, self._arrived = model, arrived
-        self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
-        self._burst = 0.0  # the most bytes that can pass at once
+        self._plan: Start | None = None  # once the connection is open
         self._phase = OPENING
         channel.passages[self] = None
 
@@ -81,8 +80,8 @@ class Passage(simpy.Event):
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        if self._pause_at < math.inf and not self.paused:
-            self._wait(PAUSING, self.transfer.trip)
+        if self.limit == math.inf and self._plan is not None and self._plan.until < self.size:
+            self._recover(self._plan)
         else:
             self._close()
 
@@ -91,19 +90,22 @@ class Passage(simpy.Event):
             self._close()
             return
         self.transfer.queue = self.channel.queue(self)
-        idle, self._burst = self.channel.start(self)
-        self._wait(STARTING, idle)
+        self._plan = self.channel.start(self)
+        self._wait(STARTING, self._plan.idle)
 
     def _start(self) -> None:
-        nbytes = min(self._pause_at, self.size)
-        if credit := self.channel.credit(self, min(nbytes, self._burst)):
+        assert self._plan is not None
+        nbytes = min(self._plan.until, self.size)
+        if credit := self.channel.credit(self, min(nbytes, self._plan.burst)):
             self._count(credit)
         self._enter(nbytes - credit)
 
-    def _recovered(self) -> None:
-        self.paused = True
+    def _recover(self, plan: Start) -> None:
+        """Send the rest after a loss."""
+        left = self.size - self.moved
         self.transfer.queue = self.channel.queue(self)
-        self._enter(self.size - self.moved)
+        self.limit = self.channel.limit(self, plan, left)
+        self._enter(left)
 
     def _enter(self, nbytes: float) -> None:
         self._segment, self._phase = nbytes, FLUID
@@ -114,7 +116,8 @@ class Passage(simpy.Event):
         self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
-        self._wait(CLOSING, self._model.closing(self.transfer))
+        late = self._plan.late if self._plan else 0.0
+        self._wait(CLOSING, self._model.closing(self.transfer) + late)
 
     def _arrive(self) -> None:
         self._end()
@@ -143,8 +146,6 @@ def _go_on(event: simpy.Event) -> None:
         event._start()
     elif phase is CLOSING:
         event._arrive()
-    elif phase is PAUSING:
-        event._recovered()
 
 
 GO_ON: list[Callable[[Any], None]] = [_go_on]

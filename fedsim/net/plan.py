@@ -1,7 +1,7 @@
 """Plan: the passages of whole cohorts: many at once from closed formulas, or each by itself without a message.
 
 If no link that clients share can be full, each message has its client's access link to itself, no message delays
-another, and a passage is a sum of numbers: opening, stall, bytes over rate, a pause after the first loss, closing, as
+another, and a passage is a sum of numbers: opening, stall, bytes over rate before and after a loss, closing, as
 the events of `passage.py`.  A plan is valid as long as its client is online; a client that goes to sleep or leaves cuts
 it, and `Leg.moved` is what had been sent.  Where a link can be full, `Planner.passage` takes a message event by event.
 
@@ -37,8 +37,8 @@ BITS = 8
 class Leg:
     """The passages of K messages, each a row (K,): seconds of the clock, wire bytes, bytes/s.
 
-    The first `part` bytes start at `joins` at the rate `fast`; if a packet is lost then, the others start at `rejoins`
-    at the rate `slow`; all have been sent at `leaves` and received at `arrives`.
+    The first `part` bytes start at `joins` at the rate `fast`; the others, after a loss, start at `rejoins` at the rate
+    `slow`; all have been sent at `leaves` and received at `arrives`.
     """
 
     joins: Floats
@@ -113,10 +113,9 @@ class Planner:
         access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._routes[upload].slowest, *losses)
         lone = self._model.lone(access, self.draws(clients, upload, counted=True), upload)
         joins = sent + lone.before
-        first_out = joins + lone.part / lone.fast
-        rejoins = np.where(lone.pauses, first_out + trip, math.inf)
-        leaves = np.where(lone.pauses, rejoins + (lone.size - lone.part) / lone.slow, first_out)
-        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, leaves + trip / 2, lone.size)
+        rejoins = joins + lone.part / lone.fast
+        leaves = rejoins + (lone.size - lone.part) / lone.slow
+        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, leaves + trip / 2 + lone.late, lone.size)
 
     def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
         """Count wire bytes (K,) that the access links of these clients have carried; no client occurs twice."""
