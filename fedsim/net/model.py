@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net import tcp, window
+from fedsim.net import kept, tcp, window
+from fedsim.net.kept import Window
+from fedsim.net.lone import Lone, Rows
 from fedsim.net.sharing import link_state
 from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.tcp import TransferModel
@@ -31,37 +33,6 @@ class Access(NamedTuple):
     reverse: float
     server: float
     flows: int
-
-
-class Rows(NamedTuple):
-    """K unhindered messages, each a row (K,): bytes, round trip in seconds with mean jitter, bytes/s, losses.
-
-    `server` is the rate of the slowest link that they share, in bytes/s.
-    """
-
-    nbytes: Ints
-    trip: Floats
-    rate: Floats
-    reverse: Floats
-    server: float
-    loss_up: Floats
-    loss_down: Floats
-
-
-class Lone(NamedTuple):
-    """How K unhindered messages proceed, each a row (K,).
-
-    `size` wire bytes start `before` seconds after the sending at the rate `fast` (bytes/s).  After the first `part`
-    bytes a loss is noticed, if there is one, and the rest is sent at the rate `slow`.  The message arrives `late`
-    seconds after what its last byte takes.
-    """
-
-    before: Floats
-    size: Floats
-    part: Floats
-    fast: Floats
-    slow: Floats
-    late: Floats
 
 
 class Model(ABC):
@@ -93,6 +64,14 @@ class Model(ABC):
 
         Without the loss it could send at `rate` bytes/s.
         """
+
+    @abstractmethod
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return the sender's window after a transfer of `size` wire bytes that started so."""
+
+    @abstractmethod
+    def restarted(self, window: Window) -> Window:
+        """Return a sender's window after an idle time of more than a time-out."""
 
     @abstractmethod
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
@@ -158,17 +137,28 @@ class Fluid(Model):
         return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
     def start(self, transfer: Transfer, size: float, rate: float) -> Start:
-        """Return the idle time of slow start and the first loss; a connection with an open window has no idle time."""
-        own, loss = self.constants, transfer.loss
-        if loss and transfer.trip:
+        """Return the idle time of slow start and the first loss."""
+        own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
+        if loss and trip:
             packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
-            if packet < math.inf:
-                return window.lossy_start(own, size, transfer.trip, rate, loss, packet, transfer.warm)
-        return Start(0.0, size) if transfer.warm else Start(*tcp.slow_start(own, size, transfer.trip, rate))
+        if transfer.window is not None:
+            return kept.start(own, size, trip, rate, loss, packet, transfer.window)
+        if packet < math.inf:
+            return window.lossy_start(own, size, trip, rate, loss, packet)
+        return Start(*tcp.slow_start(own, size, trip, rate), rate)
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return what the window allows on average from the loss on."""
         return window.limit(self.constants, transfer.trip, transfer.loss, rate, start, left)
+
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return the sender's window after the transfer."""
+        begin = transfer.window or Window(self.constants.initial_window)
+        return kept.after(self.constants, size, transfer.trip, transfer.loss, start, begin)
+
+    def restarted(self, window: Window) -> Window:
+        """Return the initial window, and what the threshold then is."""
+        return kept.restarted(self.constants, window)
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return what the token buckets of idle links let pass."""
@@ -239,11 +229,19 @@ class Naive(Model):
 
     def start(self, transfer: Transfer, size: float, rate: float) -> Start:
         """Return a start without idle time."""
-        return Start(0.0, size)
+        return Start(0.0, size, rate)
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return the rate: there are no losses."""
         return rate
+
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return infinity: there are no windows."""
+        return Window(math.inf)
+
+    def restarted(self, window: Window) -> Window:
+        """Return it as it is."""
+        return window
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return 0."""

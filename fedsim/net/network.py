@@ -248,7 +248,7 @@ class Network:
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)
         if self._connections and connection:
-            self._connections.give(connection, passage.transfer, self.env.now)
+            self._connections.give(connection, passage.transfer, self.env.now, passage.window())
         self._add_row(passage.transfer.start, message, round(passage.size), delivery.fate)
         if self.received is not None:
             self.received(message)

@@ -15,6 +15,7 @@ from typing import Any
 import simpy
 
 from fedsim.net.channel import Channel, SharedRoute
+from fedsim.net.kept import Window
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
 from fedsim.net.window import Start
@@ -61,6 +62,7 @@ class Passage(simpy.Event):
         self._model, self._arrived = model, arrived
         self._segment = 0.0
         self._plan: Start | None = None  # once the connection is open
+        self._lost = False  # whether a loss has been noticed
         self._phase = OPENING
         channel.passages[self] = None
 
@@ -76,11 +78,15 @@ class Passage(simpy.Event):
         self._end()
         return self.moved
 
+    def window(self) -> Window | None:
+        """Return the sender's window once all has been sent; None if there was nothing to send."""
+        return self._model.after(self.transfer, self.size, self._plan) if self._plan else None
+
     def sent(self, flow: object) -> None:
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        if self.limit == math.inf and self._plan is not None and self._plan.until < self.size:
+        if self._plan is not None and self._plan.until < self.size and not self._lost:
             self._recover(self._plan)
         else:
             self._close()
@@ -95,14 +101,14 @@ class Passage(simpy.Event):
 
     def _start(self) -> None:
         assert self._plan is not None
-        nbytes = min(self._plan.until, self.size)
+        self.limit, nbytes = self._plan.limit, min(self._plan.until, self.size)
         if credit := self.channel.credit(self, min(nbytes, self._plan.burst)):
             self._count(credit)
         self._enter(nbytes - credit)
 
     def _recover(self, plan: Start) -> None:
         """Send the rest after a loss."""
-        left = self.size - self.moved
+        self._lost, left, self.limit = True, self.size - self.moved, math.inf
         self.transfer.queue = self.channel.queue(self)
         self.limit = self.channel.limit(self, plan, left)
         self._enter(left)

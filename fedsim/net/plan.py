@@ -22,7 +22,8 @@ from fedsim.net.channel import SharedRoute
 from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect
 from fedsim.net.lanes import Lanes
-from fedsim.net.model import Model, Rows
+from fedsim.net.lone import Rows
+from fedsim.net.model import Model
 from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.shaping import half

@@ -35,21 +35,24 @@ NEAR = 1e-4  # relative difference below which two windows are averaged: there t
 class Start(NamedTuple):
     """How a flow starts that is alone on its way.
 
-    For `idle` seconds slow start cannot use the rate, and after the last such gap come `burst` bytes.  Once `until`
-    bytes have been sent (infinity: never) a loss is noticed in a `window` of so many packets; without it the rest would
-    take `least` seconds.  The message arrives `late` seconds after what its last byte takes, as one is sent again.
+    For `idle` seconds slow start cannot use the `rate` (bytes/s), and after the last such gap come `burst` bytes, of
+    which the window allows `limit` bytes/s.  Once `until` bytes have been sent (infinity: never) a loss is noticed in a
+    `window` of so many packets (infinity: no loss); without it the rest would take `least` seconds.  The message
+    arrives `late` seconds after what its last byte takes, as one is sent again.
     """
 
     idle: float
     burst: float
+    rate: float
     until: float = math.inf
     window: float = math.inf
     least: float = 0.0
     late: float = 0.0
+    limit: float = math.inf
 
 
 class Losses(NamedTuple):
-    """The fields of `Start`, apart from `burst`, of flows that lose a packet."""
+    """These fields of `Start` for flows that lose a packet."""
 
     idle: Floats
     until: Floats
@@ -75,21 +78,19 @@ def losses(
     idle = np.where(cut, tcp.stalls(constants, sent, trip, rate), whole)
     lost = np.minimum(packet * mtu, size)
     since = whole - tcp.stalls(constants, lost, trip, rate) + (size - lost) / rate
-    late = np.where(cut, 0.0, np.clip(trip - since, 0.0, trip))
+    late = np.where(cut, 0.0, np.maximum(0.0, trip - since))
     return Losses(idle, np.where(cut, until, np.inf), top, whole - idle + (size - sent) / rate, late)
 
 
-def lossy_start(
-    constants: TransferModel, size: float, trip: float, rate: float, loss: float, packet: float, warm: bool
-) -> Start:
-    """Return the same of one flow; one that is `warm` does not idle, and next to no `rate` is that of an outage."""
-    idle, burst = (0.0, size) if warm else tcp.slow_start(constants, size, trip, rate)
+def lossy_start(constants: TransferModel, size: float, trip: float, rate: float, loss: float, packet: float) -> Start:
+    """Return the same of one flow; next to no `rate` is that of an outage."""
+    idle, burst = tcp.slow_start(constants, size, trip, rate)
     rows = (np.array([value]) for value in (size, trip, rate if rate > OUTAGE else FASTEST, loss, packet, idle))
     found = losses(constants, *rows)
     _, until, top, least, late = (column.item() for column in found)
-    if not warm and until < size:
+    if until < size:
         idle, burst = tcp.slow_start(constants, until, trip, rate)
-    return Start(idle, burst, until, top, least, late)
+    return Start(idle, burst, rate, until, top, least, late)
 
 
 def limits(
@@ -119,12 +120,12 @@ def _rest_seconds(
         return count * trip / np.minimum(_steady(constants, trip, loss), pipe)
     start = KEEPS[constants.congestion_control] * window
     with np.errstate(all="ignore"):  # what only next to no round trip makes infinite is not used
-        times = [_seconds(law, trip, loss, pipe, start, count) for law in _laws(constants, trip, loss)]
+        times = [_seconds(law, trip, loss, pipe, start, count) for law in laws(constants, trip, loss)]
     found: Floats = np.fmin.reduce(times)
     return found
 
 
-class _Law(NamedTuple):
+class Law(NamedTuple):
     """The `power` of the window approaches that of `steady`, at this speed a packet and a lost packet."""
 
     power: float
@@ -136,18 +137,18 @@ def _steady(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
     return tcp.loss_ceilings(constants, trip, loss) * trip / constants.mtu
 
 
-def _laws(constants: TransferModel, trip: Floats, loss: Floats) -> Iterator[_Law]:
+def laws(constants: TransferModel, trip: Floats, loss: Floats) -> Iterator[Law]:
     """Yield the laws of growth, of which the faster holds."""
     control = constants.congestion_control
     taken = 1 - KEEPS[control]
     reno = np.where(loss > tcp.PFTK_ABOVE, _steady(constants, trip, loss), np.sqrt(1.5 / loss))
-    yield _Law(RENO, RENO * taken, reno)
+    yield Law(RENO, RENO * taken, reno)
     if control == "cubic":
         cubic = np.where(loss > tcp.PFTK_ABOVE, reno, 1.054 * (trip / loss) ** 0.75)
-        yield _Law(CUBIC, CUBIC * taken, cubic)
+        yield Law(CUBIC, CUBIC * taken, cubic)
 
 
-def _seconds(law: _Law, trip: Floats, loss: Floats, pipe: Floats, start: Floats, count: Floats) -> Floats:
+def _seconds(law: Law, trip: Floats, loss: Floats, pipe: Floats, start: Floats, count: Floats) -> Floats:
     """Return the seconds of `count` packets from a window of `start` on."""
     steady, speed = law.steady, law.speed * loss
     begin, full = (start / steady) ** law.power, (pipe / steady) ** law.power
@@ -160,7 +161,7 @@ def _seconds(law: _Law, trip: Floats, loss: Floats, pipe: Floats, start: Floats,
     return (count - slow) * trip / pipe + _slow_seconds(law, trip, speed, from_, to, slow)
 
 
-def _slow_seconds(law: _Law, trip: Floats, speed: Floats, begin: Floats, end: Floats, count: Floats) -> Floats:
+def _slow_seconds(law: Law, trip: Floats, speed: Floats, begin: Floats, end: Floats, count: Floats) -> Floats:
     """Return the integral of trip / window over `count` packets, while window ** power goes from `begin` to `end`.
 
     Both are in units of the steady window's.

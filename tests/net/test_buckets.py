@@ -141,7 +141,7 @@ def test_a_loss_that_is_noticed_within_the_burst():
     here.env.run()
     constants = TransferModel(deterministic=True)
     lost = tcp.first_loss(constants, 10, 0.5, 0.0)
-    start = window.lossy_start(constants, 30_000.0, 0.002, 1e6, 0.5, lost, False)
+    start = window.lossy_start(constants, 30_000.0, 0.002, 1e6, 0.5, lost)
     assert start.until == (lost + window.FILLED * 1e6 * 0.002 / 1500) * 1500 < 15_000
     slow = window.limit(constants, 0.002, 0.5, 1e6, start, 30_000 - start.until)
     wait = tcp.syn_wait(constants, 0.5, 0.0)

@@ -178,7 +178,7 @@ def test_a_cut_after_a_loss(how):
     }
     size, wait = tcp.wire_size(MODEL, 1_448_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
     lost = tcp.first_loss(model.constants, 1000, 0.01, 0.0)
-    start = window.lossy_start(MODEL, size, 0.2, 1e6, 0.01, lost, False)
+    start = window.lossy_start(MODEL, size, 0.2, 1e6, 0.01, lost)
     slow = window.limit(MODEL, 0.2, 0.01, 1e6, start, size - start.until)
     here.env.run(until=0.2 + wait + start.idle + start.until / 1e6 + 0.1)
     assert here.network.ingress.load == pytest.approx(slow)
@@ -296,7 +296,7 @@ def test_after_the_first_loss_the_rest_has_what_the_window_allows():
     number = tcp.first_loss(model.constants, tcp.packets(MODEL, 4_000_000), 0.01, 0.0)
     top = 10 + number - 1  # packets; slow start has not filled the path yet
     assert top < 2 * 1e6 * 0.1 / 1500
-    start, until = Start(0.0, 0.0, window=top), (number + top) * 1500
+    start, until = Start(0.0, 0.0, 0.0, window=top), (number + top) * 1500
     slow = window.limit(MODEL, 0.1, 0.01, 1e6, start, size - until)
     assert tcp.loss_ceiling(MODEL, 0.1, 0.01) < slow < 0.7 * top * 1500 / 0.1
     expected = 0.2 + tcp.stall(MODEL, until, 0.1, 1e6) + until / 1e6 + (size - until) / slow
@@ -315,7 +315,7 @@ def test_what_a_lossy_flow_cannot_use_goes_to_the_others():
     here.network.send(up(1, 1_448_000))
     size, wait = tcp.wire_size(MODEL, 4_000_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
     lost = tcp.first_loss(model.constants, tcp.packets(MODEL, 4_000_000), 0.01, 0.0)
-    start = window.lossy_start(MODEL, size, 0.1, 5e5, 0.01, lost, False)
+    start = window.lossy_start(MODEL, size, 0.1, 5e5, 0.01, lost)
     slow = window.limit(MODEL, 0.185, 0.01, 1e6, start, size - start.until)
     assert slow < 5e5
     starts = 0.1 + wait + start.idle

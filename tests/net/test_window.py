@@ -17,7 +17,7 @@ CUBIC, RENO, BBR = (TransferModel(congestion_control=name) for name in ("cubic",
 
 def seconds(model, count, window, loss, trip, pipe):
     """Of `count` packets from a loss in this window on, where the path holds `pipe` packets."""
-    start = Start(0.0, 0.0, window=window)
+    start = Start(0.0, 0.0, 0.0, window=window)
     return count * MTU / limit(model, trip, loss, pipe * MTU / trip, start, count * MTU)
 
 
@@ -53,23 +53,23 @@ def test_cubic_keeps_seven_tenths_and_a_queue_hides_what_it_loses():
 def test_in_the_end_the_rate_is_the_steady_one():
     for model, loss in ((CUBIC, 0.001), (CUBIC, 0.01), (CUBIC, 0.1), (RENO, 0.01), (BBR, 0.1)):
         steady = tcp.loss_ceiling(model, 0.1, loss)
-        found = limit(model, 0.1, loss, 1e12, Start(0.0, 0.0, window=500.0), 1e12)
+        found = limit(model, 0.1, loss, 1e12, Start(0.0, 0.0, 0.0, window=500.0), 1e12)
         assert found == pytest.approx(steady, rel=1e-3)
 
 
 def test_a_loss_in_slow_start_is_noticed_a_window_later_and_idles_no_more_from_then_on():
     """Of a window of 10 the fifth packet is lost: 14 more are sent until it is noticed, in the second round."""
-    start = lossy_start(CUBIC, 1e6, 0.1, 1e9, 0.01, 5.0, False)
+    start = lossy_start(CUBIC, 1e6, 0.1, 1e9, 0.01, 5.0)
     assert (start.until, start.window, start.late) == (19 * MTU, 14.0, 0.0)
     assert start.idle == tcp.stall(CUBIC, 19 * MTU, 0.1, 1e9) < tcp.stall(CUBIC, 1e6, 0.1, 1e9)
-    full = lossy_start(CUBIC, 1e7, 0.1, 1e6, 0.001, 900.0, False)
+    full = lossy_start(CUBIC, 1e7, 0.1, 1e6, 0.001, 900.0)
     assert full.window == FILLED * 1e6 * 0.1 / MTU
 
 
 def test_a_packet_lost_among_the_last_is_sent_again_a_round_trip_later():
     """The last of 20 packets waits for it a whole trip, the tenth goes a round trip before the last."""
     for packet, late in ((20, 0.1), (19, 0.1 - MTU / 1e6), (10, 0.0)):
-        start = lossy_start(CUBIC, 20 * MTU, 0.1, 1e6, 0.01, float(packet), False)
+        start = lossy_start(CUBIC, 20 * MTU, 0.1, 1e6, 0.01, float(packet))
         assert start.until == math.inf
         assert start.late == pytest.approx(late, abs=1e-12)
 
@@ -124,7 +124,7 @@ def test_medians_of_flows_are_those_of_rounds_with_drawn_losses(count, trip, los
         if packet == math.inf:
             found.append(tcp.stall(CUBIC, size, trip, rate) + size / rate)
             continue
-        start = lossy_start(CUBIC, size, trip, rate, loss, packet, False)
+        start = lossy_start(CUBIC, size, trip, rate, loss, packet)
         until = min(start.until, size)
         rest = (size - until) / limit(CUBIC, trip, loss, rate, start, size - until) if until < size else 0.0
         found.append(start.idle + until / rate + rest + start.late)
