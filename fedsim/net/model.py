@@ -144,8 +144,13 @@ class Fluid(Model):
         if transfer.window is not None:
             return kept.start(own, size, trip, rate, loss, packet, transfer.window)
         if packet < math.inf:
-            return window.lossy_start(own, size, trip, rate, loss, packet)
-        return Start(*tcp.slow_start(own, size, trip, rate), rate)
+            found = window.lossy_start(own, size, trip, rate, loss, packet)
+        else:
+            found = Start(*tcp.slow_start(own, size, trip, rate), rate)
+        if own.congestion_control != "bbr":
+            return found
+        paced = tcp.pacing(own, tcp.packets(own, transfer.nbytes), trip, rate)
+        return found._replace(idle=found.idle + float(paced))
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return what the window allows on average from the loss on."""
@@ -176,7 +181,9 @@ class Fluid(Model):
         return rate if rate <= limit else limit
 
     def timeout(self, transfer: Transfer) -> float:
-        """Return TCP's retransmission time-out."""
+        """Return TCP's retransmission time-out; infinity for BBR, which does not begin anew."""
+        if self.constants.congestion_control == "bbr":
+            return math.inf
         return tcp.timeout(self.constants, transfer.quiet_trip)
 
     def closing(self, transfer: Transfer) -> float:
@@ -204,6 +211,7 @@ class Fluid(Model):
             rest = window.Losses(*(column[part[hit] < size[hit]] for column in found))
             left = size[cut] - part[cut]
             slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.least)
+        idle += tcp.pacing(own, tcp.packets(own, rows.nbytes), rows.trip, fast)
         return Lone(before + idle, size, part, fast, slow, late)
 
 

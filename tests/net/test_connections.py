@@ -44,6 +44,14 @@ def test_the_next_message_needs_no_handshake_and_soon_no_slow_start(direction, w
         assert took[1] == pytest.approx(seconds)
 
 
+def test_bbr_does_not_start_anew_after_idling():
+    """A second message finds the window of the first, however long ago that was."""
+    took, _ = times((0, up(0, NBYTES)), (500.0, up(0, NBYTES)), model=fluid(congestion_control="bbr"))
+    assert took[1] == pytest.approx(UP)
+    took, _ = times((0, up(0, NBYTES)), (500.0, up(0, NBYTES)))
+    assert took[1] == pytest.approx(UP + STALL)
+
+
 def test_each_sender_idles_by_itself():
     """The server's window opens with its first download; the client's upload after it does not keep it open."""
     took, _ = times((0, up(0, NBYTES)), (2.0, down(0, NBYTES)), (4.0, up(0, NBYTES)), (5.85, down(0, NBYTES)))
