@@ -53,8 +53,8 @@ def start(
     until = (packet + top) * mtu
     if until < size and tcp.loss_ceiling(constants, trip, loss) < math.inf:
         part = _rounds(constants, until, trip, fast, window)
-        least = whole.idle + whole.crawl - part.idle - part.crawl + (size - until) / fast
-        return Start(part.idle, part.burst, rate, until, top, least, 0.0, _mean(until, fast, part.crawl))
+        gap = whole.idle + whole.crawl - part.idle - part.crawl
+        return Start(part.idle, part.burst, rate, until, top, gap, 0.0, _mean(until, fast, part.crawl))
     part = _rounds(constants, packet * mtu, trip, fast, window)
     since = whole.idle + whole.crawl - part.idle - part.crawl + max(0.0, size - packet * mtu) / fast
     late = max(0.0, trip - since)

@@ -210,7 +210,7 @@ class Fluid(Model):
             cut = hit[part[hit] < size[hit]]
             rest = window.Losses(*(column[part[hit] < size[hit]] for column in found))
             left = size[cut] - part[cut]
-            slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.least)
+            slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.gap)
         idle += tcp.pacing(own, tcp.packets(own, rows.nbytes), rows.trip, fast)
         return Lone(before + idle, size, part, fast, slow, late)
 

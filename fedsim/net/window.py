@@ -37,8 +37,8 @@ class Start(NamedTuple):
 
     For `idle` seconds slow start cannot use the `rate` (bytes/s), and after the last such gap come `burst` bytes, of
     which the window allows `limit` bytes/s.  Once `until` bytes have been sent (infinity: never) a loss is noticed in a
-    `window` of so many packets (infinity: no loss); without it the rest would take `least` seconds.  The message
-    arrives `late` seconds after what its last byte takes, as one is sent again.
+    `window` of so many packets (infinity: no loss); without it slow start would leave further gaps of `gap` seconds.
+    The message arrives `late` seconds after what its last byte takes, as one is sent again.
     """
 
     idle: float
@@ -46,7 +46,7 @@ class Start(NamedTuple):
     rate: float
     until: float = math.inf
     window: float = math.inf
-    least: float = 0.0
+    gap: float = 0.0
     late: float = 0.0
     limit: float = math.inf
 
@@ -57,7 +57,7 @@ class Losses(NamedTuple):
     idle: Floats
     until: Floats
     window: Floats
-    least: Floats
+    gap: Floats
     late: Floats
 
 
@@ -79,7 +79,7 @@ def losses(
     lost = np.minimum(packet * mtu, size)
     since = whole - tcp.stalls(constants, lost, trip, rate) + (size - lost) / rate
     late = np.where(cut, 0.0, np.maximum(0.0, trip - since))
-    return Losses(idle, np.where(cut, until, np.inf), top, whole - idle + (size - sent) / rate, late)
+    return Losses(idle, np.where(cut, until, np.inf), top, whole - idle, late)
 
 
 def lossy_start(constants: TransferModel, size: float, trip: float, rate: float, loss: float, packet: float) -> Start:
@@ -87,27 +87,27 @@ def lossy_start(constants: TransferModel, size: float, trip: float, rate: float,
     idle, burst = tcp.slow_start(constants, size, trip, rate)
     rows = (np.array([value]) for value in (size, trip, rate if rate > OUTAGE else FASTEST, loss, packet, idle))
     found = losses(constants, *rows)
-    _, until, top, least, late = (column.item() for column in found)
+    _, until, top, gap, late = (column.item() for column in found)
     if until < size:
         idle, burst = tcp.slow_start(constants, until, trip, rate)
-    return Start(idle, burst, rate, until, top, least, late)
+    return Start(idle, burst, rate, until, top, gap, late)
 
 
 def limits(
-    constants: TransferModel, trip: Floats, loss: Floats, rate: Floats, window: Floats, left: Floats, least: Floats
+    constants: TransferModel, trip: Floats, loss: Floats, rate: Floats, window: Floats, left: Floats, gap: Floats
 ) -> Floats:
     """Return the mean rates (bytes/s) of flows that have noticed a loss in this window, for their `left` bytes.
 
-    Without the loss they could send at `rate` bytes/s, and would need at `least` so many seconds.
+    Without the loss they could send at `rate` bytes/s, after further gaps of `gap` seconds.
     """
     count, pipe = left / constants.mtu, rate * trip / constants.mtu
-    return left / np.maximum(_rest_seconds(constants, trip, loss, pipe, window, count), least)
+    return left / np.maximum(_rest_seconds(constants, trip, loss, pipe, window, count), gap + left / rate)
 
 
 def limit(constants: TransferModel, trip: float, loss: float, rate: float, start: Start, left: float) -> float:
     """Return the same of one flow; next to no `rate` is that of an outage."""
     rows = (
-        np.array([value]) for value in (trip, loss, rate if rate > OUTAGE else FASTEST, start.window, left, start.least)
+        np.array([value]) for value in (trip, loss, rate if rate > OUTAGE else FASTEST, start.window, left, start.gap)
     )
     return limits(constants, *rows).item()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from netlab import access, up, world
 
 from fedsim.net import tcp
 from fedsim.net.tcp import TransferModel
@@ -129,3 +130,15 @@ def test_medians_of_flows_are_those_of_rounds_with_drawn_losses(count, trip, los
         rest = (size - until) / limit(CUBIC, trip, loss, rate, start, size - until) if until < size else 0.0
         found.append(start.idle + until / rate + rest + start.late)
     assert np.median(found) == pytest.approx(drawn, rel=0.12)
+
+
+def test_after_a_loss_on_a_full_link_a_flow_takes_what_others_leave():
+    """Its window was cut at a share of a tenth, and still fills its own path once the others have gone."""
+    here = world(0.01, 8e6, clients=10, server=access(8e6), columns={"loss_up": [0.001] + [0.0] * 9}, seed=3)
+    for client in range(10):
+        here.network.send(up(client, 3_000_000 if client == 0 else 200_000))
+    here.env.run(until=3.0)
+    assert len(here.rows) == 9
+    (passage,) = here.channel(0, True).passages
+    assert passage.limit < math.inf
+    assert here.network.ingress.load == pytest.approx(1e6, rel=0.01)
