@@ -17,7 +17,7 @@ import numpy as np
 from fedsim.net import tcp
 from fedsim.net.sharing.flows import OUTAGE
 from fedsim.net.tcp import TransferModel
-from fedsim.net.window import CUBIC, FASTEST, FILLED, KEEPS, RENO, Start, laws
+from fedsim.net.window import CUBIC, FASTEST, FILLED, KEEPS, RENO, SELDOM, Start, laws
 
 
 class Window(NamedTuple):
@@ -59,6 +59,31 @@ def start(
     since = whole.idle + whole.crawl - part.idle - part.crawl + max(0.0, size - packet * mtu) / fast
     late = max(0.0, trip - since)
     return Start(whole.idle, whole.burst, rate, math.inf, top, 0.0, late, _mean(size, fast, whole.crawl))
+
+
+def overflown(
+    constants: TransferModel,
+    size: float,
+    trip: float,
+    rate: float,
+    allowed: float,
+    loss: float,
+    packet: float,
+    window: Window,
+    top: float,
+) -> Start | None:
+    """Return how a flow starts whose slow start ends as a queue overflows at a window of `top` packets.
+
+    None if it loses `packet` before that, or has sent all, or if what is left of the window limits it no more than a
+    path of `allowed` bytes a round trip does.
+    """
+    early = max(1.0, top - window.packets + 1)
+    if KEEPS[constants.congestion_control] * top * constants.mtu >= allowed:
+        return None
+    if early >= min(packet, size / constants.mtu):
+        return None
+    found = start(constants, size, trip, rate, max(loss, SELDOM), early, window)
+    return found._replace(window=min(found.window, max(top, constants.initial_window)), overflown=True)
 
 
 def after(constants: TransferModel, size: float, trip: float, loss: float, start: Start, window: Window) -> Window:

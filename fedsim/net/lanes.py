@@ -11,7 +11,8 @@ import math
 import simpy
 
 from fedsim.net.channel import BITS, Channel, SharedRoute
-from fedsim.net.model import Access, Model
+from fedsim.net.lone import Access
+from fedsim.net.model import Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.sharing.link_state import LinkState
@@ -54,6 +55,7 @@ class Lanes(Channel[Passage]):
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
         weight = self._model.weight(passage.transfer)
         self._flows[passage] = self.route.pool.join(nbytes, self.ceiling(passage, 1), passage.sent, weight)
+        self.route.join(passage.transfer.quiet_trip)
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""

@@ -1,4 +1,4 @@
-"""Lone: many messages at once, none of which is hindered by another, as a model takes and returns them."""
+"""Lone: many messages at once, none of which is hindered by another, as a model takes and returns them; and access."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,15 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+class Access(NamedTuple):
+    """The links of a client's flow in bytes/s: its own, the reverse one, the server's; `flows` share its own."""
+
+    rate: float
+    reverse: float
+    server: float
+    flows: int
 
 
 class Rows(NamedTuple):

@@ -8,14 +8,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fedsim.net import kept, tcp, window
 from fedsim.net.kept import Window
-from fedsim.net.lone import Lone, Rows
+from fedsim.net.lone import Access, Lone, Rows
 from fedsim.net.sharing import link_state
 from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.tcp import TransferModel
@@ -24,15 +23,6 @@ from fedsim.net.window import Start
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-class Access(NamedTuple):
-    """The links of a client's flow in bytes/s: its own, the reverse one, the server's; `flows` share its own."""
-
-    rate: float
-    reverse: float
-    server: float
-    flows: int
 
 
 class Model(ABC):
@@ -55,8 +45,13 @@ class Model(ABC):
         """Return the seconds that packets now wait on links of the route that others keep full."""
 
     @abstractmethod
-    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
-        """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s)."""
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
+        """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s) of the `ceiling` it could use.
+
+        `full` are the links that it shares with others, if it could use more.
+        """
 
     @abstractmethod
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
@@ -136,11 +131,19 @@ class Fluid(Model):
         """Return the standing queues of the route."""
         return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
-        """Return the idle time of slow start and the first loss."""
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
+        """Return the idle time of slow start and the first loss, drawn or of a full queue."""
         own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
         if loss and trip:
             packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
+        if full and own.congestion_control != "bbr" and not own.rtt_bias:
+            top = link_state.overflow(own, rate, full)
+            allowed = ceiling * transfer.quiet_trip
+            begin = transfer.window or Window(own.initial_window)
+            if found := kept.overflown(own, size, trip, rate, allowed, loss, packet, begin, top):
+                return found
         if transfer.window is not None:
             return kept.start(own, size, trip, rate, loss, packet, transfer.window)
         if packet < math.inf:
@@ -153,13 +156,20 @@ class Fluid(Model):
         return found._replace(idle=found.idle + float(paced))
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
-        """Return what the window allows on average from the loss on."""
-        return window.limit(self.constants, transfer.trip, transfer.loss, rate, start, left)
+        """Return what the window allows on average from the loss on, and after a full queue once that is empty."""
+        trip, loss = self._after_loss(transfer, start)
+        return window.limit(self.constants, trip, loss, rate, start, left)
+
+    def _after_loss(self, transfer: Transfer, start: Start) -> tuple[float, float]:
+        if start.overflown:
+            return transfer.quiet_trip, max(transfer.loss, window.SELDOM)
+        return transfer.trip, transfer.loss
 
     def after(self, transfer: Transfer, size: float, start: Start) -> Window:
         """Return the sender's window after the transfer."""
         begin = transfer.window or Window(self.constants.initial_window)
-        return kept.after(self.constants, size, transfer.trip, transfer.loss, start, begin)
+        trip, loss = self._after_loss(transfer, start)
+        return kept.after(self.constants, size, trip, loss, start, begin)
 
     def restarted(self, window: Window) -> Window:
         """Return the initial window, and what the threshold then is."""
@@ -235,7 +245,9 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> Start:
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
         """Return a start without idle time."""
         return Start(0.0, size, rate)
 

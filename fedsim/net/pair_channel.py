@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from fedsim.net.channel import Channel, Passage
-from fedsim.net.model import Access, Model
+from fedsim.net.lone import Access
+from fedsim.net.model import Model
 from fedsim.net.node import Floats
 from fedsim.net.sharing.link_state import LinkState
 

@@ -109,7 +109,8 @@ class Passage(simpy.Event):
     def _recover(self, plan: Start) -> None:
         """Send the rest after a loss."""
         self._lost, left, self.limit = True, self.size - self.moved, math.inf
-        self.transfer.queue = self.channel.queue(self)
+        if not plan.overflown:  # the queue that has overflown is the flow's own, too
+            self.transfer.queue = self.channel.queue(self)
         self.limit = self.channel.limit(self, plan, left)
         self._enter(left)
 

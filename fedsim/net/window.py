@@ -29,6 +29,7 @@ KEEPS = {"cubic": 0.7, "reno": 0.5}  # the share of the window that a loss leave
 CUBIC, RENO = 4 / 3, 2.0  # the powers of the window that approach their steady value exponentially
 FILLED = 2.0  # slow start has noticed the queue, and ended, when its window is this many times the pipe
 FASTEST = 1e15  # bytes/s, that of a link whose rate is not known
+SELDOM = 1e-7  # the share of lost packets at which a window only grows
 NEAR = 1e-4  # relative difference below which two windows are averaged: there the closed form loses digits
 
 
@@ -38,7 +39,8 @@ class Start(NamedTuple):
     For `idle` seconds slow start cannot use the `rate` (bytes/s), and after the last such gap come `burst` bytes, of
     which the window allows `limit` bytes/s.  Once `until` bytes have been sent (infinity: never) a loss is noticed in a
     `window` of so many packets (infinity: no loss); without it slow start would leave further gaps of `gap` seconds.
-    The message arrives `late` seconds after what its last byte takes, as one is sent again.
+    The message arrives `late` seconds after what its last byte takes, as one is sent again.  `overflown`: the loss is
+    that of a full queue.
     """
 
     idle: float
@@ -49,6 +51,7 @@ class Start(NamedTuple):
     gap: float = 0.0
     late: float = 0.0
     limit: float = math.inf
+    overflown: bool = False
 
 
 class Losses(NamedTuple):

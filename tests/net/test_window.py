@@ -133,12 +133,12 @@ def test_medians_of_flows_are_those_of_rounds_with_drawn_losses(count, trip, los
 
 
 def test_after_a_loss_on_a_full_link_a_flow_takes_what_others_leave():
-    """Its window was cut at a share of a tenth, and still fills its own path once the others have gone."""
-    here = world(0.01, 8e6, clients=10, server=access(8e6), columns={"loss_up": [0.001] + [0.0] * 9}, seed=3)
+    """Its window was cut at a share of a tenth, 100 kB/s, and allows several of them once the others have gone."""
+    here = world(0.01, 8e6, clients=10, server=access(8e6), columns={"loss_up": [0.002] + [0.0] * 9})
     for client in range(10):
         here.network.send(up(client, 3_000_000 if client == 0 else 200_000))
     here.env.run(until=3.0)
     assert len(here.rows) == 9
     (passage,) = here.channel(0, True).passages
     assert passage.limit < math.inf
-    assert here.network.ingress.load == pytest.approx(1e6, rel=0.01)
+    assert here.network.ingress.load > 2.5e5
