@@ -3,7 +3,8 @@
 As in `window.py`, for one flow at a time: only single messages keep connections.  Below its threshold a window doubles
 every round trip, above it grows as it does between two losses, round by round: W^(4/3) for Cubic and W^2 for Reno rise
 by the same amount with every packet.  It grows no further than slow start lets it, as more would wait in a queue of the
-path.  BBR has no threshold and does not cut its window.
+path.  BBR has no threshold and does not cut its window.  A queue that overflows is a loss of the packet with which the
+window is as large as there is room for.
 
 Not modelled: windows that are halved for every time-out of a short idle time, and those that shrink as a sender has
 too little to send.

@@ -2,7 +2,7 @@
 
 When other flows have saturated a link for a while, the packets waiting in its buffer delay every flow that joins: the
 standing queue.  When a link is shaped by a token bucket and has been idle, the first bytes take no time.  Not modelled:
-queues that grow or drain gradually, packets dropped by a full buffer, tokens of a partly used link.
+queues that grow or drain gradually, tokens of a partly used link.
 """
 
 import math
