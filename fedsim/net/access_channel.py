@@ -10,7 +10,8 @@ import math
 import simpy
 
 from fedsim.net.channel import BITS, Channel, Passage
-from fedsim.net.model import Access, Model
+from fedsim.net.lone import Access
+from fedsim.net.model import Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.sharing.bucket import Bucket
 from fedsim.net.sharing.link_state import EXACT, LinkState, default_buffer
@@ -80,7 +81,7 @@ class AccessChannel(Channel[Passage]):
         client = self.client
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
         access = Access(rate, reverse, passage.route.slowest, flows or 1)
-        return self._model.ceiling(passage.transfer, access, passage.paused)
+        return self._model.ceiling(passage.transfer, access, passage.limit)
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the access link and those of the passage's route."""
@@ -97,6 +98,7 @@ class AccessChannel(Channel[Passage]):
         ceiling, weight = self.ceiling(passage, others), self._model.weight(passage.transfer)
         self._wanted += ceiling
         self._flows[passage] = passage.route.pool.join(nbytes, ceiling, passage.sent, weight)
+        passage.route.join(passage.transfer.quiet_trip)
         if others > 1:
             self._note(before)
         else:  # a single flow knows itself since when the link is full
@@ -105,6 +107,7 @@ class AccessChannel(Channel[Passage]):
     def exit(self, passage: Passage) -> float:
         """Stop a passage's flow and return the bytes that had not been sent."""
         before = self.full_since if len(self._flows) > 1 else math.inf
+        passage.route.leave(passage.transfer.quiet_trip)
         left = passage.route.pool.leave(self._flows.pop(passage))
         if self._flows:
             self._level(len(self._flows))

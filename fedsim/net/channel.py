@@ -13,9 +13,12 @@ import simpy
 
 from fedsim.net.model import Model
 from fedsim.net.sharing.flows import Flow
-from fedsim.net.sharing.link_state import LinkState
+from fedsim.net.sharing.link import Link
+from fedsim.net.sharing.link_state import EXACT, LinkState
+from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.net.sharing.pool import Pool
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 BITS = 8
 
@@ -25,7 +28,7 @@ class SharedRoute:
     """The shared part of a route: its `links`, the `pool` of flows over them, and the `slowest` link's bytes/s."""
 
     pool: Pool
-    links: tuple[LinkState, ...]
+    links: tuple[Link | MeshLink, ...]
     slowest: float
     shaped: bool = field(init=False)  # whether one of the links has a token bucket
 
@@ -33,14 +36,24 @@ class SharedRoute:
         """Look for a bucket once: links keep theirs."""
         object.__setattr__(self, "shaped", any(link.burst for link in self.links))
 
+    def join(self, trip: float) -> None:
+        """Count a flow of this round trip (seconds) on all links."""
+        for link in self.links:
+            link.crossing.join(trip)
+
+    def leave(self, trip: float) -> None:
+        """Count a flow of this round trip as gone."""
+        for link in self.links:
+            link.crossing.leave(trip)
+
 
 class Member(Protocol):
-    """What a channel needs of a `passage.Passage`; `size` is in wire bytes."""
+    """What a channel needs of a `passage.Passage`: `size` in wire bytes, and the `limit` of its window in bytes/s."""
 
     transfer: Transfer
     route: SharedRoute
     size: float
-    paused: bool
+    limit: float
 
     def sent(self, flow: Flow) -> None:
         """Continue after the bytes on the link have been sent."""
@@ -81,16 +94,22 @@ class Channel(ABC, Generic[Passage]):
 
     def rate_if_joined(self, passage: Passage) -> float:
         """Return approximately the rate (bytes/s) that the passage would get if it joined now."""
-        ceiling = self.ceiling(passage, len(self._flows) + 1)
-        return passage.route.pool.rate_if_joined(ceiling, self._model.weight(passage.transfer))
+        return self._rate_below(passage, self.ceiling(passage, len(self._flows) + 1))
 
     def queue(self, passage: Passage) -> float:
         """Return the seconds that the passage's packets would now wait behind those of others."""
         return self._model.queue(passage.transfer, self.links(passage), self._env.now)
 
-    def start(self, passage: Passage) -> tuple[float, float]:
-        """Return the seconds of slow start that leave the link idle, and the bytes that come after them."""
-        return self._model.start(passage.transfer, passage.size, self.rate_if_joined(passage))
+    def start(self, passage: Passage) -> Start:
+        """Return how the passage starts at the rate that it would get now."""
+        ceiling = self.ceiling(passage, len(self._flows) + 1)
+        rate = self._rate_below(passage, ceiling)
+        full = passage.route.links if rate < ceiling * (1 - EXACT) else ()
+        return self._model.start(passage.transfer, passage.size, rate, ceiling, full)
+
+    def limit(self, passage: Passage, start: Start, left: float) -> float:
+        """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""
+        return self._model.limit(passage.transfer, left, self.ceiling(passage, len(self._flows) + 1), start)
 
     def credit(self, passage: Passage, nbytes: float) -> float:
         """Return how many of these bytes would take no time if the passage joined with them now."""
@@ -101,10 +120,15 @@ class Channel(ABC, Generic[Passage]):
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
         ceiling, weight = self.ceiling(passage, len(self._flows) + 1), self._model.weight(passage.transfer)
         self._flows[passage] = passage.route.pool.join(nbytes, ceiling, passage.sent, weight)
+        passage.route.join(passage.transfer.quiet_trip)
 
     def exit(self, passage: Passage) -> float:
         """Stop a passage's flow and return the bytes that had not been sent."""
+        passage.route.leave(passage.transfer.quiet_trip)
         return passage.route.pool.leave(self._flows.pop(passage))
+
+    def _rate_below(self, passage: Passage, ceiling: float) -> float:
+        return passage.route.pool.rate_if_joined(ceiling, self._model.weight(passage.transfer))
 
     def refresh(self) -> None:
         """Set the ceilings again, after a client's rates have changed."""

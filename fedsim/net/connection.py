@@ -1,18 +1,31 @@
 """Connections: those kept open between two messages, so that the next message needs no handshake.
 
-A connection is free once its message has arrived; a message that finds none free opens a new one.  After a time-out
-without data its window starts over.  A connection whose message is cut is closed, and so are all connections of a node
+A connection is free once its message has arrived; a message that finds none free opens a new one.  Each end is a sender
+with a window of its own, which its next message finds as its last one left it, grown or cut by a loss.  It starts over
+after a time-out in which that end has sent no data; what the other end sends does not matter to it.  The request of a
+download is data of the client's.  A connection whose message is cut is closed, and so are all connections of a node
 that sleeps or leaves.  Not modelled: closing after a time, limits on their number, packets that keep a connection
-alive, a window smaller than what the link could take.
+alive, the small replies of a server to uploads.
 """
 
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from fedsim.net.kept import Window
+from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
 
 Ends = tuple[int, int]
+ROUNDED = 1e-9  # of the clock: idle times that differ from the time-out by no more than that are equal to it
+
+
+@dataclass(slots=True)
+class Sender:
+    """One end of a connection: its window, and when it last sent data."""
+
+    window: Window
+    sent: float
 
 
 @dataclass(slots=True, eq=False)
@@ -20,40 +33,59 @@ class Connection:
     """An open connection between two nodes."""
 
     ages: tuple[int, int]  # how often each end had closed all its connections when this was opened
-    used: float = -math.inf  # when the last message on it arrived
-    senders: set[int] = field(default_factory=set)  # nodes whose window has opened
+    senders: dict[int, Sender] = field(default_factory=dict)  # those that have sent a message
 
 
 class Connections:
     """The free connections by their two ends; those freed last are used first."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, model: Model, idle_restart: bool = True) -> None:
+        """Start with none; windows start over after idling if `idle_restart`."""
+        self._model, self._idle_restart = model, idle_restart
         self._free: defaultdict[Ends, list[Connection]] = defaultdict(list)
         self._ages: Counter[int] = Counter()
 
-    def take(self, transfer: Transfer, timeout: float) -> Connection:
-        """Return a connection for the transfer, and set the transfer's `reused` and `warm`; `timeout` is in seconds."""
+    def take(self, transfer: Transfer) -> Connection:
+        """Return a connection for the transfer, and set the transfer's `reused` and `window`."""
         ends, free = _ends(transfer), self._free.get(_ends(transfer), [])
         ages = self._ages[ends[0]], self._ages[ends[1]]
         while free:
             connection = free.pop()
             if connection.ages == ages:
-                awake = transfer.start - connection.used <= timeout
-                transfer.reused, transfer.warm = True, awake and transfer.src in connection.senders
+                transfer.reused = True
+                self._resume(connection, transfer)
                 return connection
         return Connection(ages)
 
-    def give(self, connection: Connection, transfer: Transfer, now: float) -> None:
-        """Free the connection on which the transfer has arrived."""
-        connection.used = now
-        if transfer.nbytes:
-            connection.senders.add(transfer.src)
+    def give(self, connection: Connection, transfer: Transfer, now: float, window: Window | None) -> None:
+        """Free the connection on which the transfer arrives now, and which has left its sender in this window."""
+        if window is not None:
+            connection.senders[transfer.src] = Sender(window, now - self._model.closing(transfer))
         self._free[_ends(transfer)].append(connection)
 
     def close(self, node: int) -> None:
         """Close all connections of a node."""
         self._ages[node] += 1
+
+    def _resume(self, connection: Connection, transfer: Transfer) -> None:
+        """Set the window in which the transfer starts, after a download's request."""
+        timeout = self._model.timeout(transfer) if self._idle_restart else math.inf
+        begin, asked = transfer.start + transfer.held, self._model.opening(transfer)
+        if asked and (client := connection.senders.get(transfer.dst)):
+            self._wake(client, begin, timeout)
+            client.sent = begin
+        if sender := connection.senders.get(transfer.src):
+            self._wake(sender, begin + asked, timeout)
+            transfer.window = sender.window
+
+    def _wake(self, sender: Sender, now: float, timeout: float) -> None:
+        """Have a sender's window start over if it has been idle for more than the time-out when it sends now.
+
+        As in Linux an idle time of exactly the time-out leaves the window open.  Both are sums of times, so that
+        "exactly" includes what rounding does to them.
+        """
+        if now - sender.sent > timeout + ROUNDED * now:
+            sender.window = self._model.restarted(sender.window)
 
 
 def _ends(transfer: Transfer) -> Ends:

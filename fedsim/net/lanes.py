@@ -11,7 +11,8 @@ import math
 import simpy
 
 from fedsim.net.channel import BITS, Channel, SharedRoute
-from fedsim.net.model import Access, Model
+from fedsim.net.lone import Access
+from fedsim.net.model import Model
 from fedsim.net.node import Floats, Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.sharing.link_state import LinkState
@@ -33,12 +34,12 @@ class Lanes(Channel[Passage]):
     def ceiling(self, passage: Passage, flows: int) -> float:
         """Return the ceiling (bytes/s) of a passage, the only one on its access link."""
         client = passage.transfer.client
-        if not passage.paused and (known := self._ceilings.get(client)) is not None:
+        if passage.limit == math.inf and (known := self._ceilings.get(client)) is not None:
             return known
         rate, reverse = self._own.item(client) / BITS, self._opposite.item(client) / BITS
         access = Access(rate, reverse, self.route.slowest, 1)
-        ceiling = self._model.ceiling(passage.transfer, access, passage.paused)
-        if not passage.paused:
+        ceiling = self._model.ceiling(passage.transfer, access, passage.limit)
+        if passage.limit == math.inf:
             self._ceilings[client] = ceiling
         return ceiling
 
@@ -54,6 +55,7 @@ class Lanes(Channel[Passage]):
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
         weight = self._model.weight(passage.transfer)
         self._flows[passage] = self.route.pool.join(nbytes, self.ceiling(passage, 1), passage.sent, weight)
+        self.route.join(passage.transfer.quiet_trip)
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:
         """Return the shared links: no other passage can fill the access link."""

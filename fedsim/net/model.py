@@ -8,62 +8,25 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net import tcp
+from fedsim.net import kept, tcp, window
+from fedsim.net.kept import Window
+from fedsim.net.lone import Access, Lone, Rows
 from fedsim.net.sharing import link_state
 from fedsim.net.sharing.link_state import LinkState
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class Access(NamedTuple):
-    """The links of a client's flow in bytes/s: its own, the reverse one, the server's; `flows` share its own."""
-
-    rate: float
-    reverse: float
-    server: float
-    flows: int
-
-
-class Rows(NamedTuple):
-    """K unhindered messages, each a row (K,): bytes, round trip in seconds with mean jitter, bytes/s, losses.
-
-    `server` is the rate of the slowest link that they share, in bytes/s.
-    """
-
-    nbytes: Ints
-    trip: Floats
-    rate: Floats
-    reverse: Floats
-    server: float
-    loss_up: Floats
-    loss_down: Floats
-
-
-class Lone(NamedTuple):
-    """How K unhindered messages proceed, each a row (K,).
-
-    `size` wire bytes start `before` seconds after the sending at the rate `fast` (bytes/s).  A message that `pauses`
-    does so for a round trip after its first `part` bytes, and sends the rest at the rate `slow`.
-    """
-
-    before: Floats
-    size: Floats
-    part: Floats
-    pauses: npt.NDArray[np.bool_]
-    fast: Floats
-    slow: Floats
-
-
 class Model(ABC):
-    """The parts of a transfer: opening, stall, bytes on the link with at most one pause, closing."""
+    """The parts of a transfer: opening, stall, bytes on the link before and after a loss is noticed, closing."""
 
     @abstractmethod
     def capacity(self, server: float) -> float:
@@ -82,11 +45,28 @@ class Model(ABC):
         """Return the seconds that packets now wait on links of the route that others keep full."""
 
     @abstractmethod
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return the seconds for which a flow cannot use its `rate` (bytes/s), and the bytes after the last such gap.
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
+        """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s) of the `ceiling` it could use.
 
-        `size` are all wire bytes of the flow.
+        `full` are the links that it shares with others, if it could use more.
         """
+
+    @abstractmethod
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return the mean rate (bytes/s) of the `left` bytes of a flow that has noticed its loss.
+
+        Without the loss it could send at `rate` bytes/s.
+        """
+
+    @abstractmethod
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return the sender's window after a transfer of `size` wire bytes that started so."""
+
+    @abstractmethod
+    def restarted(self, window: Window) -> Window:
+        """Return a sender's window after an idle time of more than a time-out."""
 
     @abstractmethod
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
@@ -97,12 +77,8 @@ class Model(ABC):
         """Return the flow's weight when it shares a link; usually 1."""
 
     @abstractmethod
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return after how many wire bytes the flow pauses for a round trip; infinity if never."""
-
-    @abstractmethod
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the highest rate (bytes/s, finite) that the flow can have; `paused`: whether it has paused before."""
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
+        """Return the highest rate (bytes/s, finite) that the flow can have whose window allows `limit` bytes/s."""
 
     @abstractmethod
     def timeout(self, transfer: Transfer) -> float:
@@ -156,11 +132,49 @@ class Fluid(Model):
         """Return the standing queues of the route."""
         return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return the idle time of slow start and the bytes after it; a connection with an open window has none."""
-        if transfer.warm:
-            return 0.0, size
-        return tcp.slow_start(self.constants, size, transfer.trip, rate)
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
+        """Return the idle time of slow start and the first loss, drawn or of a full queue."""
+        own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
+        if loss and trip:
+            packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
+        if full and own.congestion_control != "bbr" and not own.rtt_bias:
+            top = link_state.overflow(own, rate, full)
+            allowed = ceiling * transfer.quiet_trip
+            begin = transfer.window or Window(own.initial_window)
+            if found := kept.overflown(own, size, trip, rate, allowed, loss, packet, begin, top):
+                return found
+        if transfer.window is not None:
+            return kept.start(own, size, trip, rate, loss, packet, transfer.window)
+        if packet < math.inf:
+            found = window.lossy_start(own, size, trip, rate, loss, packet)
+        else:
+            found = Start(*tcp.slow_start(own, size, trip, rate), rate)
+        if own.congestion_control != "bbr":
+            return found
+        paced = tcp.pacing(own, tcp.packets(own, transfer.nbytes), trip, rate)
+        return found._replace(idle=found.idle + float(paced))
+
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return what the window allows on average from the loss on, and after a full queue once that is empty."""
+        trip, loss = self._after_loss(transfer, start)
+        return window.limit(self.constants, trip, loss, rate, start, left)
+
+    def _after_loss(self, transfer: Transfer, start: Start) -> tuple[float, float]:
+        if start.overflown:
+            return transfer.quiet_trip, max(transfer.loss, window.SELDOM)
+        return transfer.trip, transfer.loss
+
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return the sender's window after the transfer."""
+        begin = transfer.window or Window(self.constants.initial_window)
+        trip, loss = self._after_loss(transfer, start)
+        return kept.after(self.constants, size, trip, loss, start, begin)
+
+    def restarted(self, window: Window) -> Window:
+        """Return the initial window, and what the threshold then is."""
+        return kept.restarted(self.constants, window)
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return what the token buckets of idle links let pass."""
@@ -170,22 +184,17 @@ class Fluid(Model):
         """Return 1, or less for long round trips if the model has such a bias."""
         return tcp.weight(self.constants, transfer.trip) if self.constants.rtt_bias else 1.0
 
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return the bytes until the first loss, after which the sender recovers for a round trip."""
-        if not (loss := transfer.loss):
-            return math.inf
-        count = tcp.packets(self.constants, transfer.nbytes)
-        return tcp.first_loss(self.constants, count, loss, transfer.loss_draw) * self.constants.mtu
-
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
-        """Return the client's share of its own link, or what acknowledgements and losses allow."""
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
+        """Return the client's share of its own link, or what acknowledgements and the window allow."""
         rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
         if acks < rate:
             rate = acks
-        return min(rate, tcp.loss_ceiling(self.constants, transfer.trip, transfer.loss)) if paused else rate
+        return rate if rate <= limit else limit
 
     def timeout(self, transfer: Transfer) -> float:
-        """Return TCP's retransmission time-out."""
+        """Return TCP's retransmission time-out; infinity for BBR, which does not begin anew."""
+        if self.constants.congestion_control == "bbr":
+            return math.inf
         return tcp.timeout(self.constants, transfer.quiet_trip)
 
     def closing(self, transfer: Transfer) -> float:
@@ -205,10 +214,18 @@ class Fluid(Model):
         fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
         if not reused:
             before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
-        until = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1]) * own.mtu
-        slow = np.minimum(fast, tcp.loss_ceilings(own, rows.trip, loss))
-        before += tcp.stalls(own, size, rows.trip, fast)
-        return Lone(before, size, np.minimum(until, size), np.isfinite(until), fast, slow)
+        packet = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1])
+        idle, part = tcp.stalls(own, size, rows.trip, fast), size.copy()
+        slow, late = fast.copy(), np.zeros(len(size))
+        if len(hit := np.flatnonzero(np.isfinite(packet) & (rows.trip > 0))):
+            found = window.losses(own, size[hit], rows.trip[hit], fast[hit], loss[hit], packet[hit], idle[hit])
+            idle[hit], part[hit], late[hit] = found.idle, np.minimum(found.until, size[hit]), found.late
+            cut = hit[part[hit] < size[hit]]
+            rest = window.Losses(*(column[part[hit] < size[hit]] for column in found))
+            left = size[cut] - part[cut]
+            slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.gap)
+        idle += tcp.pacing(own, tcp.packets(own, rows.nbytes), rows.trip, fast)
+        return Lone(before + idle, size, part, fast, slow, late)
 
 
 @dataclass(frozen=True)
@@ -231,9 +248,23 @@ class Naive(Model):
         """Return 0."""
         return 0.0
 
-    def start(self, transfer: Transfer, size: float, rate: float) -> tuple[float, float]:
-        """Return 0 seconds, and all bytes."""
-        return 0.0, size
+    def start(
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+    ) -> Start:
+        """Return a start without idle time."""
+        return Start(0.0, size, rate)
+
+    def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
+        """Return the rate: there are no losses."""
+        return rate
+
+    def after(self, transfer: Transfer, size: float, start: Start) -> Window:
+        """Return infinity: there are no windows."""
+        return Window(math.inf)
+
+    def restarted(self, window: Window) -> Window:
+        """Return it as it is."""
+        return window
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return 0."""
@@ -243,11 +274,7 @@ class Naive(Model):
         """Return 1."""
         return 1.0
 
-    def until_pause(self, transfer: Transfer) -> float:
-        """Return infinity."""
-        return math.inf
-
-    def ceiling(self, transfer: Transfer, access: Access, paused: bool) -> float:
+    def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
         """Return the full rate of the slower link, whatever else is on it."""
         return min(access.rate, access.server)
 
@@ -262,7 +289,7 @@ class Naive(Model):
     def lone(self, rows: Rows, draws: Floats, upload: bool, reused: bool = False) -> Lone:
         """Return sizes and rates, and no time before."""
         size, fast = rows.nbytes.astype(np.float64), np.minimum(rows.rate, rows.server)
-        return Lone(np.zeros(len(size)), size, size, np.zeros(len(size), dtype=bool), fast, fast)
+        return Lone(np.zeros(len(size)), size, size, fast, fast, np.zeros(len(size)))
 
 
 MODELS: dict[str, Callable[[TransferModel], Model]] = {"fluid": Fluid, "naive": lambda constants: Naive()}

@@ -94,7 +94,7 @@ class Network:
         self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
         self._connecting = connecting
-        self._connections = Connections() if connecting.kind != "fresh" else None
+        self._connections = Connections(model, connecting.idle_restart) if connecting.kind != "fresh" else None
         self._delays = None if transport.plain else Delays(transport, rng)
         self._draws = Draws(int(rng("transfers").integers(2**62)))
         for effect in self.effects:
@@ -243,9 +243,8 @@ class Network:
             return None
         if answers is not None:
             answers.reopen()
-        idle = self.model.timeout(transfer) - transfer.held if self._connecting.idle_restart else math.inf
         transfer.pushed = self._connecting.request == "push"
-        return self._connections.take(transfer, idle)
+        return self._connections.take(transfer)
 
     def _on_move(self, client: int, what: str) -> None:
         if what in ("sleep", "leave"):
@@ -265,7 +264,7 @@ class Network:
         message, delivery, connection = self._remove(passage)
         if self._connections and connection:
             ended = self.env.now - passage.transfer.handed
-            free = partial(self._connections.give, connection, passage.transfer, ended)
+            free = partial(self._connections.give, connection, passage.transfer, ended, passage.window())
             if self._connecting.keeps:
                 free()
             else:

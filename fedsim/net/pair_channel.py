@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from fedsim.net.channel import Channel, Passage
-from fedsim.net.model import Access, Model
+from fedsim.net.lone import Access
+from fedsim.net.model import Model
 from fedsim.net.node import Floats
 from fedsim.net.sharing.link_state import LinkState
 
@@ -34,7 +35,7 @@ class PairChannel(Channel[Passage]):
         """Return what the narrowest link, acknowledgements and losses allow; the pool shares the links' rates."""
         there, back = self._rates()
         return self._model.ceiling(
-            passage.transfer, Access(min(there, FASTEST), back, passage.route.slowest, 1), passage.paused
+            passage.transfer, Access(min(there, FASTEST), back, passage.route.slowest, 1), passage.limit
         )
 
     def links(self, passage: Passage) -> tuple[LinkState, ...]:

@@ -1,7 +1,7 @@
 """Passage: how one transfer proceeds, from handshake to arrival, as plain events with callbacks.
 
-Opening (handshake, a download's request) -> stall -> bytes on the link, up to the first loss -> a pause of one round
-trip -> the rest of the bytes -> closing.  A transport may hold a message before its opening and after its closing
+Opening (handshake, a download's request) -> stall -> bytes on the link until a loss is noticed -> the other bytes, as
+fast as the window allows -> closing.  A transport may hold a message before its opening and after its closing
 (`transport.py`).  A passage can be cut at any moment.  A single message takes, for the client,
 2R + stall + W/r: an upload arrives at the server R/2 earlier, before the client knows.  The bytes of slow start are
 counted as moved while they are on the link, not in the stall before, and those that a token bucket lets pass at once
@@ -16,8 +16,10 @@ from typing import Any
 import simpy
 
 from fedsim.net.channel import Channel, SharedRoute
+from fedsim.net.kept import Window
 from fedsim.net.model import Model
 from fedsim.net.transfer import Transfer
+from fedsim.net.window import Start
 
 
 class Phase(Enum):
@@ -27,12 +29,11 @@ class Phase(Enum):
     OPENING = auto()
     STARTING = auto()
     FLUID = auto()
-    PAUSING = auto()
     CLOSING = auto()
     ENDED = auto()
 
 
-HELD, OPENING, STARTING, FLUID, PAUSING, CLOSING, ENDED = Phase  # faster than Enum attributes
+HELD, OPENING, STARTING, FLUID, CLOSING, ENDED = Phase  # faster than Enum attributes
 
 
 class Passage(simpy.Event):
@@ -58,12 +59,12 @@ class Passage(simpy.Event):
         self.transfer = transfer
         self.channel, self.route = channel, route
         self.size = model.size(transfer)
-        self.paused = False  # whether it has paused after a loss
+        self.limit = math.inf  # bytes/s that its window allows
         self.moved = 0.0  # wire bytes
         self._model, self._arrived = model, arrived
-        self._pause_at = model.until_pause(transfer)
         self._segment = 0.0
-        self._burst = 0.0  # the most bytes that can pass at once
+        self._plan: Start | None = None  # once the connection is open
+        self._lost = False  # whether a loss has been noticed
         self._phase = OPENING
         channel.passages[self] = None
 
@@ -81,12 +82,16 @@ class Passage(simpy.Event):
         self._end()
         return self.moved
 
+    def window(self) -> Window | None:
+        """Return the sender's window once all has been sent; None if there was nothing to send."""
+        return self._model.after(self.transfer, self.size, self._plan) if self._plan else None
+
     def sent(self, flow: object) -> None:
         """Continue after the bytes on the link have been sent."""
         self.channel.exit(self)
         self._count(self._segment)
-        if self._pause_at < math.inf and not self.paused:
-            self._wait(PAUSING, self.transfer.trip)
+        if self._plan is not None and self._plan.until < self.size and not self._lost:
+            self._recover(self._plan)
         else:
             self._close()
 
@@ -99,19 +104,23 @@ class Passage(simpy.Event):
             self._close()
             return
         self.transfer.queue = self.channel.queue(self)
-        idle, self._burst = self.channel.start(self)
-        self._wait(STARTING, idle)
+        self._plan = self.channel.start(self)
+        self._wait(STARTING, self._plan.idle)
 
     def _start(self) -> None:
-        nbytes = min(self._pause_at, self.size)
-        if credit := self.channel.credit(self, min(nbytes, self._burst)):
+        assert self._plan is not None
+        self.limit, nbytes = self._plan.limit, min(self._plan.until, self.size)
+        if credit := self.channel.credit(self, min(nbytes, self._plan.burst)):
             self._count(credit)
         self._enter(nbytes - credit)
 
-    def _recovered(self) -> None:
-        self.paused = True
-        self.transfer.queue = self.channel.queue(self)
-        self._enter(self.size - self.moved)
+    def _recover(self, plan: Start) -> None:
+        """Send the rest after a loss."""
+        self._lost, left, self.limit = True, self.size - self.moved, math.inf
+        if not plan.overflown:  # the queue that has overflown is the flow's own, too
+            self.transfer.queue = self.channel.queue(self)
+        self.limit = self.channel.limit(self, plan, left)
+        self._enter(left)
 
     def _enter(self, nbytes: float) -> None:
         self._segment, self._phase = nbytes, FLUID
@@ -122,7 +131,8 @@ class Passage(simpy.Event):
         self.channel.carry(self, nbytes)
 
     def _close(self) -> None:
-        self._wait(CLOSING, self._model.closing(self.transfer) + self.transfer.handed)
+        late = self._plan.late if self._plan else 0.0
+        self._wait(CLOSING, self._model.closing(self.transfer) + late + self.transfer.handed)
 
     def _arrive(self) -> None:
         self._end()
@@ -151,8 +161,6 @@ def _go_on(event: simpy.Event) -> None:
         event._start()
     elif phase is CLOSING:
         event._arrive()
-    elif phase is PAUSING:
-        event._recovered()
     elif phase is HELD:
         event._open()
 

@@ -1,7 +1,7 @@
 """Plan: the passages of whole cohorts: many at once from closed formulas, or each by itself without a message.
 
 If no link that clients share can be full, each message has its client's access link to itself, no message delays
-another, and a passage is a sum of numbers: opening, stall, bytes over rate, a pause after the first loss, closing, as
+another, and a passage is a sum of numbers: opening, stall, bytes over rate before and after a loss, closing, as
 the events of `passage.py`.  A plan is valid as long as its client is online; a client that goes to sleep or leaves cuts
 it, and `Leg.moved` is what had been sent.  Where a link can be full, `Planner.passage` takes a message event by event.
 
@@ -22,7 +22,8 @@ from fedsim.net.channel import SharedRoute
 from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect
 from fedsim.net.lanes import Lanes
-from fedsim.net.model import Model, Rows
+from fedsim.net.lone import Rows
+from fedsim.net.model import Model
 from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.shaping import half
@@ -38,8 +39,8 @@ BITS = 8
 class Leg:
     """The passages of K messages, each a row (K,): seconds of the clock, wire bytes, bytes/s.
 
-    The first `part` bytes start at `joins` at the rate `fast`; if a packet is lost then, the others start at `rejoins`
-    at the rate `slow`; all have been sent at `leaves` and received at `arrives`.
+    The first `part` bytes start at `joins` at the rate `fast`; the others, after a loss, start at `rejoins` at the rate
+    `slow`; all have been sent at `leaves` and received at `arrives`.
     """
 
     joins: Floats
@@ -121,10 +122,9 @@ class Planner:
         if self._delays is not None:
             sent = sent + self._delays.held(clients, upload)
         joins = sent + lone.before
-        first_out = joins + lone.part / lone.fast
-        rejoins = np.where(lone.pauses, first_out + trip, math.inf)
-        leaves = np.where(lone.pauses, rejoins + (lone.size - lone.part) / lone.slow, first_out)
-        arrives = leaves + trip / 2 + (self._delays.handed(upload) if self._delays is not None else 0.0)
+        rejoins = joins + lone.part / lone.fast
+        leaves = rejoins + (lone.size - lone.part) / lone.slow
+        arrives = leaves + trip / 2 + lone.late + (self._delays.handed(upload) if self._delays is not None else 0.0)
         return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, arrives, lone.size)
 
     def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:

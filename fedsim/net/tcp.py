@@ -2,8 +2,8 @@
 
 Rates are in wire bytes per second, times in seconds, `trip` is the round trip with its mean jitter.  Sources: RFC 6928
 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye et al. 1998
-(time-outs).  Not modelled: losses caused by a full queue, receive windows, a window that has been halved repeatedly
-during a short idle time.
+(time-outs), Cardwell et al. 2016 (BBR's pacing).  What a window does between the first loss and the steady state is in
+`window.py`, what connections keep of it in `kept.py`.  Not modelled: receive windows.
 """
 
 import math
@@ -18,6 +18,7 @@ from fedsim.core.units import Bytes, Seconds
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
+BBR_GAIN = 2 / math.log(2)  # windows a round trip at which BBR paces its start
 POSITIVE = ("mtu", "mss", "header", "initial_window", "ack_every", "syn_rto")
 NOT_NEGATIVE = ("tls_rtts", "rto_min", "queue_share", "queue_trips", "bbr_queue_trips", "short_packets")
 Floats = npt.NDArray[np.float64]
@@ -151,6 +152,21 @@ def stalls(
         idle[slow] += gap[slow]
         sent, flight = sent + flight, 2 * flight
     return idle
+
+
+def pacing(constants: TransferModel, count: Whole, trip: Rate, rate: Rate) -> Rate:
+    """Return the seconds by which BBR's pacing of the first window delays the start of new flows, 0 for others.
+
+    The flows have `count` packets.  A path at least as slow as the pace hides it; what follows is sent as
+    acknowledgements of the first window arrive, and keeps that delay.
+    """
+    if constants.congestion_control != "bbr":
+        return 0.0 * trip
+    later = np.maximum(np.minimum(count, constants.initial_window) - 1, 0)
+    with np.errstate(divide="ignore"):
+        slower = np.maximum(trip / (BBR_GAIN * constants.initial_window) - constants.mtu / np.asarray(rate), 0.0)
+    found: Rate = later * slower
+    return found
 
 
 def timeout(constants: TransferModel, trip: float) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import simpy
 
+from fedsim.net.kept import Window
 from fedsim.net.message import Message
 
 
@@ -33,7 +34,7 @@ class Transfer:
     loss_draw: float = 0.0  # in [0, 1): when the first packet is lost
     queue: float = 0.0  # seconds that packets wait on links that others keep full; updated by the network
     reused: bool = False  # uses a connection that is already open
-    warm: bool = False  # whose window is still open
+    window: Window | None = None  # in which its sender starts; None: as on a new connection
     pushed: bool = False  # needs no request, if it is a download on an open connection
     held: float = 0.0  # seconds before its connection opens
     handed: float = 0.0  # seconds from its last byte to its arrival

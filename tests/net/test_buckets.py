@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 
-from fedsim.net import tcp
+from fedsim.net import tcp, window
 from fedsim.net.model import Naive
 from fedsim.net.network import ServerAccess
 from fedsim.net.sharing.link import Link
@@ -134,16 +134,19 @@ def test_bytes_that_passed_at_once_count_when_a_message_is_cut():
     assert here.network.meters(True)[0] == pytest.approx(510_000)
 
 
-def test_a_first_loss_within_the_burst():
-    """In deterministic mode the mean first loss of 50 % is after at most two packets; ten fit into the bucket."""
-    here = world(0.0, 8e6, columns={"up_burst": 15_000.0, "loss_up": 0.5}, model=fluid(deterministic=True))
+def test_a_loss_that_is_noticed_within_the_burst():
+    """In deterministic mode the mean first loss of 50 % is after two packets, and noticed after another few."""
+    here = world(0.001, 8e6, columns={"up_burst": 15_000.0, "loss_up": 0.5}, model=fluid(deterministic=True))
     here.network.send(up(0, 14_480))
     here.env.run()
-    lost = tcp.first_loss(TransferModel(deterministic=True), 10, 0.5, 0.0) * 1500
-    wait = tcp.syn_wait(TransferModel(deterministic=True), 0.5, 0.0)
-    assert lost < 15_000
+    constants = TransferModel(deterministic=True)
+    lost = tcp.first_loss(constants, 10, 0.5, 0.0)
+    start = window.lossy_start(constants, 30_000.0, 0.002, 1e6, 0.5, lost)
+    assert start.until == (lost + window.FILLED * 1e6 * 0.002 / 1500) * 1500 < 15_000
+    slow = window.limit(constants, 0.002, 0.5, 1e6, start, 30_000 - start.until)
+    wait = tcp.syn_wait(constants, 0.5, 0.0)
     assert here.rows[0].wire_bytes == 30_000
-    assert here.rows[0].arrived == pytest.approx(wait + (30_000 - lost) / 1e6)
+    assert here.rows[0].arrived == pytest.approx(0.002 + wait + (30_000 - start.until) / slow + 0.001)
 
 
 def test_the_naive_model_has_no_bursts():

@@ -30,22 +30,44 @@ def test_without_kept_connections_every_message_opens_its_own():
     assert took == pytest.approx([0.1 + STALL + UP] * 2)
 
 
-@pytest.mark.parametrize(("direction", "warm"), [(up, UP), (down, DOWN)])
-def test_the_next_message_needs_no_handshake_and_soon_no_slow_start(direction, warm):
-    """The first arrives by 1.95 s; the time-out is 0.2 s, twice the round trip."""
-    first, _ = times((0, direction(0, NBYTES)))
+@pytest.mark.parametrize(("direction", "warm", "since"), [(up, UP, 0.05), (down, DOWN, 0.1)])
+@pytest.mark.parametrize("begin", [0.0, 0.3, 1.1, 123.4, 9876.5, 1e5])
+def test_the_next_message_needs_no_handshake_and_soon_no_slow_start(direction, warm, since, begin):
+    """A sender idles from its last byte to its next first one; the time-out is 0.2 s, twice the round trip.
+
+    An upload's last byte leaves 0.05 s before it arrives, and so does a download's, whose next first byte leaves
+    0.05 s after the request.  After exactly the time-out the window is open, however late the clock is.
+    """
+    first, _ = times((begin, direction(0, NBYTES)))
     assert first == pytest.approx([0.1 + STALL + warm])
-    end = first[0]
-    took, _ = times((0, direction(0, NBYTES)), (end + 0.19, direction(0, NBYTES)))
-    assert took[1] == pytest.approx(warm)
-    took, _ = times((0, direction(0, NBYTES)), (end + 0.21, direction(0, NBYTES)))
-    assert took[1] == pytest.approx(STALL + warm)
+    end = begin + first[0]
+    for idle, seconds in ((0.19, warm), (0.2, warm), (0.21, STALL + warm)):
+        took, _ = times((begin, direction(0, NBYTES)), (end + idle - since, direction(0, NBYTES)))
+        assert took[1] == pytest.approx(seconds)
 
 
-def test_each_sender_has_a_window_of_its_own():
-    """After an upload a download needs no handshake, but its sender has to start slowly; then both are warm."""
+def test_bbr_does_not_start_anew_after_idling():
+    """A second message finds the window of the first, however long ago that was."""
+    took, _ = times((0, up(0, NBYTES)), (500.0, up(0, NBYTES)), model=fluid(congestion_control="bbr"))
+    assert took[1] == pytest.approx(UP)
+    took, _ = times((0, up(0, NBYTES)), (500.0, up(0, NBYTES)))
+    assert took[1] == pytest.approx(UP + STALL)
+
+
+def test_each_sender_idles_by_itself():
+    """The server's window opens with its first download; the client's upload after it does not keep it open."""
     took, _ = times((0, up(0, NBYTES)), (2.0, down(0, NBYTES)), (4.0, up(0, NBYTES)), (5.85, down(0, NBYTES)))
-    assert took == pytest.approx([0.1 + STALL + UP, STALL + DOWN, UP + STALL, DOWN])
+    assert took == pytest.approx([0.1 + STALL + UP, STALL + DOWN, UP + STALL, STALL + DOWN])
+    both = (0, up(0, NBYTES)), (2.0, down(0, NBYTES)), (3.8, up(0, 14480)), (3.87, down(0, NBYTES))
+    assert times(*both)[0][3] == pytest.approx(DOWN)
+
+
+def test_a_request_is_data_of_the_client_and_does_not_open_its_window():
+    """The upload's last byte leaves at 1.8 s: a request at 1.95 s keeps the window open, one at 2.05 s is too late."""
+    first = (0, up(0, NBYTES))
+    for asked, seconds in ((1.95, UP), (2.05, STALL + UP)):
+        took, _ = times(first, (asked, down(0, 0)), (asked + 0.15, up(0, NBYTES)))
+        assert took == pytest.approx([0.1 + STALL + UP, 0.1, seconds])
 
 
 def test_the_time_out_is_never_below_its_least():

@@ -3,13 +3,17 @@
 Limits of the reckoned start: with less rate in sight slow start leaves less of it idle, so a rival that goes away
 at once, or a lower rate where losses soon set another ceiling anyway, can make a transfer slightly faster.  Hence
 rivals here outlast the transfer, and lower rates come without loss.  And of the reckoned mean: one packet more puts
-off the mean first loss by up to a packet, which can save more than it costs where losses are not drawn.
+off the mean first loss by up to a packet, which can save more than it costs where losses are not drawn.  And of losses
+themselves: among the last packets one costs up to a round trip, since it is sent again after all others; with more loss
+the first comes earlier, where a queue can hide it.  And the longer the trip, the more bytes are under way at full rate
+until the first loss is noticed.
 """
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import access, down, fluid, up, world
 
+from fedsim.net import tcp, window
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
 
@@ -41,11 +45,20 @@ def test_more_bytes_trips_losses_or_jitter_are_never_faster(direction, nbytes, l
         bytes_more = 0
     for other in (
         arrival(direction, nbytes + bytes_more, latency, loss, rate, model),
-        arrival(direction, nbytes, latency + latency_more, loss, rate, model),
-        arrival(direction, nbytes, latency, more_loss, rate, model),
-        arrival(direction, nbytes, latency, loss, rate, model, jitter),
+        arrival(direction, nbytes, latency + latency_more, loss, rate, model)
+        + under_way(model, 2 * latency, 2 * latency_more, loss, rate),
+        arrival(direction, nbytes, latency, more_loss, rate, model) + (2 * latency if loss else 0.0),
+        arrival(direction, nbytes, latency, loss, rate, model, jitter)
+        + under_way(model, 2 * latency, jitter, loss, rate),
     ):
         assert other >= plain * (1 - 1e-9)
+
+
+def under_way(model, trip, more, loss, rate):
+    """Seconds that the bytes take after a loss which a longer trip lets pass before it is noticed, at full rate."""
+    if not loss:
+        return 0.0
+    return window.FILLED * more * rate / 8 / min(rate / 8, tcp.loss_ceiling(model.constants, trip + more, loss))
 
 
 @given(st.sampled_from([up, down]), nbytes, latency, rate, st.floats(0.1, 1))

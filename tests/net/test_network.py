@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from netlab import Sized, access, down, fluid, up, world
 
-from fedsim.net import tcp
+from fedsim.net import tcp, window
 from fedsim.net.effect import Effect
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
 from fedsim.net.message import Message
 from fedsim.net.model import Naive, model_named
+from fedsim.net.network import ServerAccess
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transfer import Lost
+from fedsim.net.window import Start
 
 MODEL = TransferModel()
 
@@ -164,8 +166,8 @@ def test_a_cut_in_any_phase(how, phase):
 
 
 @pytest.mark.parametrize("how", ["abort", "sleep", "leave", "close"])
-def test_a_cut_in_the_pause_after_a_loss(how):
-    """Nothing moves in it: what had been sent before the loss is reported."""
+def test_a_cut_after_a_loss(how):
+    """The rest then moves at what the window allows."""
     model = fluid(deterministic=True)
     here = world(0.1, 8e6, model=model, columns={"loss_up": 0.01})
     delivery = here.network.send(up(0, 1_448_000))
@@ -176,14 +178,16 @@ def test_a_cut_in_the_pause_after_a_loss(how):
         "close": here.network.close,
     }
     size, wait = tcp.wire_size(MODEL, 1_448_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
-    lost = tcp.first_loss(model.constants, 1000, 0.01, 0.0) * 1500
-    pause = 0.2 + wait + tcp.stall(MODEL, size, 0.2, 1e6) + lost / 1e6
-    here.env.run(until=pause + 0.1)
-    assert here.network.ingress.load == 0
+    lost = tcp.first_loss(model.constants, 1000, 0.01, 0.0)
+    start = window.lossy_start(MODEL, size, 0.2, 1e6, 0.01, lost)
+    slow = window.limit(MODEL, 0.2, 0.01, 1e6, start, size - start.until)
+    here.env.run(until=0.2 + wait + start.idle + start.until / 1e6 + 0.1)
+    assert here.network.ingress.load == pytest.approx(slow)
     calls[how]()
     here.env.run()
-    assert [(row.fate, row.wire_bytes) for row in here.rows] == [("cut", math.floor(lost))]
-    assert here.network.meters(True)[0] == pytest.approx(lost)
+    moved = start.until + 0.1 * slow
+    assert [(row.fate, row.wire_bytes) for row in here.rows] == [("cut", math.floor(moved))]
+    assert here.network.meters(True)[0] == pytest.approx(moved)
 
 
 def test_all_flows_of_a_client_get_their_part_whenever_one_comes_or_goes():
@@ -287,34 +291,42 @@ class LossyClient(Effect):
         transfer.loss_up = self.rate * (transfer.client == self.client)
 
 
-def test_the_first_loss_brings_a_pause_and_then_a_ceiling():
-    """Without chance: full rate up to the mean first loss, a round trip's pause, the rest under the ceiling."""
+def test_after_the_first_loss_the_rest_has_what_the_window_allows():
+    """Without chance: full rate until the mean first loss is noticed, then the mean rate of a window that is cut."""
     model, size = fluid(deterministic=True), tcp.wire_size(MODEL, 4_000_000, 0.01)
     number = tcp.first_loss(model.constants, tcp.packets(MODEL, 4_000_000), 0.01, 0.0)
-    slow = tcp.loss_ceiling(MODEL, 0.1, 0.01)
-    assert slow < 1e6
-    expected = 0.2 + tcp.stall(MODEL, size, 0.1, 1e6) + number * 1500 / 1e6 + 0.1 + (size - number * 1500) / slow
+    top = 10 + number - 1  # packets; slow start has not filled the path yet
+    assert top < 2 * 1e6 * 0.1 / 1500
+    start, until = Start(0.0, 0.0, 0.0, window=top), (number + top) * 1500
+    slow = window.limit(MODEL, 0.1, 0.01, 1e6, start, size - until)
+    assert tcp.loss_ceiling(MODEL, 0.1, 0.01) < slow < 0.7 * top * 1500 / 0.1
+    expected = 0.2 + tcp.stall(MODEL, until, 0.1, 1e6) + until / 1e6 + (size - until) / slow
     expected += tcp.syn_wait(model.constants, 0.01, 0.0)
     assert lone(up(0, 4_000_000), latency=0.05, model=model, effects=[Loss(up=0.01)]) == pytest.approx(expected)
 
 
 def test_what_a_lossy_flow_cannot_use_goes_to_the_others():
-    """In its pause the other has the whole link, and afterwards what the ceiling leaves.
+    """The other has half the link at first, and afterwards what the window leaves.
 
-    By then the other has kept the link full for two round trips, and 85 ms of queue lengthen the lossy one's.
+    By then the other has kept the link full for two round trips, and 0.8 s of queue lengthen the lossy one's, in a
+    buffer that is too large to overflow.
     """
     model, loss = fluid(deterministic=True), LossyClient(0, 0.01)
-    here = world(latency=[0.05, 0.0], uplink=8e6, clients=2, server=access(8e6), model=model, effects=[loss])
-    here.network.send(up(0, 400_000))
+    server = ServerAccess(8e6, 8e6, ingress_buffer=1e6)
+    here = world(latency=[0.05, 0.0], uplink=8e6, clients=2, server=server, model=model, effects=[loss])
+    here.network.send(up(0, 4_000_000))
     here.network.send(up(1, 1_448_000))
-    wait, slow = tcp.syn_wait(model.constants, 0.01, 0.0), tcp.loss_ceiling(MODEL, 0.185, 0.01)
-    starts = 0.1 + wait + tcp.stall(MODEL, 4e5, 0.1, 5e5)
-    lost = tcp.first_loss(model.constants, tcp.packets(MODEL, 400_000), 0.01, 0.0) * 1500
-    shared = starts + lost / 5e5  # until here both at half the rate
-    alone = 1_500_000 - starts * 1e6 - lost - 0.1 * 1e6
+    size, wait = tcp.wire_size(MODEL, 4_000_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
+    lost = tcp.first_loss(model.constants, tcp.packets(MODEL, 4_000_000), 0.01, 0.0)
+    start = window.lossy_start(MODEL, size, 0.1, 5e5, 0.01, lost)
+    slow = window.limit(MODEL, 0.9, 0.01, 1e6, start, size - start.until)
+    assert slow < 5e5
+    starts = 0.1 + wait + start.idle
+    shared = start.until / 5e5  # both at half the rate
+    alone = 1_500_000 - starts * 1e6 - start.until
     here.env.run()
     assert here.rows[0].src == 1
-    assert here.rows[0].arrived == pytest.approx(shared + 0.1 + alone / (1e6 - slow))
+    assert here.rows[0].arrived == pytest.approx(starts + shared + alone / (1e6 - slow))
 
 
 @pytest.mark.parametrize("direction", [up, down])

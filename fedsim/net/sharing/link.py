@@ -13,7 +13,7 @@ import simpy
 
 from fedsim.net.sharing.breach import Breach
 from fedsim.net.sharing.flows import GONE, OUTAGE, SLACK, Flow, Flows, checked_capacity, checked_ceiling
-from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
+from fedsim.net.sharing.link_state import EXACT, Crossing, default_buffer, tokens
 
 
 class Wake(simpy.Event):
@@ -38,6 +38,7 @@ class Link(Flows):
         super().__init__(env)
         self.burst = burst
         self._buffer = buffer
+        self.crossing = Crossing()
         self._flows = 0
         self.full_since = math.inf  # when flows began to saturate it; infinity: they do not
         self._full_before = self._full_until = -math.inf  # the time before: a break of no length does not count

@@ -2,7 +2,7 @@
 
 When other flows have saturated a link for a while, the packets waiting in its buffer delay every flow that joins: the
 standing queue.  When a link is shaped by a token bucket and has been idle, the first bytes take no time.  Not modelled:
-queues that grow or drain gradually, packets dropped by a full buffer, tokens of a partly used link.
+queues that grow or drain gradually, tokens of a partly used link.
 """
 
 import math
@@ -15,6 +15,45 @@ from fedsim.net.tcp import TransferModel
 LEAST_BUFFER = 64_000.0  # bytes
 BUFFER_SECONDS = 0.1
 EXACT = 1e-9  # relative difference that rounding may cause between two equal rates
+
+
+class Crossing:
+    """The flows that cross a link: how many, and the sum of their round trips without a queue, in seconds."""
+
+    __slots__ = ("flows", "trips")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.flows, self.trips = 0, 0.0
+
+    def join(self, trip: float) -> None:
+        """Count a flow."""
+        self.flows += 1
+        self.trips += trip
+
+    def leave(self, trip: float) -> None:
+        """Count a flow as gone; the sum starts from zero when it can."""
+        self.flows -= 1
+        self.trips = self.trips - trip if self.flows else 0.0
+
+
+class SharedState(Protocol):
+    """One shared link of a route: a `Link` or a `MeshLink`."""
+
+    @property
+    def crossing(self) -> Crossing:
+        """The flows that cross it."""
+        ...
+
+    @property
+    def capacity(self) -> float:
+        """The highest total rate in bytes/s; infinity if unlimited."""
+        ...
+
+    @property
+    def buffer(self) -> float:
+        """The bytes that can wait in front of the link."""
+        ...
 
 
 class LinkState(Protocol):
@@ -63,6 +102,21 @@ def standing_queue(constants: TransferModel, links: Iterable[LinkState], rtt: fl
         if now - link.full_since > 2 * rtt:
             seconds += tcp.standing_queue(constants, link.buffer / link.capacity, rtt)
     return seconds
+
+
+def overflow(constants: TransferModel, rate: float, links: Iterable[SharedState]) -> float:
+    """Return the packets of the window that a flow has when it fills up a queue with the flows of others.
+
+    It would get `rate` bytes/s, less than it could use, so that slow start only ends when a queue on its way is full
+    and drops packets of all flows.  Drop-tail leaves flows with equal windows: what the flow's share is worth at the
+    mean round trip of the others and with a full queue, whatever its own round trip.  Infinity if there are no others.
+    """
+    waits = [
+        link.crossing.trips / link.crossing.flows + link.buffer / link.capacity
+        for link in links
+        if link.crossing.flows and 0 < link.capacity < math.inf
+    ]
+    return rate * min(waits) / constants.mtu if waits else math.inf
 
 
 def credit(nbytes: float, rate: float, links: Iterable[LinkState]) -> float:

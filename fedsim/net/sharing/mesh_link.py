@@ -11,7 +11,7 @@ import simpy
 
 from fedsim.net.sharing.breach import Breach
 from fedsim.net.sharing.flows import PARKED, SLACK, Flow, Flows, checked_capacity
-from fedsim.net.sharing.link_state import EXACT, default_buffer, tokens
+from fedsim.net.sharing.link_state import EXACT, Crossing, default_buffer, tokens
 
 
 class Owner(Protocol):
@@ -56,6 +56,7 @@ class MeshLink:
             raise ValueError(f"a link has a buffer of {buffer} and a burst of {burst} bytes: neither may be negative")
         self.capacity = checked_capacity(capacity)
         self._mesh, self._number, self._buffer, self.burst = mesh, number, buffer, burst
+        self.crossing = Crossing()
         self._full = Streak()
         self._rested = -math.inf  # when the last flow left
         self.flows = 0  # how many are on it

@@ -1,0 +1,123 @@
+"""Windows that connections keep: what a message leaves, and how the next one starts in it."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from netlab import fluid, up, world
+
+from fedsim.net import tcp
+from fedsim.net.connecting import Connecting
+from fedsim.net.kept import Window, after, restarted, start
+from fedsim.net.tcp import TransferModel
+from fedsim.net.window import FILLED, lossy_start
+
+MTU = 1500
+CUBIC, RENO, BBR = (TransferModel(congestion_control=name) for name in ("cubic", "reno", "bbr"))
+
+
+def test_a_new_window_starts_as_without_a_connection():
+    for size, trip, rate in ((1e6, 0.1, 1e6), (3e5, 0.02, 1e7), (15_000.0, 0.3, 1e5)):
+        found = start(CUBIC, size, trip, rate, 0.0, math.inf, Window(10.0))
+        assert (found.idle, found.burst, found.until, found.limit) == (
+            *tcp.slow_start(CUBIC, size, trip, rate), math.inf, math.inf,
+        )  # fmt: skip
+        for packet in (1.0, 5.0, size / MTU):
+            found, fresh = (start(CUBIC, size, trip, rate, 0.01, packet, Window(10.0)),
+                            lossy_start(CUBIC, size, trip, rate, 0.01, packet))  # fmt: skip
+            assert tuple(found) == pytest.approx(tuple(fresh))
+
+
+def test_beyond_its_threshold_a_window_grows_round_by_round():
+    """Windows of 10, 15, and one that 15 packets have raised; what is sent then needs no gap."""
+    raised = math.sqrt(15**2 + 0.9 * 15)  # Reno's growth is faster here than Cubic's
+    for count, idle, crawl in ((9, 0, 0), (10, 0, 0), (11, 1, 0), (25, 1, 0), (26, 1, 1), (41, 1, 2)):
+        assert 25 + raised < 41
+        found = start(CUBIC, count * MTU, 0.1, 1e12, 0.0, math.inf, Window(10.0, 15.0))
+        assert found.idle == pytest.approx(0.1 * idle)
+        assert count * MTU / found.limit == pytest.approx(0.1 * crawl, abs=1e-6)
+    far = (200 ** (4 / 3) + 0.4 * 1.054 ** (4 / 3) * 1.0 * 200) ** 0.75  # Cubic's is at a trip of a second
+    assert after(CUBIC, 200 * MTU, 1.0, 0.0, start(CUBIC, 3e5, 1.0, 1e9, 0.0, math.inf, Window(200.0, 1.0)),
+                 Window(200.0, 1.0)) == Window(pytest.approx(far), 1.0)  # fmt: skip
+
+
+def test_a_window_that_fills_the_path_limits_nothing():
+    """66.7 packets are under way at 1 MB/s and 0.1 s."""
+    for window in (Window(68.0, 1.0), Window(500.0), Window(67.7, math.inf)):
+        found = start(CUBIC, 1e7, 0.1, 1e6, 0.0, math.inf, window)
+        assert (found.idle, found.limit, found.burst) == (0.0, math.inf, 1e7)
+
+
+def test_what_a_message_leaves():
+    """A packet of window for each that has arrived, up to twice the path; 0.7 of it after a loss."""
+
+    def left(count, packet=math.inf, window=Window(10.0), model=CUBIC, loss=0.01):  # noqa: B008
+        begun = start(model, count * MTU, 0.1, 1e6, loss, packet, window)
+        return after(model, count * MTU, 0.1, loss, begun, window)
+
+    pipe = 1e6 * 0.1 / MTU
+    assert left(7) == Window(17.0)
+    assert left(500) == Window(FILLED * pipe)
+    assert left(20, 20.0) == Window(pytest.approx(0.7 * 29), pytest.approx(0.7 * 29))
+    assert left(20, 20.0, model=RENO) == Window(pytest.approx(0.5 * 29), pytest.approx(0.5 * 29))
+    assert left(20, 20.0, model=BBR) == Window(30.0)
+    cut = 0.7 * 14
+    assert left(20, 5.0, loss=1e-6) == Window(pytest.approx(math.sqrt(cut**2 + 0.9), rel=1e-3), pytest.approx(cut))
+    assert left(10**6, 5.0).packets == pytest.approx(math.sqrt(150), rel=1e-3)  # the steady window
+
+
+def test_after_an_idle_time_the_initial_window_and_three_quarters_as_the_threshold():
+    assert restarted(CUBIC, Window(100.0)) == Window(10.0, math.inf)
+    assert restarted(CUBIC, Window(100.0, 40.0)) == Window(10.0, 75.0)
+    assert restarted(CUBIC, Window(50.0, 40.0)) == Window(10.0, 40.0)
+    assert restarted(CUBIC, Window(5.0, 5.0)) == Window(5.0, 5.0)
+
+
+windows = st.builds(Window, st.floats(1, 500), st.just(math.inf) | st.floats(1, 500))
+
+
+@given(st.sampled_from([CUBIC, RENO, BBR]), st.floats(1, 1e7), st.floats(0, 1), st.floats(1e4, 1e9), windows,
+       st.floats(1, 3))  # fmt: skip
+def test_a_larger_window_is_never_slower(model, size, trip, rate, window, more):
+    def seconds(window):
+        begun = start(model, size, trip, rate, 0.0, math.inf, window)
+        return begun.idle + size / min(rate, begun.limit)
+
+    larger = Window(window.packets * more, window.threshold * more)
+    assert seconds(larger) <= seconds(window) * (1 + 1e-9) + 1e-12
+    assert seconds(Window(window.packets, math.inf)) <= seconds(window) * (1 + 1e-9) + 1e-12
+
+
+def uploads(kind, seed, **model):
+    """Seconds of six uploads of 500 kB, 40 s apart, over 10 Mbit/s and 0.3 s with 0.5 % loss."""
+    columns = {"loss_up": 0.005}
+    here = world(0.15, 10e6, 10e6, columns=columns, connecting=Connecting(kind), seed=seed, model=fluid(**model))
+    for number in range(6):
+        message = up(0, 500_000)
+        message.version = number
+        here.at(40.0 * number, here.network.send, message)
+    here.env.run()
+    return [row.arrived - row.sent for row in sorted(here.rows, key=lambda row: row.version)]
+
+
+def test_under_loss_a_kept_connection_slows_down_and_new_ones_do_not():
+    """Linux: from 1.1 to 5.1 s in six rounds; the steady rate would take 4.7 s."""
+    kept, new = (np.median([uploads(kind, seed) for seed in range(15)], axis=0) for kind in ("kept", "fresh"))
+    steady = tcp.wire_size(CUBIC, 500_000, 0.005) / tcp.loss_ceiling(CUBIC, 0.3, 0.005)
+    assert kept[-1] == pytest.approx(steady, rel=0.15)
+    assert kept[-1] > 2 * kept[0]
+    assert max(new) < 1.3 * min(new)
+
+
+def test_a_small_message_leaves_a_small_window():
+    """Eleven packets of window after one: the next message needs fewer rounds than a new one, and yet some."""
+    here = world(0.05, connecting=Connecting("kept"))
+    for number, (at, nbytes) in enumerate([(0.0, 1000), (0.3, 1_448_000)]):
+        message = up(0, nbytes)
+        message.version = number
+        here.at(at, here.network.send, message)
+    here.env.run()
+    eleven = tcp.stall(TransferModel(initial_window=11), 1_500_000, 0.1, 1e6)
+    assert here.rows[1].arrived - 0.3 == pytest.approx(eleven + 1.5 + 0.05)

@@ -1,0 +1,101 @@
+"""A queue that overflows ends slow start: all flows then have about equal windows, and long round trips crawl."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from netlab import access, fluid, up, world
+
+from fedsim.net import tcp
+from fedsim.net.connecting import Connecting
+from fedsim.net.sharing.link_state import Crossing, overflow
+from fedsim.net.tcp import TransferModel
+
+MODEL = TransferModel()
+SHORT, LONG = 0.02, 0.3
+NBYTES = 500_000
+
+
+@dataclass
+class Shared:
+    capacity: float
+    buffer: float
+    crossing: Crossing = field(default_factory=Crossing)
+
+
+def test_the_window_at_which_a_queue_overflows():
+    """A share of 100 packets a second, at the others' mean trip of 0.06 s and a queue of 0.1 s: 16 packets."""
+    link = Shared(1.5e6, 150_000.0)
+    assert overflow(MODEL, 150_000.0, [link]) == np.inf  # nobody else
+    link.crossing.join(0.02)
+    link.crossing.join(0.1)
+    assert overflow(MODEL, 150_000.0, [link]) == pytest.approx(16)
+    assert overflow(MODEL, 150_000.0, [link, Shared(np.inf, 1.0, link.crossing)]) == pytest.approx(16)
+    link.crossing.leave(0.1)
+    assert overflow(MODEL, 150_000.0, [link]) == pytest.approx(12)
+    link.crossing.leave(0.02)
+    assert (link.crossing.flows, link.crossing.trips) == (0, 0.0)
+
+
+def arrivals(trips, nbytes=NBYTES, kind="fresh", rounds=1, **constants):
+    """Seconds of each client's uploads, all sent at once every minute over a server link of 20 Mbit/s."""
+    here = world(
+        np.array(trips) / 2,
+        50e6,
+        50e6,
+        len(trips),
+        server=access(20e6),
+        connecting=Connecting(kind),
+        model=fluid(**constants),
+    )
+    for number in range(rounds):
+        for client in range(len(trips)):
+            message = up(client, nbytes)
+            message.version = number
+            here.at(60.0 * number, here.network.send, message)
+    here.env.run()
+    rows = sorted(here.rows, key=lambda row: (row.version, row.src))
+    return np.reshape([row.arrived - row.sent for row in rows], (rounds, len(trips))), here
+
+
+def test_a_long_round_trip_crawls_on_a_link_that_others_have_left():
+    """By hand: windows of 10 and 20 packets, of which 0.7 remain and grow by Cubic's law; Linux takes 6.4 to 8.2 s."""
+    took, _ = arrivals([SHORT] * 9 + [LONG])
+    share, mtu = 20e6 / 8 / 10, MODEL.mtu
+    top = share * (SHORT + 0.1) / mtu
+    assert top == pytest.approx(20)
+    first = (top - 10 + 1) + top  # packets until the loss is noticed
+    start = LONG + tcp.stall(MODEL, first * mtu, LONG, share) + first * mtu / share
+    packets = tcp.wire_size(MODEL, NBYTES, 0.0) / mtu - first
+    sent = packets * (np.arange(10_000) + 0.5) / 10_000
+    windows = ((0.7 * top) ** (4 / 3) + 0.4 * 1.054 ** (4 / 3) * LONG * sent) ** 0.75
+    assert took[0, -1] == pytest.approx(start + packets * np.mean(LONG / windows) + LONG / 2, rel=1e-3)
+    assert 5.5 < took[0, -1] < 8.2
+    assert max(took[0, :-1]) < 2.2
+
+
+@pytest.mark.parametrize("trip", [0.02, 0.1, 0.2])
+def test_equal_round_trips_share_alike_as_ever(trip):
+    took, here = arrivals([trip] * 10)
+    wire = 10 * tcp.wire_size(MODEL, NBYTES, 0.0) / 2.5e6
+    assert took.max() - took.min() < 1e-9
+    assert took.max() == pytest.approx(wire + 1.5 * trip + tcp.stall(MODEL, 5e5, trip, 2.5e6), abs=2 * trip + 0.1)
+    assert here.env.scheduled < 60
+
+
+def test_bbr_and_small_messages_do_not_crawl():
+    assert arrivals([SHORT] * 9 + [LONG], congestion_control="bbr")[0].max() < 2.6
+    assert arrivals([SHORT] * 9 + [LONG], nbytes=30_000)[0].max() < 1.5
+
+
+def test_a_kept_connection_remembers_an_overflow():
+    """Alone in the second round the long round trip is slower than at first, and crawls up to where it was."""
+    here = world(np.array([SHORT] * 9 + [LONG]) / 2, 50e6, 50e6, 10, server=access(20e6), connecting=Connecting("kept"))
+    for client in range(10):
+        here.network.send(up(client, NBYTES))
+    here.env.run()
+    here.network.send(up(9, NBYTES))
+    begun = here.env.now
+    here.env.run()
+    fresh, _ = arrivals([LONG])
+    assert here.env.now - begun > 1.5 * fresh[0, 0]
