@@ -4,9 +4,9 @@ Defaults that depend on several keys, on a profile or on a table are filled in e
 fedsim/point/fleet.py).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from fedsim.core.table import File
 from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, RateDraw, SecondsDraw
@@ -22,7 +22,8 @@ class Clients(Section):
     table: File | None = Field(
         default=None,
         description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
-        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; missing values are drawn.",
+        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes, country; missing values are "
+        "drawn.",
     )
     sampler: Part = Part(name="uniform")
 
@@ -45,13 +46,47 @@ class CodecSection(Section):
     down: Part | None = None
 
 
+class Measured(Section):
+    """Access links drawn from measurements by country (fedsim/net/inputs/measured.py)."""
+
+    country: str | None = Field(default=None, description="Code of two letters (ISO 3166) of all clients' country.")
+    countries: dict[str, Fraction] | None = Field(
+        default=None, description="Shares of several countries; the column 'country' of clients.table takes precedence."
+    )
+    down_up: float = Field(default=0.7, ge=-1, le=1, description="Rank correlation of download and upload rates.")
+    rates_rtt: float = Field(default=-0.3, ge=-1, le=1, description="Rank correlation of either rate and round trip.")
+    floor: Rate | None = Field(
+        default=200e3,
+        description="Slower uploads, mostly tests that stalled, are left out of the distribution; null: keep all.",
+    )
+
+
+class MeasuredProfile(Section):
+    """The profile of measured access links."""
+
+    measured: Measured
+
+
+def _kind(value: Any) -> str:
+    """Return which kind of profile a value describes; the tags have a dash, so that no message shows them."""
+    whole = isinstance(value, MeasuredProfile) or (isinstance(value, dict) and "measured" in value)
+    return "measured-links" if whole else "rounded-links"
+
+
+Profile = Annotated[
+    Annotated[str | dict[str, Fraction], Tag("rounded-links")] | Annotated[MeasuredProfile, Tag("measured-links")],
+    Discriminator(_kind),
+]
+
+
 class Network(Section):
     """Links, topology, codecs and effects."""
 
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
-    profile: str | dict[str, Fraction] | None = Field(
-        default=None, description="A named kind of access link, or shares of several; explicit keys take precedence."
+    profile: Profile | None = Field(
+        default=None,
+        description="A named kind of access link, shares of several, or measured links; explicit keys take precedence.",
     )
     latency: SecondsDraw | None = Field(default=None, description="One way.")
     uplink: RateDraw | None = None
