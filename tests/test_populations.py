@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_command_line import QUICK, call  # noqa: F401
 
+from fedsim.core.errors import UserError
 from fedsim.core.seeds import Streams
 from fedsim.net.inputs import measured
 from fedsim.point import check, fleet
@@ -80,8 +81,25 @@ def test_a_table_needs_countries_that_are_known(load, table, key, words):
 
 
 def test_keys_that_do_not_exist_are_refused_with_those_that_do(load):
-    with pytest.raises(Exception, match=r"network\.profile\.measured\.contry: there is no such key.*'country'"):
+    with pytest.raises(UserError, match=r"network\.profile\.measured\.contry: there is no such key.*'country'"):
         load("{measured: {contry: US}}")
+
+
+def test_phones_have_the_level_asked_for_and_mistakes_name_the_key(load):
+    slow, fast = (
+        fleet.rows(load("lte", f"{{count: 50, speed: {{measured: phones, level: {level} GFLOP/s}}}}"), Streams(0))
+        for level in (2, 4)
+    )
+    assert np.allclose(fast["speed"], 2 * slow["speed"], rtol=1e-12)
+    assert len(set(slow["speed"])) > 40
+    scenario = load("lte", "{count: 5, speed: {measured: phones, level: 2 GFLOP/s}}")
+    assert type(scenario).model_validate(scenario.plain()) == scenario
+    with pytest.raises(UserError, match=r"clients\.speed\.level: is missing"):
+        load("lte", "{count: 5, speed: {measured: phones}}")
+    with pytest.raises(UserError, match=r"clients\.speed\.measured: 'fones' is not one of 'phones'"):
+        load("lte", "{count: 5, speed: {measured: fones, level: 2 GFLOP/s}}")
+    with pytest.raises(UserError, match=r"clients\.speed: 5 has no unit"):
+        load("lte", "{count: 5, speed: 5}")
 
 
 def test_explain_shows_the_population_and_an_unknown_country_exits_with_2(call, monkeypatch):  # noqa: F811

@@ -21,7 +21,7 @@ from fedsim.core.table import Column
 from fedsim.core.units import Draw
 from fedsim.net.codec import Codec
 from fedsim.net.effect import Effect
-from fedsim.net.inputs import measured, profiles
+from fedsim.net.inputs import devices, measured, profiles
 from fedsim.net.model import model_named
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
@@ -29,7 +29,7 @@ from fedsim.net.tcp import TransferModel
 from fedsim.net.topology import Topology
 from fedsim.point import populations
 from fedsim.scenario import find, wording
-from fedsim.scenario.deployment import MeasuredProfile
+from fedsim.scenario.deployment import MeasuredProfile, MeasuredSpeed
 from fedsim.scenario.schema import Scenario
 
 MBIT, MS, GIGA = 1e6, 1e-3, 1e9
@@ -89,8 +89,11 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
         draw: Draw | None = getattr(network, key)
         if draw is not None:
             found[key] = draw.sample(rng(f"network.{key}"), count)
-    if scenario.clients.speed is not None:
-        found["speed"] = scenario.clients.speed.sample(rng("clients.speed"), count)
+    speed = scenario.clients.speed
+    if isinstance(speed, MeasuredSpeed):
+        found["speed"] = devices.phones(count, speed.level, rng("clients.speed"))
+    elif speed is not None:
+        found["speed"] = speed.sample(rng("clients.speed"), count)
     if scenario.clients.table is not None:
         _overlay(found, scenario.clients.table, count)
     if lacking := [key for key in DRAWN if key not in found or np.isnan(found[key]).any()]:

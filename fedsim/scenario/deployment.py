@@ -14,11 +14,30 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.section import Section
 
 
+class MeasuredSpeed(Section):
+    """Speeds of devices drawn from measurements (fedsim/net/inputs/devices.py)."""
+
+    measured: Literal["phones"] = Field(description="The devices, by how common their models are.")
+    level: Flops = Field(description="Speed of the median device; it depends on framework and model.")
+
+
+def _kind_of_speed(value: Any) -> str:
+    return "measured-speed" if isinstance(value, dict | MeasuredSpeed) else "drawn-speed"
+
+
+Speed = Annotated[
+    Annotated[FlopsDraw, Tag("drawn-speed")] | Annotated[MeasuredSpeed, Tag("measured-speed")],
+    Discriminator(_kind_of_speed),
+]
+
+
 class Clients(Section):
     """The number of clients, their speed, and how those to ask are chosen."""
 
     count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
-    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations per second.")
+    speed: Speed | None = Field(
+        default=None, description="Floating-point operations per second: a draw, or measured devices at a level."
+    )
     table: File | None = Field(
         default=None,
         description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
