@@ -75,11 +75,11 @@ def links(country: str) -> Links:
     if country in _tables():
         return _tables()[country]
     near = ALIASES.get(country.upper()) or nearest(country, countries())
-    mean = f"did you mean {near!r}? " if near else ""
+    mean = f"; did you mean {near!r}?" if near else "."
     alike = [code for code in countries() if country and code[0] == country[0].upper()]
     those = f"; those with {alike[0][0]} are {', '.join(alike)}" if alike else ""
     raise ValueError(
-        f"no links were measured in {country!r}; {mean}"
+        f"no links were measured in {country!r}{mean} "
         f"There are tables of {len(countries())} countries by their codes of two letters (ISO 3166){those}"
     )
 
