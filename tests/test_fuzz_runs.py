@@ -42,7 +42,7 @@ LEARNS = {
 WITH_TABLES = {
     "asked": {
         "clients": {"count": 3, "table": "clients.csv", "sampler": {"name": "rates", "table": "chances.csv"}},
-        "network": {**LINKS, "effects": [TRACE, {"name": "churn", "table": "online.csv"}]},
+        "network": {**LINKS, "effects": [TRACE, {"name": "churn", "table": "online.csv", "unlisted": "online"}]},
         "protocol": {"name": "sync", "rounds": 3, "clients": 2}, "measure": {"until": "100 s"},
         "algorithm": {"name": "traffic", "down": "9 kB", "up": "1 B"},
     },

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 REPLAY = """
 name: replay
 clients: {table: clients.csv}
-network: {effects: [{name: trace, rates: rates.csv}, {name: churn, table: online.csv}]}
+network: {effects: [{name: trace, rates: rates.csv}, {name: churn, table: online.csv, unlisted: online}]}
 protocol: {name: replay, transfers: transfers.csv}
 """
 TABLES = {

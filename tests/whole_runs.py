@@ -72,7 +72,7 @@ SAMPLERS: list[Any] = [
 ]  # fmt: skip
 EFFECTS: list[dict[str, Any]] = [
     {"name": "churn", "online": "6 s", "offline": "2 s"},
-    {"name": "churn", "table": "hours.csv"},
+    {"name": "churn", "table": "hours.csv", "unlisted": "online"},
     {"name": "dropout", "rate": "0.1/s"},
     {"name": "loss", "rate": "1 %"},
     {"name": "loss", "up": "8 %", "down": 0},

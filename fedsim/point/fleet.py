@@ -1,7 +1,7 @@
 """The fleet: every client's access link and speed, from a scenario's draws, its profile and its table.
 
-The table takes precedence, then an explicit key of the scenario, then the profile.  Draws come from one named stream
-per quantity, so that a table's column changes nothing else.
+The table takes precedence, then an explicit key of the scenario, then the profile; measured links are drawn in
+`populations.py`.  Draws come from one named stream per quantity, so that a table's column changes nothing else.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from fedsim.core.units import Draw
 from fedsim.net.codec import Codec
 from fedsim.net.connecting import Connecting
 from fedsim.net.effect import Effect
-from fedsim.net.inputs import profiles
+from fedsim.net.inputs import devices, measured, profiles
 from fedsim.net.model import model_named
 from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
@@ -30,7 +30,9 @@ from fedsim.net.tcp import TransferModel
 from fedsim.net.topology import Topology
 from fedsim.net.transport import Transport
 from fedsim.net.transports.tcp import Tcp
+from fedsim.point import populations
 from fedsim.scenario import find, wording
+from fedsim.scenario.deployment import MeasuredProfile, MeasuredSpeed
 from fedsim.scenario.schema import Scenario
 
 MBIT, MS, GIGA = 1e6, 1e-3, 1e9
@@ -53,6 +55,7 @@ BELOW_ONE = float(np.nextafter(1.0, 0.0))
 LEAST = {"uplink_mbps": 1e-6, "downlink_mbps": 1e-6, "gflops": 1e-9}  # one bit or operation per second: never zero
 COLUMNS = [
     Column("client", whole=True, low=0),
+    Column("country", required=False, text=True),
     *(
         Column(name, required=False, low=LEAST.get(name, 0.0), high=BELOW_ONE if name.startswith("loss") else np.inf)
         for name in ROWS
@@ -81,14 +84,19 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     """
     count, network = size(scenario), scenario.network
     found: dict[str, Floats] = {}
-    if network.profile is not None:
+    if isinstance(network.profile, MeasuredProfile):
+        found |= populations.rows(network.profile.measured, _countries(scenario, count), rng)
+    elif network.profile is not None:
         found |= profiles.rows(_mix(network.profile), count, rng("network.profile"))
     for key in DRAWN:
         draw: Draw | None = getattr(network, key)
         if draw is not None:
             found[key] = draw.sample(rng(f"network.{key}"), count)
-    if scenario.clients.speed is not None:
-        found["speed"] = scenario.clients.speed.sample(rng("clients.speed"), count)
+    speed = scenario.clients.speed
+    if isinstance(speed, MeasuredSpeed):
+        found["speed"] = devices.phones(count, speed.level, rng("clients.speed"))
+    elif speed is not None:
+        found["speed"] = speed.sample(rng("clients.speed"), count)
     if scenario.clients.table is not None:
         _overlay(found, scenario.clients.table, count)
     if lacking := [key for key in DRAWN if key not in found or np.isnan(found[key]).any()]:
@@ -178,8 +186,11 @@ def problems(scenario: Scenario, draw: Callable[[], object]) -> list[Problem]:
     found: list[Problem] = []
     try:
         transfer_model(scenario)
-        if scenario.network.profile is not None:
-            profiles.rows(_mix(scenario.network.profile), 1, np.random.default_rng(0))
+        profile = scenario.network.profile
+        if isinstance(profile, MeasuredProfile):
+            found += populations.problems(profile.measured, scenario.clients.table is not None)
+        elif profile is not None:
+            profiles.rows(_mix(profile), 1, np.random.default_rng(0))
     except ScenarioError as error:
         found += error.problems
     except ValueError as error:
@@ -200,6 +211,16 @@ def _mix(profile: str | dict[str, float]) -> dict[str, float]:
     return {profile: 1.0} if isinstance(profile, str) else profile
 
 
+def _countries(scenario: Scenario, count: int) -> npt.NDArray[np.str_]:
+    """Return the country that the table gives each client, "" where it gives none."""
+    found = np.full(count, "", dtype="U2")
+    if scenario.clients.table is not None:
+        columns = table.read(scenario.clients.table, COLUMNS)
+        if "country" in columns:
+            found[columns["client"]] = columns["country"]
+    return found
+
+
 def _numbered(path: Path, count: int | None) -> int:
     numbers, lines = table.read_lines(path, COLUMNS)
     clients = numbers["client"]
@@ -212,6 +233,11 @@ def _numbered(path: Path, count: int | None) -> int:
         if client in seen:
             raise table.fault(path, line, f"client {client} is in line {seen[client]} too; keep one")
         seen[client] = line
+    for country, line in zip(numbers.get("country", np.array([])).tolist(), lines.tolist(), strict=False):
+        try:
+            _ = country and measured.links(country)
+        except ValueError as error:
+            raise table.fault(path, line, f"column 'country': {error}") from None
     return most
 
 
@@ -219,6 +245,7 @@ def _overlay(found: dict[str, Floats], path: Path, count: int) -> None:
     """Write the table's cells over the columns; empty cells change nothing."""
     columns: dict[str, Any] = table.read(path, COLUMNS)
     clients = columns.pop("client")
+    columns.pop("country", None)
     for name, values in columns.items():
         row, unit = ROWS[name]
         given = ~np.isnan(values)

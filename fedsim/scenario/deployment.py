@@ -4,9 +4,9 @@ Defaults that depend on several keys, on a profile or on a table are filled in e
 fedsim/point/fleet.py).
 """
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fedsim.core.table import File
 from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, RateDraw, SecondsDraw
@@ -14,15 +14,35 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.section import Section
 
 
+class MeasuredSpeed(Section):
+    """Speeds of devices drawn from measurements (fedsim/net/inputs/devices.py)."""
+
+    measured: Literal["phones"] = Field(description="The devices, by how common their models are.")
+    level: Flops = Field(description="Speed of the median device; it depends on framework and model.")
+
+
+def _kind_of_speed(value: Any) -> str:
+    return "measured-speed" if isinstance(value, dict | MeasuredSpeed) else "drawn-speed"
+
+
+Speed = Annotated[
+    Annotated[FlopsDraw, Tag("drawn-speed")] | Annotated[MeasuredSpeed, Tag("measured-speed")],
+    Discriminator(_kind_of_speed),
+]
+
+
 class Clients(Section):
     """The number of clients, their speed, and how those to ask are chosen."""
 
     count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
-    speed: FlopsDraw | None = Field(default=None, description="Floating-point operations per second.")
+    speed: Speed | None = Field(
+        default=None, description="Floating-point operations per second: a draw, or measured devices at a level."
+    )
     table: File | None = Field(
         default=None,
         description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
-        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes; missing values are drawn.",
+        "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes, country; missing values are "
+        "drawn.",
     )
     sampler: Part = Part(name="uniform")
 
@@ -70,6 +90,39 @@ class Connection(Section):
         return self
 
 
+class Measured(Section):
+    """Access links drawn from measurements by country (fedsim/net/inputs/measured.py)."""
+
+    country: str | None = Field(default=None, description="Code of two letters (ISO 3166) of all clients' country.")
+    countries: dict[str, Fraction] | None = Field(
+        default=None, description="Shares of several countries; the column 'country' of clients.table takes precedence."
+    )
+    down_up: float = Field(default=0.7, ge=-1, le=1, description="Rank correlation of download and upload rates.")
+    rates_rtt: float = Field(default=-0.3, ge=-1, le=1, description="Rank correlation of either rate and round trip.")
+    floor: Rate | None = Field(
+        default=200e3,
+        description="Slower uploads, mostly tests that stalled, are left out of the distribution; null: keep all.",
+    )
+
+
+class MeasuredProfile(Section):
+    """The profile of measured access links."""
+
+    measured: Measured
+
+
+def _kind(value: Any) -> str:
+    """Return which kind of profile a value describes; the tags have a dash, so that no message shows them."""
+    whole = isinstance(value, MeasuredProfile) or (isinstance(value, dict) and "measured" in value)
+    return "measured-links" if whole else "rounded-links"
+
+
+Profile = Annotated[
+    Annotated[str | dict[str, Fraction], Tag("rounded-links")] | Annotated[MeasuredProfile, Tag("measured-links")],
+    Discriminator(_kind),
+]
+
+
 class Network(Section):
     """Links, topology, connections, codecs and effects."""
 
@@ -82,8 +135,9 @@ class Network(Section):
 
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
-    profile: str | dict[str, Fraction] | None = Field(
-        default=None, description="A named kind of access link, or shares of several; explicit keys take precedence."
+    profile: Profile | None = Field(
+        default=None,
+        description="A named kind of access link, shares of several, or measured links; explicit keys take precedence.",
     )
     latency: SecondsDraw | None = Field(default=None, description="One way.")
     uplink: RateDraw | None = None

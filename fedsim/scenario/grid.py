@@ -6,7 +6,7 @@ It works on plain mappings, as a file holds them, and on the pydantic class that
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -54,6 +54,8 @@ def names(model: Any, path: Sequence[Any]) -> list[str]:
     """Return the allowed keys at a path of the model, empty if any key is allowed or none is."""
     for step in path:
         model = _inner(model, str(step))
+        sections = [*_sections(model)]
+        model = sections[0] if len(sections) == 1 else model
     return [*model.model_fields] if _is_section(model) else []
 
 
@@ -191,6 +193,14 @@ def _inner(model: Any, step: str) -> Any:
     field = model.model_fields.get(step) if _is_section(model) else None
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType] if field else []
     return kinds[0] if len(kinds) == 1 else field.annotation if field else None  # an optional section
+
+
+def _sections(kind: Any) -> Iterator[Any]:
+    """Yield the sections among the kinds of a union."""
+    if _is_section(kind):
+        yield kind
+    for inner in get_args(kind):
+        yield from _sections(inner)
 
 
 def _default(model: Any, step: str) -> Any:

@@ -8,6 +8,7 @@ defaults everywhere are shown with `every` only.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean
@@ -18,11 +19,13 @@ from rich.console import Console
 from analysis import terminal
 from analysis.axes import is_replicate, short
 from analysis.terminal import wrapped, writable
+from fedsim.core import seeds
 from fedsim.core.amounts import NONE, duration, size
 from fedsim.core.errors import UserError
-from fedsim.point import fleet
+from fedsim.point import fleet, populations
 from fedsim.point.preview import UPDATES, Preview, preview
 from fedsim.scenario import find, source, stated
+from fedsim.scenario.deployment import MeasuredProfile
 from fedsim.scenario.options import shown
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
@@ -69,6 +72,7 @@ def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> I
     of = " x ".join(f"{count} {axis}" for axis, count in axes.items())
     yield "points", f"{len(points)}" + (f": {of}" if of else "")
     yield "clients", ", ".join(dict.fromkeys(str(fleet.size(point.scenario)) for point in points))
+    yield from zip(chain(["links"], repeat("")), _links(points), strict=False)
     for kind in ("protocol", "algorithm", "sampler", "topology", "transport", "effect", "codec"):
         yield from zip(chain([kind], repeat("")), _parts(kind, points, every), strict=False)
 
@@ -147,6 +151,18 @@ def _seen(point: Point, data_root: Path) -> Preview | str:
 
 def _values(point: Point) -> list[tuple[str, str]]:
     return [(axis, str(value)) for axis, value in _conditions_of(point).items()]
+
+
+def _links(points: Sequence[Point]) -> Iterator[str]:
+    """Yield the quantiles of each measured population, as the first point that has it draws its clients."""
+    seen = set[str]()
+    for scenario in (point.scenario for point in points):
+        if isinstance(scenario.network.profile, MeasuredProfile):
+            network = scenario.network
+            links = network.model_dump_json(include={"profile", "latency", "uplink", "downlink"})
+            if (key := f"{links} {scenario.clients.model_dump_json(include={'count', 'table'})}") not in seen:
+                seen.add(key)
+                yield populations.described(fleet.rows(scenario, partial(seeds.generator, scenario.seed)))
 
 
 def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:

@@ -32,10 +32,19 @@ def table(tmp_path, text):
 
 def test_a_table_says_when_clients_are_online(tmp_path):
     path = table(tmp_path, "client,on_s,off_s\n2,5,8\n0,0,10\n2,1,5\n2,20,\n")
-    seen = online_at([0.5, 1.5, 5.0, 5.5, 8.5, 10.5, 20.5, 1000.0], 4, Churn(table=path))
+    seen = online_at([0.5, 1.5, 5.0, 5.5, 8.5, 10.5, 20.5, 1000.0], 4, Churn(table=path, unlisted="online"))
     assert seen[:, 0].tolist() == [True] * 5 + [False] * 3
     assert seen[:, 2].tolist() == [False, True, True, True, False, False, True, True]
     assert seen[:, [1, 3]].all()  # not listed
+    never = online_at([0.5, 5.0, 1000.0], 4, Churn(table=path, unlisted="offline"))
+    assert not never[:, [1, 3]].any()
+    assert never[:, 2].tolist() == [False, True, True]
+    with pytest.raises(
+        UserError, match=r"online\.csv has no row for 2 of 4 clients, the first of them 1; .*'unlisted'"
+    ):
+        online_at([0.5], 4, Churn(table=path))
+    table(tmp_path, "client,on_s,off_s\n0,0,10\n1,1,\n")
+    assert online_at([5.0], 2, Churn(table=path)).all()
 
 
 def test_stretches_that_touch_cut_nothing(tmp_path):
@@ -62,7 +71,7 @@ def test_a_table_of_sound_stretches_is_followed_and_any_other_refused(tmp_path_f
         with pytest.raises(UserError, match=r"online\.csv, line \d+: client \d is online .* already \(line \d+\)"):
             stretches.read(path)
     else:
-        seen = online_at([second + 0.5 for second in range(30)], 4, Churn(table=path))
+        seen = online_at([second + 0.5 for second in range(30)], 4, Churn(table=path, unlisted="online"))
         listed = {who for who, _, _ in rows}
         expected = [[who not in listed or (who, second) in seconds for who in range(4)] for second in range(30)]
         assert seen.tolist() == expected

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import simpy
 
+from fedsim.core.errors import UserError
 from fedsim.core.table import File, fault
 from fedsim.core.units import Seconds
 from fedsim.net.effect import Drive, Effect, Network
@@ -22,8 +23,9 @@ class Churn(Effect):
 
     With means the clients start in the stationary state: each is online with probability online / (online + offline).
     The table has the columns client, on_s and off_s, one line per stretch online (an empty off_s: for good); the
-    clients that it lists are offline at all other times, those that it does not list are always online.  Not modelled:
-    hours of the day (`diurnal`), clients that fail together (`outage`), and with means clients that never come back.
+    clients that it lists are offline at all other times; what those are that it does not list, `unlisted` says.  Not
+    modelled: hours of the day (`diurnal`), clients that fail together (`outage`), and with means clients that never
+    come back.
     """
 
     drives: ClassVar[bool] = True
@@ -32,6 +34,7 @@ class Churn(Effect):
     online: Seconds | None = None  # mean time online
     offline: Seconds | None = None  # mean time offline; 0: clients stay online
     table: File | None = None  # of online times, instead of the means
+    unlisted: Literal["refuse", "online", "offline"] = "refuse"  # clients without a row in the table
 
     def __post_init__(self) -> None:
         """Raise ValueError for means that make no sense or come with a table, UserError for an invalid table."""
@@ -58,16 +61,23 @@ class Churn(Effect):
                 if stretch.client >= len(nodes):
                     many = f"there are {len(nodes)} clients, numbered from 0"
                     raise fault(self.table, stretch.line, f"there is no client {stretch.client}; {many}")
-            return self._follow(env, nodes, listed)
+            lacking = sorted(set(range(len(nodes))) - {stretch.client for stretch in listed})
+            if lacking and self.unlisted == "refuse":
+                many = f"{len(lacking)} of {len(nodes)} clients, the first of them {lacking[0]}"
+                raise UserError(
+                    f"{self.table} has no row for {many}; add rows, or say with the option 'unlisted' of churn whether "
+                    "they are online or offline all the time"
+                )
+            return self._follow(env, nodes, listed, lacking if self.unlisted == "offline" else [])
         if self.online and self.offline and len(nodes):
             nodes.presence.follow(env, Spells(env.now, len(nodes), self.online, self.offline, rng))
         return None
 
-    def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch]) -> Drive:
+    def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch], never: list[int]) -> Drive:
         moves = [(each.on, each.client, False) for each in listed if each.on > env.now]
         moves += [(each.off, each.client, True) for each in listed if math.isfinite(each.off)]
         online = {each.client for each in listed if each.on <= env.now < each.off}
-        for client in sorted({each.client for each in listed} - online):
+        for client in sorted({each.client for each in listed}.union(never) - online):
             nodes.sleep(client, self)
         for time, client, away in sorted(moves):
             if time > env.now:

@@ -1,6 +1,7 @@
 """Profiles: typical access links of several kinds, for scenarios without measurements of their own.
 
-They are rounded figures for orientation, not measurements of a given network; prefer your own if you have any.
+They are rounded figures for orientation, not measurements of a given network, and their spreads are small; `measured`
+draws from measurements by country.  Prefer your own if you have any.
 Medians of rates and delays follow published figures of many users, as far as there are any:
 
 * wifi: fixed broadband as seen over home Wi-Fi.  Ookla, Speedtest Global Index: median download 94 Mbit/s (mid 2024),
@@ -76,17 +77,26 @@ def named(name: str) -> Profile:
 
 
 def assign(mix: Mapping[str, float], count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return the index in `mix` of the profile of each of `count` clients, assigned at random in the given shares.
+    """Return the index in `mix` of the profile of each of `count` clients, as `divided` does.
 
-    The numbers are the shares, rounded so that they add up (largest remainders).  Raises ValueError for
-    unknown names and for shares that are not between 0 and 1 or do not add up to 1.
+    Raises ValueError for unknown names too.
+    """
+    for name in mix:
+        named(name)
+    return divided(mix, count, rng, "link profiles")
+
+
+def divided(mix: Mapping[str, float], count: int, rng: np.random.Generator, of: str) -> npt.NDArray[np.int64]:
+    """Return which entry of `mix` each of `count` clients has, assigned at random in the given shares.
+
+    The numbers are the shares, rounded so that they add up (largest remainders).  Raises ValueError for shares (of
+    what `of` says) that are not between 0 and 1 or do not add up to 1.
     """
     for name, share in mix.items():
-        named(name)
         if not 0 <= share <= 1:
             raise ValueError(f"the share of {name!r} is {share}; it must lie between 0 and 1")
     if abs(math.fsum(mix.values()) - 1) > 1e-9:
-        raise ValueError(f"the shares of link profiles add up to {math.fsum(mix.values()):g}; they must add up to 1")
+        raise ValueError(f"the shares of {of} add up to {math.fsum(mix.values()):g}; they must add up to 1")
     exact = np.array([share * count for share in mix.values()])
     numbers = np.floor(exact + 1e-9).astype(np.int64)
     short = count - int(numbers.sum())

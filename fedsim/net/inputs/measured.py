@@ -1,0 +1,139 @@
+"""Measured access links: clients drawn from the distributions of download, upload and round trip in 157 countries.
+
+The tables are percentiles of M-Lab's NDT tests of October 2025 (`measurements/NOTICES.txt`).  A client's three values
+are joined by a Gaussian copula: normal scores with the wanted rank correlations are read off each table, linearly in
+the logarithm of the value against the normal score, and held beyond its first and last percentile.  Rank correlations
+are assumptions: the source has marginal distributions only.
+
+Tests, not users, and fixed, Wi-Fi and mobile links together; at most about 1 Gbit/s; round trips to a nearby server.
+Uploads below about 0.2 Mbit/s are mostly tests that stalled, so a floor cuts the distribution there (links as slow
+as that are lost with them).  Not modelled: jitter, loss, and how a link changes with time.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.core import table
+from fedsim.core.table import Column
+from fedsim.core.units import RATE, nearest
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.str_]
+FILE = Path(__file__).parent / "measurements" / "access_links.csv"
+VALUES = {"download_mbps": 1e6, "upload_mbps": 1e6, "rtt_ms": 1e-3}  # columns that are drawn, and their units in SI
+COLUMNS = (Column("country", text=True), Column("quantile"), *map(Column, VALUES))
+OTHERS = Column("other", text=True, required=False)
+DOWN_UP, RATES_RTT, FLOOR = 0.7, -0.3, 200e3
+ALIASES = {"UK": "GB", "EL": "GR"}  # in use, but not ISO 3166
+NORMAL = NormalDist()
+HIGHEST = float(np.nextafter(1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Links:
+    """One country's links: the normal scores of its percentiles, and the logarithms of the values there."""
+
+    scores: Floats
+    down: Floats  # of bit/s
+    up: Floats  # of bit/s
+    rtt: Floats  # of seconds
+
+    def below(self, floor: float) -> float:
+        """Return the share of uploads below `floor` bit/s, 0 below the first percentile and 1 from the last on."""
+        log = math.log(floor)
+        if log >= self.up[-1]:
+            return 1.0
+        return NORMAL.cdf(float(np.interp(log, self.up, self.scores))) if log > self.up[0] else 0.0
+
+
+@cache
+def _tables() -> Mapping[str, Links]:
+    found = table.read_lines(FILE, COLUMNS, lambda name: OTHERS)[0]
+    scores = {quantile: NORMAL.inv_cdf(quantile / 100) for quantile in np.unique(found["quantile"]).tolist()}
+    made = dict[str, Links]()
+    for country in np.unique(found["country"]).tolist():
+        own = np.flatnonzero(found["country"] == country)
+        logs = [np.log(found[name][own] * unit) for name, unit in VALUES.items()]
+        made[country] = Links(np.array([scores[quantile] for quantile in found["quantile"][own].tolist()]), *logs)
+    return made
+
+
+def countries() -> tuple[str, ...]:
+    """Return the codes of the countries with tables, in alphabetical order."""
+    return tuple(_tables())
+
+
+def links(country: str) -> Links:
+    """Return a country's links.  Raises ValueError, with similar codes, if there are none."""
+    if country in _tables():
+        return _tables()[country]
+    near = ALIASES.get(country.upper()) or nearest(country, countries())
+    mean = f"; did you mean {near!r}?" if near else "."
+    alike = [code for code in countries() if country and code[0] == country[0].upper()]
+    those = f"; those with {alike[0][0]} are {', '.join(alike)}" if alike else ""
+    raise ValueError(
+        f"no links were measured in {country!r}{mean} "
+        f"There are tables of {len(countries())} countries by their codes of two letters (ISO 3166){those}"
+    )
+
+
+def gaussian(down_up: float, rates_rtt: float) -> Floats:
+    """Return the correlations of normal scores (down, up, rtt) that have these rank correlations.
+
+    Raises ValueError if no three quantities can be correlated so.
+    """
+    ranks = np.array([[1, down_up, rates_rtt], [down_up, 1, rates_rtt], [rates_rtt, rates_rtt, 1]], dtype=np.float64)
+    found: Floats = 2 * np.sin(np.pi * ranks / 6)
+    if np.linalg.eigvalsh(found)[0] < -1e-12:
+        raise ValueError(
+            f"rank correlations of {down_up:g} between rates and of {rates_rtt:g} between rates and round trip "
+            "contradict each other; take 'rates_rtt' nearer to 0, or 'down_up' nearer to 1"
+        )
+    return found
+
+
+def check_floor(floor: float, country: str) -> None:
+    """Raise ValueError if a country has no uploads above the floor."""
+    if links(country).below(floor) >= 1:
+        raise ValueError(f"99 % of uploads in {country} are below {RATE.text(floor)}; take a lower floor, or null")
+
+
+def rows(
+    where: Codes,
+    rng: np.random.Generator,
+    down_up: float = DOWN_UP,
+    rates_rtt: float = RATES_RTT,
+    floor: float | None = FLOOR,
+) -> dict[str, Floats]:
+    """Return latency (s, one way), uplink and downlink (bit/s) of clients in these countries, each (K,).
+
+    A client's normal scores depend on its number only: neither on how many clients there are nor on their countries.
+    Raises ValueError as `links`, `gaussian` and `check_floor` do.
+    """
+    values, vectors = np.linalg.eigh(gaussian(down_up, rates_rtt))
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T  # symmetric, so without a choice of signs
+    scores = rng.standard_normal((len(where), 3)) @ root
+    found = {key: np.zeros(len(where)) for key in ("latency", "uplink", "downlink")}
+    for country in np.unique(where).tolist():
+        own, its = np.flatnonzero(where == country), links(country)
+        down, up, rtt = scores[own].T
+        if floor is not None:
+            check_floor(floor, country)
+            up = _above(up, its.below(floor))
+        found["downlink"][own] = np.exp(np.interp(down, its.scores, its.down))
+        found["uplink"][own] = np.exp(np.interp(up, its.scores, its.up))
+        found["latency"][own] = np.exp(np.interp(rtt, its.scores, its.rtt)) / 2
+    return found
+
+
+def _above(scores: Iterable[float], share: float) -> Floats:
+    """Return the scores with which values are drawn from the distribution without its lowest share."""
+    shares = (min(share + (1 - share) * NORMAL.cdf(score), HIGHEST) for score in scores)
+    return np.array([NORMAL.inv_cdf(each) for each in shares])
