@@ -62,7 +62,7 @@ def test_each_round_asks_those_of_its_cohort_that_are_free(tmp_path, protocol, m
 
 def test_a_round_without_anybody_of_its_cohort_waits_for_the_first(tmp_path):
     """Client 3 is offline from 0.5 to 2 s, and lost to its first round."""
-    effects = ", effects: [{name: churn, table: offline.csv}]"
+    effects = ", effects: [{name: churn, table: offline.csv, unlisted: online}]"
     found = asked(written(tmp_path, "round,client\n1,3\n2,3\n3,0\n", effects=effects))
     assert [*found.values()] == [{3}, {3}, {0}]
     assert [*found][:2] == [0.0, 2.0]
