@@ -40,7 +40,8 @@ PEERS: list[Part] = [
 EFFECTS: list[Part] = [
     {"name": "churn", "online": "6 s", "offline": "2 s"},
     {"name": "churn", "online": "30 s", "offline": "60 s"},
-    {"name": "churn", "table": "hours.csv"},
+    {"name": "churn", "table": "hours.csv", "unlisted": "online"},
+    {"name": "churn", "table": "hours.csv", "unlisted": "offline"},
     {"name": "dropout", "rate": "0.1/s"}, {"name": "dropout", "rate": "30/s"},
     {"name": "loss", "rate": "1 %"}, {"name": "loss", "up": "8 %", "down": 0}, {"name": "loss", "rate": "35 %"},
     {"name": "jitter", "most": "30 ms"}, {"name": "jitter", "most": "4 s"},
