@@ -1,8 +1,8 @@
 """Connections: those kept open between two messages, so that the next message needs no handshake.
 
 A connection is free once its message has arrived; a message that finds none free opens a new one.  Each end is a sender
-with a window of its own, which its next message finds as its last one left it, grown or cut by a loss.  It starts over
-after a time-out in which that end has sent no data; what the other end sends does not matter to it.  The request of a
+with a window of its own, which its next message finds as its last one left it, grown or cut by a loss.  It is halved
+for every time-out in which that end has sent no data; what the other end sends does not matter to it.  The request of a
 download is data of the client's.  A connection whose message is cut is closed, and so are all connections of a node
 that sleeps or leaves.  Not modelled: closing after a time, limits on their number, packets that keep a connection
 alive, the small replies of a server to uploads.
@@ -22,10 +22,11 @@ ROUNDED = 1e-9  # of the clock: idle times that differ from the time-out by no m
 
 @dataclass(slots=True)
 class Sender:
-    """One end of a connection: its window, and when it last sent data."""
+    """One end of a connection: its window, when it last sent data, and for how many round trips it has."""
 
     window: Window
     sent: float
+    rounds: float
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +41,7 @@ class Connections:
     """The free connections by their two ends; those freed last are used first."""
 
     def __init__(self, model: Model, idle_restart: bool = True) -> None:
-        """Start with none; windows start over after idling if `idle_restart`."""
+        """Start with none; windows shrink by idling if `idle_restart`."""
         self._model, self._idle_restart = model, idle_restart
         self._free: defaultdict[Ends, list[Connection]] = defaultdict(list)
         self._ages: Counter[int] = Counter()
@@ -60,7 +61,9 @@ class Connections:
     def give(self, connection: Connection, transfer: Transfer, now: float, window: Window | None) -> None:
         """Free the connection on which the transfer arrives now, and which has left its sender in this window."""
         if window is not None:
-            connection.senders[transfer.src] = Sender(window, now - self._model.closing(transfer))
+            sent, earlier = now - self._model.closing(transfer), connection.senders.get(transfer.src)
+            rounds = (sent - self._begin(transfer)) / transfer.quiet_trip if transfer.quiet_trip else math.inf
+            connection.senders[transfer.src] = Sender(window, sent, rounds + (earlier.rounds if earlier else 0.0))
         self._free[_ends(transfer)].append(connection)
 
     def close(self, node: int) -> None:
@@ -69,23 +72,29 @@ class Connections:
 
     def _resume(self, connection: Connection, transfer: Transfer) -> None:
         """Set the window in which the transfer starts, after a download's request."""
-        timeout = self._model.timeout(transfer) if self._idle_restart else math.inf
-        begin, asked = transfer.start + transfer.held, self._model.opening(transfer)
-        if asked and (client := connection.senders.get(transfer.dst)):
-            self._wake(client, begin, timeout)
-            client.sent = begin
+        begin = self._begin(transfer)
+        if self._model.opening(transfer) and (client := connection.senders.get(transfer.dst)):
+            asked = transfer.start + transfer.held
+            self._wake(client, asked, transfer)
+            client.sent, client.rounds = asked, client.rounds + 1
         if sender := connection.senders.get(transfer.src):
-            self._wake(sender, begin + asked, timeout)
+            self._wake(sender, begin, transfer)
             transfer.window = sender.window
 
-    def _wake(self, sender: Sender, now: float, timeout: float) -> None:
-        """Have a sender's window start over if it has been idle for more than the time-out when it sends now.
+    def _begin(self, transfer: Transfer) -> float:
+        """Return when a transfer's first byte of data leaves."""
+        return transfer.start + transfer.held + self._model.opening(transfer)
+
+    def _wake(self, sender: Sender, now: float, transfer: Transfer) -> None:
+        """Have a sender's window shrink if it has been idle for more than the time-out when it sends now.
 
         As in Linux an idle time of exactly the time-out leaves the window open.  Both are sums of times, so that
         "exactly" includes what rounding does to them.
         """
-        if now - sender.sent > timeout + ROUNDED * now:
-            sender.window = self._model.restarted(sender.window)
+        if self._idle_restart:
+            timeout = self._model.timeout(transfer, sender.rounds)
+            timeouts = int(max(0.0, now - sender.sent - ROUNDED * now) / timeout)
+            sender.window = self._model.idled(sender.window, timeouts)
 
 
 def _ends(transfer: Transfer) -> Ends:

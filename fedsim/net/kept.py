@@ -6,8 +6,7 @@ by the same amount with every packet.  It grows no further than slow start lets 
 path.  BBR has no threshold and does not cut its window.  A queue that overflows is a loss of the packet with which the
 window is as large as there is room for.
 
-Not modelled: windows that are halved for every time-out of a short idle time, and those that shrink as a sender has
-too little to send.
+Not modelled: windows that shrink as a sender has too little to send.
 """
 
 import math
@@ -36,10 +35,15 @@ class _Rounds(NamedTuple):
     burst: float
 
 
-def restarted(constants: TransferModel, window: Window) -> Window:
-    """Return the window after an idle time, which remembers three quarters of what it was as its threshold."""
-    packets = min(window.packets, float(constants.initial_window))
-    return Window(packets, max(window.threshold, 0.75 * window.packets))
+def idled(constants: TransferModel, window: Window, timeouts: int) -> Window:
+    """Return the window after an idle time of so many whole time-outs, each of which halves it.
+
+    It stays as large as an initial window, if it was, and remembers three quarters of what it was as its threshold.
+    """
+    if not timeouts:
+        return window
+    least = min(window.packets, float(constants.initial_window))
+    return Window(max(least, window.packets * 0.5**timeouts), max(window.threshold, 0.75 * window.packets))
 
 
 def start(
@@ -91,8 +95,10 @@ def after(constants: TransferModel, size: float, trip: float, loss: float, start
     """Return the window in which a flow of `size` wire bytes leaves its sender that started so in this window."""
     count = math.ceil(size / constants.mtu - 1e-9)  # the last packet need not be full
     pipe = (start.rate if start.rate > OUTAGE else FASTEST) * trip / constants.mtu
-    if start.window == math.inf or constants.congestion_control == "bbr":
+    if constants.congestion_control == "bbr":
         return Window(_grown(constants, trip, pipe, window, count), window.threshold)
+    if start.window == math.inf:
+        return Window(_left(constants, trip, pipe, window, count), window.threshold)
     cut = KEEPS[constants.congestion_control] * start.window
     if start.until == math.inf:
         return Window(cut, cut)
@@ -126,6 +132,21 @@ def _rounds(constants: TransferModel, size: float, trip: float, rate: float, win
         else:
             crawl += gap
             packets = _risen(constants, trip, packets, packets)
+
+
+def _left(constants: TransferModel, trip: float, pipe: float, window: Window, count: float) -> float:
+    """Return the packets of a window after a message of so many without a loss.
+
+    The last packets, which do not fill the window, make it grow to twice their number at most, and beyond its
+    threshold not at all.
+    """
+    packets, threshold = window
+    while packets < min(count, pipe):  # the path idles until the window is acknowledged
+        count -= packets
+        packets = min(2 * packets, threshold) if packets < threshold else _risen(constants, trip, packets, packets)
+    if count >= pipe:
+        return _grown(constants, trip, pipe, Window(packets, threshold), count)
+    return max(packets, min(packets + count, 2 * count, threshold))
 
 
 def _grown(constants: TransferModel, trip: float, pipe: float, window: Window, count: float) -> float:

@@ -65,8 +65,8 @@ class Model(ABC):
         """Return the sender's window after a transfer of `size` wire bytes that started so."""
 
     @abstractmethod
-    def restarted(self, window: Window) -> Window:
-        """Return a sender's window after an idle time of more than a time-out."""
+    def idled(self, window: Window, timeouts: int) -> Window:
+        """Return a sender's window after an idle time of so many whole time-outs."""
 
     @abstractmethod
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
@@ -81,8 +81,11 @@ class Model(ABC):
         """Return the highest rate (bytes/s, finite) that the flow can have whose window allows `limit` bytes/s."""
 
     @abstractmethod
-    def timeout(self, transfer: Transfer) -> float:
-        """Return the seconds without data after which a connection's window starts over."""
+    def timeout(self, transfer: Transfer, rounds: float) -> float:
+        """Return the seconds without data after which a sender's window shrinks.
+
+        Before, it has sent data for so many round trips.
+        """
 
     @abstractmethod
     def closing(self, transfer: Transfer) -> float:
@@ -172,9 +175,9 @@ class Fluid(Model):
         trip, loss = self._after_loss(transfer, start)
         return kept.after(self.constants, size, trip, loss, start, begin)
 
-    def restarted(self, window: Window) -> Window:
-        """Return the initial window, and what the threshold then is."""
-        return kept.restarted(self.constants, window)
+    def idled(self, window: Window, timeouts: int) -> Window:
+        """Return the window, halved for each."""
+        return kept.idled(self.constants, window, timeouts)
 
     def credit(self, nbytes: float, rate: float, links: Sequence[LinkState]) -> float:
         """Return what the token buckets of idle links let pass."""
@@ -191,11 +194,11 @@ class Fluid(Model):
             rate = acks
         return rate if rate <= limit else limit
 
-    def timeout(self, transfer: Transfer) -> float:
-        """Return TCP's retransmission time-out; infinity for BBR, which does not begin anew."""
+    def timeout(self, transfer: Transfer, rounds: float) -> float:
+        """Return TCP's retransmission time-out; infinity for BBR, which keeps its window."""
         if self.constants.congestion_control == "bbr":
             return math.inf
-        return tcp.timeout(self.constants, transfer.quiet_trip)
+        return tcp.timeout(self.constants, transfer.quiet_trip, rounds)
 
     def closing(self, transfer: Transfer) -> float:
         """Return half a round trip; the last bytes of a short flow first wait in the standing queue."""
@@ -262,7 +265,7 @@ class Naive(Model):
         """Return infinity: there are no windows."""
         return Window(math.inf)
 
-    def restarted(self, window: Window) -> Window:
+    def idled(self, window: Window, timeouts: int) -> Window:
         """Return it as it is."""
         return window
 
@@ -278,9 +281,9 @@ class Naive(Model):
         """Return the full rate of the slower link, whatever else is on it."""
         return min(access.rate, access.server)
 
-    def timeout(self, transfer: Transfer) -> float:
-        """Return 0: there are no connections."""
-        return 0.0
+    def timeout(self, transfer: Transfer, rounds: float) -> float:
+        """Return infinity: there are no windows."""
+        return math.inf
 
     def closing(self, transfer: Transfer) -> float:
         """Return the latency of one way."""
