@@ -7,10 +7,12 @@ are shared ones.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import simpy
 
+from fedsim.net.draws import Draws
 from fedsim.net.model import Model
 from fedsim.net.sharing.flows import Flow
 from fedsim.net.sharing.link import Link
@@ -30,6 +32,7 @@ class SharedRoute:
     pool: Pool
     links: tuple[Link | MeshLink, ...]
     slowest: float
+    overflows: Draws
     shaped: bool = field(init=False)  # whether one of the links has a token bucket
 
     def __post_init__(self) -> None:
@@ -105,7 +108,8 @@ class Channel(ABC, Generic[Passage]):
         ceiling = self.ceiling(passage, len(self._flows) + 1)
         rate = self._rate_below(passage, ceiling)
         full = passage.route.links if rate < ceiling * (1 - EXACT) else ()
-        return self._model.start(passage.transfer, passage.size, rate, ceiling, full)
+        chance = partial(passage.route.overflows.next, passage.transfer.ends)
+        return self._model.start(passage.transfer, passage.size, rate, ceiling, full, chance)
 
     def limit(self, passage: Passage, start: Start, left: float) -> float:
         """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""

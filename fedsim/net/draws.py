@@ -34,6 +34,10 @@ class Draws:
         handshake, loss = seeds.row_of_uniforms(self._seed, *ends, number, count=2)
         return handshake, loss
 
+    def next(self, ends: Ends) -> float:
+        """Return one number for what happens next between these two, and count it."""
+        return seeds.row_of_uniforms(self._seed, *ends, self.number(ends), count=1)[0]
+
     def many(self, pairs: Sequence[Ends]) -> npt.NDArray[np.float64]:
         """Return the two numbers (2, n) of the next message between each of these pairs, which is not counted."""
         numbers = np.array([self._sent.get(ends, 0) for ends in pairs], dtype=np.int64)

@@ -144,7 +144,7 @@ def _left(constants: TransferModel, trip: float, pipe: float, window: Window, co
     while packets < min(count, pipe):  # the path idles until the window is acknowledged
         count -= packets
         packets = min(2 * packets, threshold) if packets < threshold else _risen(constants, trip, packets, packets)
-    if count >= pipe:
+    if count >= min(packets, pipe):
         return _grown(constants, trip, pipe, Window(packets, threshold), count)
     return max(packets, min(packets + count, 2 * count, threshold))
 

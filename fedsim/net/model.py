@@ -46,7 +46,13 @@ class Model(ABC):
 
     @abstractmethod
     def start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+        self,
+        transfer: Transfer,
+        size: float,
+        rate: float,
+        ceiling: float,
+        full: Sequence[link_state.SharedState],
+        chance: Callable[[], float],
     ) -> Start:
         """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s) of the `ceiling` it could use.
 
@@ -136,14 +142,22 @@ class Fluid(Model):
         return link_state.standing_queue(self.constants, links, transfer.rtt, now)
 
     def start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+        self,
+        transfer: Transfer,
+        size: float,
+        rate: float,
+        ceiling: float,
+        full: Sequence[link_state.SharedState],
+        chance: Callable[[], float],
     ) -> Start:
         """Return the idle time of slow start and the first loss, drawn or of a full queue."""
         own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
         if loss and trip:
             packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
         if full and own.congestion_control != "bbr" and not own.rtt_bias:
-            top = link_state.overflow(own, rate, full)
+            top = link_state.overflow(own, rate, transfer.quiet_trip, full)
+            if top < math.inf and not own.deterministic:
+                top *= tcp.LUCKLESS + chance()
             allowed = ceiling * transfer.quiet_trip
             begin = transfer.window or Window(own.initial_window)
             if found := kept.overflown(own, size, trip, rate, allowed, loss, packet, begin, top):
@@ -252,7 +266,13 @@ class Naive(Model):
         return 0.0
 
     def start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[link_state.SharedState]
+        self,
+        transfer: Transfer,
+        size: float,
+        rate: float,
+        ceiling: float,
+        full: Sequence[link_state.SharedState],
+        chance: Callable[[], float],
     ) -> Start:
         """Return a start without idle time."""
         return Start(0.0, size, rate)

@@ -91,7 +91,8 @@ class Network:
         self._rng, self._record = rng, record
         self.layout = topology.lay(len(nodes), rng("topology"))
         specs = (server.links() if topology.has_server else {}) | self.layout.links
-        self._links = SharedLinks(env, nodes, model, specs, meshed=bool(self.layout.links))
+        overflows = Draws(int(rng("overflows").integers(2**62)))
+        self._links = SharedLinks(env, nodes, model, specs, overflows, meshed=bool(self.layout.links))
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
         self._connecting = connecting
         self._connections = Connections(model, connecting.idle_restart) if connecting.kind != "fresh" else None

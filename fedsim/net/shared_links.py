@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import simpy
 
 from fedsim.net.channel import BITS, SharedRoute
+from fedsim.net.draws import Draws
 from fedsim.net.model import Model
 from fedsim.net.node import Nodes
 from fedsim.net.sharing.link import Link
@@ -22,10 +23,17 @@ class SharedLinks:
     """All shared links by name, in `by_name`, and the shared parts of routes."""
 
     def __init__(
-        self, env: simpy.Environment, nodes: Nodes, model: Model, specs: Mapping[str, LinkSpec], meshed: bool
+        self,
+        env: simpy.Environment,
+        nodes: Nodes,
+        model: Model,
+        specs: Mapping[str, LinkSpec],
+        overflows: Draws,
+        *,
+        meshed: bool,
     ) -> None:
-        """Make the links; `meshed` if a route may cross several of them."""
-        self._nodes, self._model = nodes, model
+        """Make the links; `meshed` if a route may cross several of them.  `overflows` are draws for full queues."""
+        self._nodes, self._model, self._overflows = nodes, model, overflows
         self._mesh = Mesh(env)
         self._rates = {name: _bytes_a_second(spec.rate) for name, spec in specs.items()}
         self.by_name: dict[str, Link | MeshLink] = {}
@@ -48,7 +56,7 @@ class SharedLinks:
     def between(self, src: int, dst: int) -> SharedRoute:
         """Return the route from a client to its neighbour, over the access links of both."""
         links = self._access_link(src, True), self._access_link(dst, False)
-        return SharedRoute(self._mesh.pool(links), links, math.inf)
+        return SharedRoute(self._mesh.pool(links), links, math.inf, self._overflows)
 
     def refresh(self, client: int) -> None:
         """Update the capacities of a client's access links."""
@@ -60,8 +68,9 @@ class SharedLinks:
         slowest = min((self._rates[name] for name in names), default=math.inf)
         links = tuple(self.by_name[name] for name in names)
         if len(links) == 1 and isinstance(links[0], Link):
-            return SharedRoute(links[0], links, slowest)
-        return SharedRoute(self._mesh.pool([link for link in links if isinstance(link, MeshLink)]), links, slowest)
+            return SharedRoute(links[0], links, slowest, self._overflows)
+        pool = self._mesh.pool([link for link in links if isinstance(link, MeshLink)])
+        return SharedRoute(pool, links, slowest, self._overflows)
 
     def _access_link(self, client: int, upload: bool) -> MeshLink:
         if (client, upload) not in self._access:

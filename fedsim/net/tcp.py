@@ -19,7 +19,8 @@ from fedsim.core.units import Bytes, Seconds
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
 SETTLES = 0.75  # the share of a time-out's first excess that a round trip leaves
-UNSETTLED = 0.5  # round trips of data before that
+UNSETTLED = 0.7  # round trips of data before that; with the share above fitted to time-outs of Linux
+LUCKLESS = 0.5  # the least share that chance leaves a flow of the window at which a queue overflows, plus a draw below 1
 BBR_GAIN = 2 / math.log(2)  # windows a round trip at which BBR paces its start
 POSITIVE = ("mtu", "mss", "header", "initial_window", "ack_every", "syn_rto")
 NOT_NEGATIVE = ("tls_rtts", "rto_min", "queue_share", "queue_trips", "bbr_queue_trips", "short_packets")
@@ -175,11 +176,11 @@ def timeout(constants: TransferModel, trip: float, rounds: float) -> float:
     """Return the seconds after which a sender considers its data lost that has sent data for so many round trips.
 
     It is the round trip and four times its mean deviation, which Linux takes for `rto_min` at least.  The first
-    measurement sets that to twice the round trip (RFC 6298); after half a round trip of data it approaches `rto_min` by a
+    measurement sets that to twice the round trip (RFC 6298); after the first of data it approaches `rto_min` by a
     quarter each, as measured on Linux.
     """
     more = max(0.0, 2 * trip - constants.rto_min) * SETTLES ** max(0.0, rounds - UNSETTLED)
-    return trip + constants.rto_min + more
+    return float(trip + constants.rto_min + more)
 
 
 def standing_queue(constants: TransferModel, drain: float, rtt: float) -> float:

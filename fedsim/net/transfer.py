@@ -40,6 +40,11 @@ class Transfer:
     handed: float = 0.0  # seconds from its last byte to its arrival
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """Its sender and its receiver."""
+        return self.src, self.dst
+
+    @property
     def quiet_trip(self) -> float:
         """Seconds of a round trip without a queue, with the mean jitter of both directions."""
         return self.rtt + self.jitter

@@ -10,7 +10,7 @@ from netlab import fluid, up, world
 
 from fedsim.net import tcp
 from fedsim.net.connecting import Connecting
-from fedsim.net.kept import Window, after, restarted, start
+from fedsim.net.kept import Window, after, idled, start
 from fedsim.net.tcp import TransferModel
 from fedsim.net.window import FILLED, lossy_start
 
@@ -51,14 +51,14 @@ def test_a_window_that_fills_the_path_limits_nothing():
 
 
 def test_what_a_message_leaves():
-    """A packet of window for each that has arrived, up to twice the path; 0.7 of it after a loss."""
+    """Twice what was sent at once, up to twice the path; 0.7 of it after a loss."""
 
     def left(count, packet=math.inf, window=Window(10.0), model=CUBIC, loss=0.01):  # noqa: B008
         begun = start(model, count * MTU, 0.1, 1e6, loss, packet, window)
         return after(model, count * MTU, 0.1, loss, begun, window)
 
     pipe = 1e6 * 0.1 / MTU
-    assert left(7) == Window(17.0)
+    assert left(7) == Window(14.0)
     assert left(500) == Window(FILLED * pipe)
     assert left(20, 20.0) == Window(pytest.approx(0.7 * 29), pytest.approx(0.7 * 29))
     assert left(20, 20.0, model=RENO) == Window(pytest.approx(0.5 * 29), pytest.approx(0.5 * 29))
@@ -68,11 +68,27 @@ def test_what_a_message_leaves():
     assert left(10**6, 5.0).packets == pytest.approx(math.sqrt(150), rel=1e-3)  # the steady window
 
 
-def test_after_an_idle_time_the_initial_window_and_three_quarters_as_the_threshold():
-    assert restarted(CUBIC, Window(100.0)) == Window(10.0, math.inf)
-    assert restarted(CUBIC, Window(100.0, 40.0)) == Window(10.0, 75.0)
-    assert restarted(CUBIC, Window(50.0, 40.0)) == Window(10.0, 40.0)
-    assert restarted(CUBIC, Window(5.0, 5.0)) == Window(5.0, 5.0)
+def test_every_time_out_of_an_idle_time_halves_the_window_and_three_quarters_are_the_threshold():
+    assert idled(CUBIC, Window(100.0, 40.0), 0) == Window(100.0, 40.0)
+    assert idled(CUBIC, Window(100.0), 1) == Window(50.0, math.inf)
+    assert idled(CUBIC, Window(100.0, 40.0), 3) == Window(12.5, 75.0)
+    assert idled(CUBIC, Window(100.0, 40.0), 4) == Window(10.0, 75.0)
+    assert idled(CUBIC, Window(50.0, 40.0), 10**6) == Window(10.0, 40.0)
+    assert idled(CUBIC, Window(5.0, 5.0), 2) == Window(5.0, 5.0)
+
+
+def test_the_last_packets_of_a_message_let_the_window_grow_to_twice_their_number_at_most():
+    """Linux's window after a new connection's first message over a fast path: 40 after 35 packets, 160 after 207."""
+
+    def left(count, window=Window(10.0)):  # noqa: B008
+        begun = start(CUBIC, count * MTU, 0.3, 5e6, 0.0, math.inf, window)
+        return after(CUBIC, count * MTU, 0.3, 0.0, begun, window).packets
+
+    assert (left(35), left(207), left(1), left(7), left(10)) == (40, 160, 10, 14, 20)
+    assert left(35, Window(22.0)) == 44
+    assert left(35, Window(45.0)) == 70
+    assert left(15, Window(10.0, 16.0)) == 16
+    assert left(20, Window(100.0, 50.0)) == 100
 
 
 windows = st.builds(Window, st.floats(1, 500), st.just(math.inf) | st.floats(1, 500))
@@ -112,12 +128,12 @@ def test_under_loss_a_kept_connection_slows_down_and_new_ones_do_not():
 
 
 def test_a_small_message_leaves_a_small_window():
-    """Eleven packets of window after one: the next message needs fewer rounds than a new one, and yet some."""
+    """Twenty packets of window after ten: the next message needs fewer rounds than a new one, and yet some."""
     here = world(0.05, connecting=Connecting("kept"))
-    for number, (at, nbytes) in enumerate([(0.0, 1000), (0.3, 1_448_000)]):
+    for number, (at, nbytes) in enumerate([(0.0, 14_480), (0.3, 1_448_000)]):
         message = up(0, nbytes)
         message.version = number
         here.at(at, here.network.send, message)
     here.env.run()
-    eleven = tcp.stall(TransferModel(initial_window=11), 1_500_000, 0.1, 1e6)
-    assert here.rows[1].arrived - 0.3 == pytest.approx(eleven + 1.5 + 0.05)
+    twenty = tcp.stall(TransferModel(initial_window=20), 1_500_000, 0.1, 1e6)
+    assert here.rows[1].arrived - 0.3 == pytest.approx(twenty + 1.5 + 0.05)

@@ -9,6 +9,7 @@ from fedsim.net.tcp import (
     BBR_IGNORES,
     PFTK_ABOVE,
     SHORTEST_TRIP,
+    UNSETTLED,
     TransferModel,
     ack_ceiling,
     first_loss,
@@ -208,7 +209,8 @@ def test_queues_weights_and_time_outs_by_hand():
     biased = TransferModel(rtt_bias=1.0)
     assert [weight(model, 0.25) for model in (MODEL, biased)] == [1.0, 4.0]
     assert weight(biased, 0.0) == weight(biased, 1e-9) == pytest.approx(1 / SHORTEST_TRIP)
-    assert [timeout(MODEL, trip) for trip in (0.0, 1.0)] == [MODEL.rto_min, 2.0]
+    assert [timeout(MODEL, trip, 0.0) for trip in (0.0, 0.1, 1.0)] == [0.2, pytest.approx(0.3), 3.0]
+    assert [timeout(MODEL, 1.0, rounds) for rounds in (UNSETTLED, UNSETTLED + 1, math.inf)] == [3.0, 1.2 + 1.35, 1.2]
 
 
 def test_bbr_paces_its_first_window():

@@ -55,6 +55,11 @@ class SharedState(Protocol):
         """The bytes that can wait in front of the link."""
         ...
 
+    @property
+    def full_since(self) -> float:
+        """The time since which flows have saturated the link without a break; infinity if they do not."""
+        ...
+
 
 class LinkState(Protocol):
     """One link of a route, with rates in bytes/s: a `Link`, a `MeshLink` or an `AccessChannel`."""
@@ -104,18 +109,24 @@ def standing_queue(constants: TransferModel, links: Iterable[LinkState], rtt: fl
     return seconds
 
 
-def overflow(constants: TransferModel, rate: float, links: Iterable[SharedState]) -> float:
+def overflow(constants: TransferModel, rate: float, trip: float, links: Iterable[SharedState]) -> float:
     """Return the packets of the window that a flow has when it fills up a queue with the flows of others.
 
     It would get `rate` bytes/s, less than it could use, so that slow start only ends when a queue on its way is full
     and drops packets of all flows.  Drop-tail leaves flows with equal windows: what the flow's share is worth at the
-    mean round trip of the others and with a full queue, whatever its own round trip.  Infinity if there are no others.
+    mean round trip of the others and with a full queue, whatever its own round trip.  If the others saturate no link of
+    its way, there is no queue yet: the flow fills that of the slowest link at its own round trip of `trip` seconds.
+    Infinity if there are no others.
     """
+    shared = [link for link in links if link.crossing.flows and 0 < link.capacity < math.inf]
     waits = [
         link.crossing.trips / link.crossing.flows + link.buffer / link.capacity
-        for link in links
-        if link.crossing.flows and 0 < link.capacity < math.inf
+        for link in shared
+        if link.full_since < math.inf
     ]
+    if not waits and shared:
+        slowest = min(shared, key=lambda link: link.capacity)
+        waits = [trip + slowest.buffer / slowest.capacity]
     return rate * min(waits) / constants.mtu if waits else math.inf
 
 
