@@ -4,7 +4,7 @@ The only module that knows both halves, the network and the learning; it imports
 learned.  It expects a checked scenario (`check.py`), and runs nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from fedsim.learner.recorded import Record, Recorded
 from fedsim.learner.traffic import Plain
 from fedsim.learner.trained import Trained
 from fedsim.net.masking import STEPS, Masking
+from fedsim.net.traits import Traits
 from fedsim.point import fleet
 from fedsim.point.checkpoint import Keeper
 from fedsim.point.parts import Parts
@@ -85,7 +86,7 @@ def build(
 
         known = untrained(lesson.algorithm)
         trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
-    world, learner = _world(parts, rng, trained, recorder, keeper, answers)
+    world, learner = _world(parts, rng, trained, recorder, keeper, answers, lesson.held)
     observer = None
     if trains:
         by_chance = parts.protocol.by_chance and world.sampler.even
@@ -107,6 +108,7 @@ def _world(
     recorder: Recorder,
     keeper: Keeper | None = None,
     answers: Record | None = None,
+    held: Callable[[], npt.NDArray[np.int64]] | None = None,
 ) -> tuple[World, Recorded]:
     env, scenario, columns = simpy.Environment(), parts.scenario, parts.columns
 
@@ -130,6 +132,7 @@ def _world(
         lambda row: world.moved(row),
         parts.effects,
         parts.transport,
+        Traits(parts.countries, held),
     )
     trained.forgers = links.forgers
     ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})
