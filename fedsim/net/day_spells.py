@@ -12,11 +12,11 @@ import math
 import numpy as np
 
 from fedsim.core import seeds
+from fedsim.net.absences import Absences, Flags, Floats, Numbers
 from fedsim.net.inputs.days import CUT, DAY, DAYS, SAMPLE, Days
-from fedsim.net.schedule import Flags, Floats, Numbers, Schedule
 
 
-class DaySpells(Schedule):
+class DaySpells(Absences):
     """Things that are absent unless their `phones` (count,) are available.
 
     `ahead` (count,) is the time of day at simulated time 0, in seconds.  Things of equal phone, stream and `ahead` are

@@ -8,12 +8,12 @@ are read.  Not modelled: times that are not exponential, means that differ betwe
 import numpy as np
 
 from fedsim.core.seeds import GAMMA, mixed
-from fedsim.net.schedule import Floats, Numbers, Schedule
+from fedsim.net.absences import Absences, Floats, Numbers
 
 GRAIN = 2.0**-32  # of a mean
 
 
-class Spells(Schedule):
+class Spells(Absences):
     """`count` things that stay outside a spell for `between` seconds on average and inside for `spell`, both above 0.
 
     They start in the stationary state: each is in a spell with probability spell / (between + spell).

@@ -17,7 +17,7 @@ DAY, HOUR = 86_400.0, 3600.0
 
 
 def states(plan, times):
-    """Who is online at these ascending times, (times, K), as the schedule says."""
+    """Who is online at these ascending times, (times, K), as its absences say."""
     away, found = plan.inside.copy(), []
     for time in times:
         for _, who, steps in plan.passed(time):
@@ -47,7 +47,7 @@ def test_the_share_of_time_is_the_measured_one_hour_by_hour_and_a_third_never_co
     assert shares.mean() == pytest.approx(0.08445, abs=1e-5)
     assert (shares == 0).sum() == 146
     times = np.arange(0.25, 96, 0.5) * HOUR
-    seen = states(Nights().schedule(0.0, unknown(10_000), 1, 2), times)
+    seen = states(Nights().absences(0.0, unknown(10_000), 1, 2), times)
     own = seen.mean(axis=0)
     assert own.mean() == pytest.approx(shares.mean(), abs=5 * own.std() / 100)
     assert (own == 0).mean() >= 146 / 440 - 5 * np.sqrt(0.22 / 10_000)
@@ -61,7 +61,7 @@ def test_the_share_of_time_is_the_measured_one_hour_by_hour_and_a_third_never_co
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 2**62), st.floats(0, 20 * DAY), st.booleans())
 def test_spells_are_ordered_and_disjoint_and_follow_one_phone(count, seed, start, never):
-    plan = Nights(start=start % DAY, never=never).schedule(start, unknown(count), seed, seed + 1)
+    plan = Nights(start=start % DAY, never=never).absences(start, unknown(count), seed, seed + 1)
     parts = plan.passed(start + 8 * DAY)
     if parts:
         times, who, steps = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -80,8 +80,8 @@ def test_spells_are_ordered_and_disjoint_and_follow_one_phone(count, seed, start
 @given(st.lists(st.floats(0, 6 * DAY), max_size=20), st.integers(1, 100))
 def test_neither_looks_nor_other_clients_change_anybodys_times(looks, count):
     times = np.sort([*looks, 6 * DAY])
-    often = states(Nights().schedule(0.0, unknown(count), 3, 4), times)
-    once = states(Nights().schedule(0.0, unknown(count + 40), 3, 4), times[-1:])
+    often = states(Nights().absences(0.0, unknown(count), 3, 4), times)
+    once = states(Nights().absences(0.0, unknown(count + 40), 3, 4), times[-1:])
     np.testing.assert_array_equal(often[-1:], once[:, :count])
 
 
@@ -102,15 +102,15 @@ def test_nights_come_by_local_time():
     """India is 5.5 hours ahead of Britain and 10.5 of New York: the same phones, as much earlier."""
     times = np.arange(12, 60, 0.5) * HOUR
     seen = {
-        code: states(Nights().schedule(0.0, Traits(np.full(3000, code)), 1, 2), times) for code in ("GB", "IN", "US")
+        code: states(Nights().absences(0.0, Traits(np.full(3000, code)), 1, 2), times) for code in ("GB", "IN", "US")
     }
     curves = {code: each.mean(axis=1) for code, each in seen.items()}
     for code, hours in (("IN", 5.5), ("US", -5.0)):
         lags = np.arange(-20, 21)
         fits = [np.corrcoef(np.roll(curves["GB"], -lag)[21:-21], curves[code][21:-21])[0, 1] for lag in lags]
         assert lags[np.argmax(fits)] / 2 == pytest.approx(hours, abs=1)
-    later = states(Nights(start=5.5 * HOUR).schedule(0.0, Traits(np.full(300, "GB")), 1, 2), times)
-    np.testing.assert_array_equal(later, states(Nights().schedule(0.0, Traits(np.full(300, "IN")), 1, 2), times))
+    later = states(Nights(start=5.5 * HOUR).absences(0.0, Traits(np.full(300, "GB")), 1, 2), times)
+    np.testing.assert_array_equal(later, states(Nights().absences(0.0, Traits(np.full(300, "IN")), 1, 2), times))
 
 
 def test_there_is_a_clock_for_every_country_with_links():
@@ -124,7 +124,7 @@ HOURS = np.arange(0.5, 72, 0.5) * HOUR
 
 def test_at_strength_0_clients_are_independent_and_at_1_groups_coincide():
     alone, loose, tied = (
-        states(nights.schedule(0.0, people(LABELS), 1, 2), HOURS)
+        states(nights.absences(0.0, people(LABELS), 1, 2), HOURS)
         for nights in (
             Nights(never=False),
             Nights(never=False, groups="labels", strength=0.0),
@@ -139,7 +139,7 @@ def test_at_strength_0_clients_are_independent_and_at_1_groups_coincide():
 
 def test_who_follows_at_a_low_strength_does_so_at_a_higher_one_and_the_others_keep_their_times():
     plans = [
-        states(Nights(groups="labels", strength=strength, never=False).schedule(0.0, people(LABELS), 1, 2), HOURS)
+        states(Nights(groups="labels", strength=strength, never=False).absences(0.0, people(LABELS), 1, 2), HOURS)
         for strength in (0.0, 0.3, 0.6, 1.0)
     ]
     follows = [(plan == plans[-1]).all(axis=0) for plan in plans]
@@ -156,7 +156,7 @@ def test_tied_or_not_a_client_is_available_as_long():
     traits = Traits(np.full(3000, ""), lambda: np.eye(1000, dtype=np.int64)[labels])
     spread = []
     for strength in (0.0, 1.0):
-        plan = Nights(groups="labels", strength=strength).schedule(0.0, traits, 1, 2)
+        plan = Nights(groups="labels", strength=strength).absences(0.0, traits, 1, 2)
         groups = states(plan, HOURS).mean(axis=0).reshape(-1, 3).mean(axis=1)
         assert groups.mean() == pytest.approx(0.0845, abs=5 * groups.std() / np.sqrt(1000))
         spread.append(groups.std())
@@ -165,7 +165,7 @@ def test_tied_or_not_a_client_is_available_as_long():
 
 def test_a_country_is_awake_together_in_its_own_night():
     traits = Traits(np.array(["IN", "US", "IN", "US", ""] * 20))
-    seen = states(Nights(groups="country", never=False).schedule(0.0, traits, 1, 2), HOURS)
+    seen = states(Nights(groups="country", never=False).absences(0.0, traits, 1, 2), HOURS)
     for code in ("IN", "US"):
         own = seen[:, traits.country == code]
         assert (own == own[:, :1]).all()

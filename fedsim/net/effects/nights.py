@@ -48,7 +48,7 @@ class Nights(Grouped):
         self.check_groups(network.traits)
         return self._process(env, network, *rng.integers(2**62, size=2).tolist()) if len(network.nodes) else None
 
-    def schedule(self, now: float, traits: Traits, who: int, when: int) -> DaySpells:
+    def absences(self, now: float, traits: Traits, who: int, when: int) -> DaySpells:
         """Return the clients' absences; `who` is the key of what phones they are, `when` that of their days."""
         clients, groups = np.arange(len(traits.country)), self.members(traits)
         follows = (groups != NONE) & (seeds.uniforms(who, clients, count=2)[1] < self.strength)
@@ -63,5 +63,5 @@ class Nights(Grouped):
 
     def _process(self, env: simpy.Environment, network: Network, who: int, when: int) -> Drive:
         # A process, since what clients hold is known only when a run begins
-        network.nodes.presence.follow(env, self.schedule(env.now, network.traits, who, when))
+        network.nodes.presence.follow(env, self.absences(env.now, network.traits, who, when))
         yield env.event()  # clients come and go by themselves

@@ -1,4 +1,4 @@
-"""Schedule: when many things change between inside and outside a spell, worked out for all at once and read in parts.
+"""Absences: when many things change between inside and outside a spell, worked out for all at once and read in parts.
 
 What `turns` does step by step is worked out here for all things at once, when the changes so far are read.  When a
 thing changes next is for a subclass to say (`Spells`: after exponential times; `DaySpells`: as on measured days).
@@ -19,7 +19,7 @@ PART = 8
 Changes = tuple[Floats, Numbers, Numbers]  # in order: times, things, +1 if a spell begins and -1 if one ends
 
 
-class Schedule(ABC):
+class Absences(ABC):
     """Things from the time `now` on; `until` (count,) is when each changes next, after the changes returned.
 
     `inside` (count,) is whether each is in a spell at first; infinity stands for never.
@@ -44,7 +44,7 @@ class Schedule(ABC):
     def _after(self, who: Numbers, times: Floats) -> Floats:
         """Return when these things change next, having changed at these times; `_turned` is their state since.
 
-        Called for each thing's changes in order, and first with the time at which the schedule begins.
+        Called for each thing's changes in order, and first with the time at which the absences begin.
         """
 
     @property
