@@ -73,5 +73,7 @@ def test_clients_of_the_same_labels_are_offline_at_the_same_times_in_a_run(load,
 
 def test_labels_that_the_data_do_not_have_are_refused_with_those_they_have(load, tmp_path):
     scenario = load("{name: nights, groups: labels, classes: [7]}", LEARNS)
-    with pytest.raises(UserError, match="there is no class 7 in 'classes'; they go from 0 to 2"):
+    with pytest.raises(
+        UserError, match=r"network\.effects\.0: nights: there is no class 7 in 'classes'; they go from 0 to 2"
+    ):
         simulate(scenario, out=tmp_path / "out")

@@ -137,6 +137,13 @@ def test_at_strength_0_clients_are_independent_and_at_1_groups_coincide():
     assert len(np.unique([own[:, 0] for own in groups], axis=0)) == 4
 
 
+def test_clients_of_one_label_are_awake_at_the_same_times_wherever_they_live():
+    countries = Traits(np.array(["IN", "US", "GB", ""] * 100), people(np.zeros(400, int)).held)
+    seen = states(Nights(never=False, groups="labels").absences(0.0, countries, 1, 2), HOURS)
+    assert (seen == seen[:, :1]).all()
+    assert seen.any()
+
+
 def test_who_follows_at_a_low_strength_does_so_at_a_higher_one_and_the_others_keep_their_times():
     plans = [
         states(Nights(groups="labels", strength=strength, never=False).absences(0.0, people(LABELS), 1, 2), HOURS)
