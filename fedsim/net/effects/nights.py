@@ -56,7 +56,7 @@ class Nights(Grouped):
         measured = days.measured()
         phones = np.arange(days.PHONES) if self.never else measured.comers
         drawn = phones[(len(phones) * seeds.uniforms(who, streams, count=1)[0]).astype(np.int64)]
-        zones = np.array([days.ahead().get(code, 0.0) for code in traits.country.tolist()])
+        zones = np.array([days.ahead()[code] if code else 0.0 for code in traits.country.tolist()])
         if self.groups == "labels":
             zones[follows] = 0.0  # such a group is of no country
         return DaySpells(now, measured, drawn, streams, self.start + zones, when)
