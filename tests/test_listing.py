@@ -48,7 +48,7 @@ def test_a_part_is_shown_with_source_options_defaults_units_and_spans(call, monk
     assert "beta: share, such as 0.3 or 30 % (default 0.01; --tune searches 0.01 to 0.5, log) share of the new" in flat
     assert "preset: paper or official (default paper)" in flat
     outage = " ".join(call("--list", "effect", "outage")[1].split())
-    assert "every: time, such as 50 ms (required) mean time between outages" in outage
+    assert "length: time, such as 50 ms (required) mean length of an outage" in outage
     assert "window: time, such as 50 ms (default 0.5 s)" in " ".join(call("--list", "effect", "trace")[1].split())
     assert "It has no options." in call("--list", "codec", "bfloat16")[1]
 

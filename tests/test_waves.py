@@ -210,6 +210,24 @@ def test_over_full_links_learners_score_the_same_to_the_last_bit(tmp_path, monke
         assert table.equals(single[name]), name
 
 
+@pytest.mark.parametrize("planned", [True, False])
+def test_phones_that_come_at_night_are_asked_in_waves_as_one_by_one(tmp_path, planned):
+    """Jobs take about half an hour, so that phones leave in the middle of them, over three days."""
+    options = {"seed": 4, "links": OWN if planned else NARROW, "model": "fluid", "down": 300, "up": 300}
+    options |= {"effects": "{name: nights, never: false}", "protocol": "{name: sync, rounds: 99, participation: 1.0}"}
+    options |= {"operations": "4e12", "until": "3 d"}
+    (together, end, waves), (single, other_end, _) = (
+        tables(tmp_path, options, ways, planned) for ways in (True, False)
+    )
+    assert len(waves) > 20
+    assert end == pytest.approx(other_end, rel=1e-9)
+    same(together["transfers"], single["transfers"], ["src", "dst", "sent"])
+    same(together["spans"], single["spans"], ["client", "what", "start"])
+    arrived = together["transfers"].to_pandas().query("fate == 'delivered'")
+    downs, ups = (arrived["src"] == SERVER).sum(), (arrived["dst"] == SERVER).sum()
+    assert downs > ups > 20  # some have left while they trained
+
+
 def test_a_wave_shares_its_links_with_other_messages(tmp_path):
     """A message that is sent beside a wave slows it, and is slowed, as it would beside single asks."""
     options = {"seed": 1, "links": NARROW, "model": "fluid", "effects": "", "protocol": SYNC, "down": 300, "up": 300}

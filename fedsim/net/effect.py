@@ -16,6 +16,7 @@ from fedsim.core.errors import UserError
 from fedsim.net.floats import Array
 from fedsim.net.node import Nodes
 from fedsim.net.service import Service
+from fedsim.net.traits import Traits
 from fedsim.net.transfer import Transfer
 
 Drive = Generator[simpy.Event, object, None]
@@ -48,6 +49,11 @@ class Network(Protocol):
     @property
     def service(self) -> Service | None:
         """Whether the server is up; None among peers, which have no server."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """Where the clients are and what they hold."""
         ...
 
 

@@ -33,6 +33,7 @@ from fedsim.net.sharing.link import Link
 from fedsim.net.sharing.mesh_link import MeshLink
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import LinkSpec, Route, Topology
+from fedsim.net.traits import Traits, unknown
 from fedsim.net.transfer import Delivery, Lost, Transfer
 from fedsim.net.transport import Delays, Transport
 from fedsim.net.transports.tcp import Tcp
@@ -80,6 +81,7 @@ class Network:
         model: Model = Fluid(),  # noqa: B008 - frozen
         connecting: Connecting = Connecting(),  # noqa: B008 - frozen
         transport: Transport = Tcp(),  # noqa: B008 - frozen
+        traits: Traits | None = None,
     ) -> None:
         """Connect the nodes, and start the processes of effects that drive them (they never end by themselves).
 
@@ -88,7 +90,7 @@ class Network:
         if the topology does not fit the clients, or if an effect does not declare its hooks.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
-        self._rng, self._record = rng, record
+        self._rng, self._record, self.traits = rng, record, traits or unknown(len(nodes))
         self.layout = topology.lay(len(nodes), rng("topology"))
         specs = (server.links() if topology.has_server else {}) | self.layout.links
         overflows = Draws(int(rng("overflows").integers(2**62)))

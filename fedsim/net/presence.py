@@ -1,10 +1,10 @@
 """Presence: which clients are online, since when, and for how long in total.
 
 A client is online while nothing keeps it asleep: neither effects that act on it directly nor the plans that it follows
-(`Spells`).  Planned changes cost nothing for an idle client until its state is read: then all changes so far are worked
-out at once, with their times.  The clock stops for a change only if its moment matters: a change of a client that is
-attended to (it works, or something moves over its links), of any client while a process waits for one to come online,
-and of every client if a watcher needs all changes.
+(`Absences`).  Planned changes cost nothing for an idle client until its state is read: then all changes so far are
+worked out at once, with their times.  The clock stops for a change only if its moment matters: a change of a client
+that is attended to (it works, or something moves over its links), of any client while a process waits for one to come
+online, and of every client if a watcher needs all changes.
 """
 
 import math
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
+from fedsim.net.absences import Absences, Floats, Numbers, order
 from fedsim.net.alarm import Alarm
-from fedsim.net.spells import Floats, Numbers, Spells, order
 
 FEW = 12  # changes: up to this many are faster one by one
 Move = tuple[int, bool]  # a client, and whether it is online now
@@ -40,7 +40,7 @@ class Presence:
         self._since, self._seconds = np.zeros(count), np.zeros(count)  # the last change; seconds online before it
         # Past stretches offline
         self._clients, self._starts, self._ends = array("q"), array("d"), array("d")
-        self._plans: list[Spells] = []
+        self._plans: list[Absences] = []
         self._due = math.inf  # when the plans change next
         self._attended = np.zeros(count, dtype=np.int32)  # how many attend to each
         self._coming: list[tuple[float, int]] = []  # next planned changes of clients attended to, and some others
@@ -53,7 +53,7 @@ class Presence:
         self._env = env
         self._alarm = self._alarm or Alarm(env, self._ring)
 
-    def follow(self, env: simpy.Environment, plan: Spells) -> None:
+    def follow(self, env: simpy.Environment, plan: Absences) -> None:
         """Keep each client asleep during its spells, from now on."""
         self.start(env)
         self._settle()

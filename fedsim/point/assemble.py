@@ -4,8 +4,8 @@ The only module that knows both halves, the network and the learning; it imports
 learned.  It expects a checked scenario (`check.py`), and runs nothing.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from fedsim.clock.server import ServerHost
 from fedsim.clock.wave import Columns
 from fedsim.clock.world import World
 from fedsim.core import seeds
+from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.core.record import SERVER, Recorder, Row, Span, Transfer
 from fedsim.core.seeds import Streams
 from fedsim.learner.keys import Keys
@@ -28,7 +29,9 @@ from fedsim.learner.received import Views
 from fedsim.learner.recorded import Record, Recorded
 from fedsim.learner.traffic import Plain
 from fedsim.learner.trained import Trained
+from fedsim.net.grouping import Grouped
 from fedsim.net.masking import STEPS, Masking
+from fedsim.net.traits import Traits
 from fedsim.point import fleet
 from fedsim.point.checkpoint import Keeper
 from fedsim.point.parts import Parts
@@ -85,7 +88,7 @@ def build(
 
         known = untrained(lesson.algorithm)
         trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
-    world, learner = _world(parts, rng, trained, recorder, keeper, answers)
+    world, learner = _world(parts, rng, trained, recorder, keeper, answers, lesson.held)
     observer = None
     if trains:
         by_chance = parts.protocol.by_chance and world.sampler.even
@@ -107,6 +110,7 @@ def _world(
     recorder: Recorder,
     keeper: Keeper | None = None,
     answers: Record | None = None,
+    held: Callable[[], npt.NDArray[np.int64]] | None = None,
 ) -> tuple[World, Recorded]:
     env, scenario, columns = simpy.Environment(), parts.scenario, parts.columns
 
@@ -120,6 +124,8 @@ def _world(
         recorder.extend(Transfer, ups)
         recorder.extend(Span, spans)
 
+    traits = Traits(parts.countries, held and cache(held))
+    _check_groups(parts, traits)
     links_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(
         env,
@@ -130,6 +136,7 @@ def _world(
         lambda row: world.moved(row),
         parts.effects,
         parts.transport,
+        traits,
     )
     trained.forgers = links.forgers
     ledger = Ledger(env, links, len(links.nodes), {*trained.algorithm.prepares, *STEPS})
@@ -159,3 +166,13 @@ def _world(
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
     world = World(env, links, learner, server, clients, rng, parts.sampler, write, edges, ledger)
     return world, learner
+
+
+def _check_groups(parts: Parts, traits: Traits) -> None:
+    """Raise ScenarioError, with the key of the effect, if the data do not have the labels that make its groups."""
+    for number, effect in enumerate(parts.effects):
+        if isinstance(effect, Grouped) and effect.groups == "labels":
+            try:
+                effect.members(traits)
+            except UserError as error:
+                raise ScenarioError([Problem(f"network.effects.{number}", str(error))]) from None

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from fedsim.core.errors import Problem, ScenarioError
+from fedsim.net.grouping import Grouped
 from fedsim.point import fleet, memory, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
@@ -116,12 +117,27 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
         return [*error.problems]
     if wrong := [*private.problems(parts), *_carriage_problems(parts)]:
         return wrong
+    if (whole or not protocol.asks) and (wrong := _unlabelled(parts)):
+        return wrong
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
     found = _missing_lesson(scenario) if parts.algorithm.learns else []
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
     return found + private.uncovered(parts)
+
+
+def _unlabelled(parts: Parts) -> list[Problem]:
+    """Return a problem for each effect on groups by their labels in a run that learns nothing."""
+    if parts.algorithm.learns:
+        return []
+    message = "'labels' needs an algorithm that learns from data with labels; take another, or groups: country"
+    given = enumerate(parts.effects)
+    return [
+        Problem(f"network.effects.{number}.groups", message)
+        for number, effect in given
+        if isinstance(effect, Grouped) and effect.groups == "labels"
+    ]
 
 
 def _carriage_problems(parts: Parts) -> list[Problem]:

@@ -28,6 +28,7 @@ from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
 from fedsim.net.topology import Topology
+from fedsim.net.traits import Traits
 from fedsim.net.transport import Transport
 from fedsim.net.transports.tcp import Tcp
 from fedsim.point import populations
@@ -63,6 +64,7 @@ COLUMNS = [
 ]  # fmt: skip
 IN_NETWORK = ("congestion_control", "tls_rtts")  # have their own keys in the scenario
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.str_]
 
 
 def size(scenario: Scenario) -> int:
@@ -85,7 +87,7 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     count, network = size(scenario), scenario.network
     found: dict[str, Floats] = {}
     if isinstance(network.profile, MeasuredProfile):
-        found |= populations.rows(network.profile.measured, _countries(scenario, count), rng)
+        found |= populations.rows(network.profile.measured, countries(scenario, rng), rng)
     elif network.profile is not None:
         found |= profiles.rows(_mix(network.profile), count, rng("network.profile"))
     for key in DRAWN:
@@ -110,6 +112,17 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     return found
 
 
+def countries(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> Codes:
+    """Return the country of each client (K,): that of the table or of its measured link, "" without either."""
+    found = np.full(size(scenario), "", dtype="U2")
+    if scenario.clients.table is not None:
+        columns = table.read(scenario.clients.table, COLUMNS)
+        if "country" in columns:
+            found[columns["client"]] = columns["country"]
+    profile = scenario.network.profile
+    return populations.countries(profile.measured, found, rng) if isinstance(profile, MeasuredProfile) else found
+
+
 def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
     """Return a problem if the protocol `asks` clients to work but nothing gives their speed."""
     if "speed" in found or not asks:
@@ -131,6 +144,7 @@ def network(
     record: Callable[[Transfer], None],
     effects: Sequence[Effect] = (),
     transport: Transport = Tcp(),  # noqa: B008 - frozen
+    traits: Traits | None = None,
 ) -> Network:
     """Return the network of a scenario with these columns of clients; `record` receives the row of each transfer."""
     given = scenario.network
@@ -138,7 +152,7 @@ def network(
         env, nodes(columns), rng=rng, record=record, topology=topology,
         server=ServerAccess(**given.server.model_dump()), effects=effects,
         model=model_named(given.model, transfer_model(scenario)),
-        connecting=Connecting(**given.connection.model_dump()), transport=transport,
+        connecting=Connecting(**given.connection.model_dump()), transport=transport, traits=traits,
     )  # fmt: skip
 
 
@@ -209,16 +223,6 @@ def problems(scenario: Scenario, draw: Callable[[], object]) -> list[Problem]:
 
 def _mix(profile: str | dict[str, float]) -> dict[str, float]:
     return {profile: 1.0} if isinstance(profile, str) else profile
-
-
-def _countries(scenario: Scenario, count: int) -> npt.NDArray[np.str_]:
-    """Return the country that the table gives each client, "" where it gives none."""
-    found = np.full(count, "", dtype="U2")
-    if scenario.clients.table is not None:
-        columns = table.read(scenario.clients.table, COLUMNS)
-        if "country" in columns:
-            found[columns["client"]] = columns["country"]
-    return found
 
 
 def _numbered(path: Path, count: int | None) -> int:

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from fedsim.clock import partition_work
@@ -22,6 +24,7 @@ from fedsim.core import logbook
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period
+from fedsim.data.split import classes_of
 from fedsim.data.stream import Stream
 from fedsim.data.streams.snapshots import AHEAD, Snapshots
 from fedsim.data.temporal import Overview
@@ -80,6 +83,16 @@ class Lesson:
                 yield from (period.graph, *period.ahead)
         yield from (graph for graphs in self.apart.values() for graph in graphs)
         yield from self.overview.snapshots if self.overview else ()
+
+    def held(self) -> npt.NDArray[np.int64]:
+        """Return how many vertices of each class each client ever has to train on, (K, classes)."""
+        classes = max(1, classes_of([period.graph for own in self.periods for period in own]))
+        found = np.zeros((len(self.periods), classes), dtype=np.int64)
+        for client, own in enumerate(self.periods):
+            for period in own:
+                labels = period.graph["y"][period.graph["train"]].numpy(force=True)
+                found[client] += np.bincount(labels[labels >= 0], minlength=classes)
+        return found
 
     def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
         """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""

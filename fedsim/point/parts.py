@@ -76,3 +76,8 @@ class Parts:
     def columns(self) -> dict[str, fleet.Floats]:
         """The columns of `Nodes` and `speed`, each (K,) in SI units; see `fleet.rows`."""
         return fleet.rows(self.scenario, partial(seeds.generator, self.scenario.seed))
+
+    @cached_property
+    def countries(self) -> fleet.Codes:
+        """The country of each client (K,), "" where nothing says it."""
+        return fleet.countries(self.scenario, partial(seeds.generator, self.scenario.seed))

@@ -21,11 +21,21 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.str_]
 
 
-def rows(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
-    """Return latency, uplink and downlink of each client, each (K,) in SI units.
+def rows(given: Measured, where: Codes, rng: Callable[[str], np.random.Generator]) -> dict[str, Floats]:
+    """Return latency, uplink and downlink of each client, each (K,) in SI units; `where` is its country.
 
-    `listed` is the country of each client in the table, "" where it has none.  Raises ScenarioError for a client
-    without a country, and for what is wrong in the countries or their links.
+    Raises ScenarioError for what is wrong in the countries or their links.
+    """
+    try:
+        return measured.rows(where, rng(LINKS), given.down_up, given.rates_rtt, given.floor)
+    except ValueError as error:
+        raise ScenarioError([Problem(KEY, str(error))]) from None
+
+
+def countries(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generator]) -> Codes:
+    """Return the country of each client (K,).
+
+    `listed` is that of the table, "" where it has none.  Raises ScenarioError for a client without a country.
     """
     where = listed.copy()
     if (open_ := np.flatnonzero(where == "")).size:
@@ -35,10 +45,7 @@ def rows(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generato
                 wrong = [Problem(KEY, f"{message}give it there, or give 'country' or 'countries'")]
             raise ScenarioError(wrong)
         where[open_] = _drawn(given, len(where), rng(PLACES))[open_]
-    try:
-        return measured.rows(where, rng(LINKS), given.down_up, given.rates_rtt, given.floor)
-    except ValueError as error:
-        raise ScenarioError([Problem(KEY, str(error))]) from None
+    return where
 
 
 def problems(given: Measured, listed: bool) -> list[Problem]:

@@ -21,6 +21,7 @@ from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.net.effect import Effect, check_hooks, check_times
 from fedsim.net.network import Network
+from fedsim.net.traits import Traits
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Scenario
@@ -42,7 +43,9 @@ def problems(parts: Parts) -> list[Problem]:
     laid: list[Network] = []
     if not found:
         with _noted_as("network.topology", found):
-            laid += [fleet.network(simpy.Environment(), scenario, columns, parts.topology, rng, lambda row: None)]
+            traits = Traits(parts.countries, None if scenario.data is None else _not_loaded)
+            env = simpy.Environment()
+            laid += [fleet.network(env, scenario, columns, parts.topology, rng, lambda row: None, traits=traits)]
     effects = parts.effects if laid else []
     found += _without_effect(scenario, protocol, effects)
     for number, effect in enumerate(effects):
@@ -74,6 +77,10 @@ def _without_effect(scenario: Scenario, protocol: Protocol, effects: Sequence[Ef
         for number, effect in enumerate(effects)
         if effect.on_messages and protocol.silent
     ]
+
+
+def _not_loaded() -> npt.NDArray[np.int64]:
+    raise RuntimeError("what clients hold was asked for before the run has begun; ask in the process of the effect")
 
 
 @contextmanager

@@ -193,7 +193,7 @@ def test_throttles_on_one_link_leave_the_product_of_their_shares(moves):
     assert link.capacity == pytest.approx(1e6, rel=1e-12)
 
 
-@pytest.mark.parametrize("effect", [Congestion(0.5, link="ingres"), Outage(1.0, 1.0, link="ingres")])
+@pytest.mark.parametrize("effect", [Congestion(0.5, link="ingres"), Outage(every=1.0, length=1.0, link="ingres")])
 def test_a_link_that_there_is_not_is_reported(effect):
     with pytest.raises(
         UserError, match=r"no link 'ingres' is shared; did you mean 'ingress'. There are: ingress, egress"
@@ -201,7 +201,7 @@ def test_a_link_that_there_is_not_is_reported(effect):
         world(server=access(8e6), effects=[effect])
 
 
-@pytest.mark.parametrize("effect", [Congestion(0.5), Outage(1.0, 1.0, link="ingress")])
+@pytest.mark.parametrize("effect", [Congestion(0.5), Outage(every=1.0, length=1.0, link="ingress")])
 @pytest.mark.parametrize("options", [{}, {"server": access(8e6), "model": Naive()}])
 def test_of_an_unlimited_link_no_share_can_be_taken(effect, options):
     with pytest.raises(UserError, match=r"'ingress' is unlimited.*give it a rate \(network.server\)"):
@@ -251,7 +251,7 @@ def test_the_same_seed_gives_the_same_run(effect):
 )
 def test_no_bytes_come_or_go_however_often_rates_change(every, length, sends):
     """With outages that wait all is delivered in the end, at no more than the rate, and each byte is carried once."""
-    effects = [Outage(every, length, share=0.5), Straggler(2.0, every=length, length=every, links=True)]
+    effects = [Outage(every=every, length=length, share=0.5), Straggler(2.0, every=length, length=every, links=True)]
     here = world(clients=4, server=access(20e6), effects=[*effects, Congestion(0.3, on=every, off=length)])
     for client, time, nbytes in sends:
         here.at(time, here.network.send, up(client, nbytes))

@@ -179,7 +179,9 @@ def test_options_come_with_units():
     assert read(Churn, online="10 min", offline="1 h") == Churn(600.0, 3600.0)
     assert read(Dropout, rate="0.5 per hour") == Dropout(0.5 / 3600)
     assert read(Diurnal, peak="90 %", trough=0.1, peak_at="2 h") == Diurnal(0.9, 0.1, peak_at=7200.0)
-    assert read(Outage, every="1 d", length="10 min", share="30 %", cut=True) == Outage(86_400.0, 600.0, 0.3, True)
+    assert read(Outage, every="1 d", length="10 min", share="30 %", cut=True) == Outage(
+        every=86_400.0, length=600.0, share=0.3, cut=True
+    )
     assert read(Straggler, factor=4, share="10 %", links=True) == Straggler(4.0, 0.1, links=True)
     assert read(Congestion, load="50 %", link="egress", on="1 min", off="2 min") == Congestion(0.5, "egress", 60, 120)
     with pytest.raises(ValidationError, match="'exponential' or 'fixed'"):
