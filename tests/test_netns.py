@@ -1,4 +1,4 @@
-"""The rig of real runs (benchmarks/netns): its line by hand, and how the runs it recorded compare with simulated ones."""
+"""The rig of real runs (benchmarks/netns): its line by hand, and how recorded runs compare with simulated ones."""
 
 import contextlib
 import importlib.util
