@@ -110,6 +110,12 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     return found
 
 
+def countries(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> npt.NDArray[np.str_]:
+    """Return the country of each client, by the table, then by its measured link; "" where neither gives one."""
+    listed, profile = _countries(scenario, size(scenario)), scenario.network.profile
+    return populations.places(profile.measured, listed, rng) if isinstance(profile, MeasuredProfile) else listed
+
+
 def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
     """Return a problem if the protocol `asks` clients to work but nothing gives their speed."""
     if "speed" in found or not asks:

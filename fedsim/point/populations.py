@@ -27,6 +27,15 @@ def rows(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generato
     `listed` is the country of each client in the table, "" where it has none.  Raises ScenarioError for a client
     without a country, and for what is wrong in the countries or their links.
     """
+    try:
+        where = places(given, listed, rng)
+        return measured.rows(where, rng(LINKS), given.down_up, given.rates_rtt, given.floor)
+    except ValueError as error:
+        raise ScenarioError([Problem(KEY, str(error))]) from None
+
+
+def places(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generator]) -> Codes:
+    """Return the country of each client; `listed` as in `rows`.  Raises ScenarioError for a client without one."""
     where = listed.copy()
     if (open_ := np.flatnonzero(where == "")).size:
         if wrong := problems(given, False):
@@ -35,10 +44,7 @@ def rows(given: Measured, listed: Codes, rng: Callable[[str], np.random.Generato
                 wrong = [Problem(KEY, f"{message}give it there, or give 'country' or 'countries'")]
             raise ScenarioError(wrong)
         where[open_] = _drawn(given, len(where), rng(PLACES))[open_]
-    try:
-        return measured.rows(where, rng(LINKS), given.down_up, given.rates_rtt, given.floor)
-    except ValueError as error:
-        raise ScenarioError([Problem(KEY, str(error))]) from None
+    return where
 
 
 def problems(given: Measured, listed: bool) -> list[Problem]:
