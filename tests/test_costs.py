@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 from small_points import PLAIN, SYNC, files
 
 from fedsim.clock import prices
+from fedsim.core import seeds
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.record import Span, Transfer
 from fedsim.net.inputs import energy
-from fedsim.point import costing
+from fedsim.point import costing, fleet
 from fedsim.point.check import points as problems
 from fedsim.point.run import run
+from fedsim.scenario.costs import Costs
 from fedsim.scenario.schema import Scenario
 
 KWH, GB = 3.6e6, 1e9
@@ -202,3 +206,48 @@ def test_the_meter_and_the_tables_agree(tmp_path, effects):
 def test_a_budget_of_costs_needs_prices():
     with pytest.raises(ValueError, match=r"key='costs'.*is missing.*measure\.until"):
         Scenario.model_validate({**HAND, "measure": {"until": {"energy": "20 kJ"}}})
+
+
+def test_clients_of_several_classes_have_their_speeds_their_watts_and_their_links():
+    shares = {"phone": 0.5, "laptop": 0.3, "server": 0.2}
+    speed = {"classes": shares, "efficiency": 0.01}
+    scenario = Scenario.model_validate(
+        {**HAND, "clients": {"count": 4000, "speed": speed}, "costs": {"country": "US"}, "seed": 4}
+    )
+    rng = partial(seeds.generator, 4)
+    classes, speeds = fleet.classes(scenario, rng), fleet.rows(scenario, rng)["speed"]
+    assert {name: float(np.mean(classes == name)) for name in shares} == shares  # rounded, not drawn
+    assert set(speeds[classes == "laptop"]) == {16.9e9}
+    assert set(speeds[classes == "server"]) == {195e9}
+    phones = speeds[classes == "phone"]
+    assert np.median(phones) == pytest.approx(7.27e9, rel=0.1)
+    assert phones.min() < 4e9 < 12e9 < phones.max()
+    watts = costing.priced(scenario, rng, 1).watts[prices.TYPICAL]
+    assert {name: set(watts[classes == name].tolist()) for name in shares} == {
+        "phone": {3.6}, "laptop": {28.0}, "server": {365.0},
+    }  # fmt: skip
+    radio = costing.priced(scenario, rng, 1).radio[prices.TYPICAL]
+    assert {name: bool(radio[classes == name].all()) for name in shares} == {
+        "phone": True, "laptop": True, "server": False,
+    }  # fmt: skip
+    again = scenario.model_copy(update={"costs": Costs(country="US", device="jetson")})
+    assert set(costing.priced(again, rng, 1).watts[prices.TYPICAL].tolist()) == {15.0}
+
+
+def refused(plain):
+    """Raise what is wrong with a scenario, when it is read or when it is checked."""
+    if found := problems([*Scenario.model_validate(plain).points()]):
+        raise ScenarioError(found)
+
+
+@pytest.mark.parametrize(
+    ("speed", "told"),
+    [
+        ({"classes": {"phone": 0.5, "laptop": 0.4}, "efficiency": 0.01}, "device classes add up to 0.9"),
+        ({"classes": {"tablet": 1}, "efficiency": 0.01}, "'phone', 'laptop', 'jetson' or 'server'"),
+        ({"classes": {"phone": 1}}, "Field required"),
+    ],
+)
+def test_classes_that_make_no_fleet_are_refused(speed, told):
+    with pytest.raises((ValueError, UserError), match=told):
+        refused({**HAND, "clients": {"count": 3, "speed": speed}})

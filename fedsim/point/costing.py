@@ -44,8 +44,12 @@ def priced(scenario: Scenario, rng: Callable[[str], np.random.Generator], server
     if given is None:
         return None
     where = _countries(scenario, rng)
-    device = _device(given)
-    link = _link(given, device.link)
+    classes = fleet.classes(scenario, rng)
+    kinds = np.where(classes == "", "phone", classes) if given.device is None else np.full(len(where), given.device)
+    of_kind = {kind: _device(given, kind) for kind in np.unique(kinds).tolist()}
+    device = [of_kind[kind] for kind in kinds.tolist()]
+    of_link = {one.link: _link(given, one.link) for one in of_kind.values()}
+    link = [of_link[one.link] for one in device]
     server, own = given.server, energy.DEVICES["server"]
     home = server.country or given.country
     if home is None:
@@ -53,22 +57,22 @@ def priced(scenario: Scenario, rng: Callable[[str], np.random.Generator], server
     pue = _figure(server.pue, energy.PUE)
     by_place = {place: _carbon(given, place) for place in {home, *np.unique(where).tolist()}}
 
-    def all_clients(figure: Figure) -> Floats:
-        return np.tile(np.array(figure)[:, None], len(where))
+    def by_client(figures: list[Figure]) -> Floats:
+        return np.array(figures, dtype=np.float64).reshape(-1, len(ESTIMATES)).T
 
     def times_pue(figure: Figure) -> Floats:
         whole: Floats = np.array(figure) * np.array(pue)
         return whole
 
     return Prices(
-        watts=all_clients(device.watts),
-        idle_watts=all_clients(device.idle_watts) * given.idle,
-        up=all_clients(link.up),
-        down=all_clients(link.down),
-        radio=all_clients(link.watts),
-        network=all_clients(link.network),
-        data=all_clients(link.usd),
-        carbon=np.array([by_place[place] for place in where.tolist()]).reshape(-1, 3).T,
+        watts=by_client([one.watts for one in device]),
+        idle_watts=by_client([one.idle_watts for one in device]) * given.idle,
+        up=by_client([one.up for one in link]),
+        down=by_client([one.down for one in link]),
+        radio=by_client([one.watts for one in link]),
+        network=by_client([one.network for one in link]),
+        data=by_client([one.usd for one in link]),
+        carbon=by_client([by_place[place] for place in where.tolist()]),
         electricity=np.array(_figure(given.usd_per_kwh, energy.ELECTRICITY, 1 / KWH)),
         server_watts=times_pue(_figure(server.watts, own.watts)),
         server_idle_watts=times_pue(_figure(server.idle_watts, own.idle_watts)),
@@ -163,8 +167,9 @@ def _carbon(given: Costs, country: str) -> Figure:
     return Figure(value, value, value)
 
 
-def _device(given: Costs) -> energy.Device:
-    own, default = given.devices.get(given.device, DeviceCosts()), energy.DEVICES[given.device]
+def _device(given: Costs, kind: str) -> energy.Device:
+    named: Mapping[str, DeviceCosts] = dict[str, DeviceCosts](given.devices.items())
+    own, default = named.get(kind, DeviceCosts()), energy.DEVICES[kind]
     return energy.Device(
         _figure(own.watts, default.watts),
         _figure(own.idle_watts, default.idle_watts),

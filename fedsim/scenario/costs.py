@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
+from fedsim.scenario.deployment import DeviceClass
 from fedsim.scenario.section import Section
 
-DeviceClass = Literal["phone", "laptop", "jetson", "server"]
 LinkKind = Literal["wifi", "lte", "ethernet"]
 
 
@@ -83,7 +83,9 @@ class ServerCosts(Section):
 class Costs(Section):
     """Energy, carbon and money, as estimates with a range (docs/costs.md)."""
 
-    device: DeviceClass = Field(default="phone", description="Class of the clients' devices.")
+    device: DeviceClass | None = Field(
+        default=None, description="Class of the clients' devices; default: that of clients.speed.classes, else phone."
+    )
     link: LinkKind | None = Field(default=None, description="Kind of the clients' links; default: that of the device.")
     country: str | None = Field(
         default=None, description="Country (ISO 3166) of clients for whom neither the table nor the links give one."
