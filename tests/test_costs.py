@@ -251,3 +251,23 @@ def refused(plain):
 def test_classes_that_make_no_fleet_are_refused(speed, told):
     with pytest.raises((ValueError, UserError), match=told):
         refused({**HAND, "clients": {"count": 3, "speed": speed}})
+
+
+def test_every_edge_costs_as_much_as_a_server_and_peers_need_none(tmp_path):
+    tree = {"name": "tree", "edges": 2, "uplink": "100 Mbit/s", "downlink": "100 Mbit/s", "latency": "5 ms"}
+    topologies = {"hierarchical": tree, "gossip": {"name": "peers", "graph": "ring"}}
+    found = {}
+    for name, topology in topologies.items():
+        protocol = {"name": name, "rounds": 2} | ({"participation": 1.0} if name == "hierarchical" else {})
+        network = {**HAND["network"], "topology": topology}
+        row, tables = ran(tmp_path / name, HAND, costs=FIGURES, protocol=protocol, network=network)
+        found[name] = row, tables["costs"].set_index(["payer", "part"]), tables["transfers"]
+    row, costs, moved = found["hierarchical"]
+    assert costs["usd"]["server", "rent"] == pytest.approx(3 * 0.2 * row["sim_seconds"] / 3600, rel=1e-12)
+    between = moved.query("src < 0 and dst < 0")["wire_bytes"].sum()
+    by_clients = moved["wire_bytes"].sum() - between
+    assert min(between, by_clients) > 0
+    assert row["joules_network"] == pytest.approx(0.03 * KWH / GB * (by_clients + between), rel=1e-12)
+    row, costs, moved = found["gossip"]
+    assert [row[f"{quantity}_server"] for quantity in prices.QUANTITIES] == [0, 0, 0]
+    assert row["joules_network"] == pytest.approx(2 * 0.03 * KWH / GB * moved["wire_bytes"].sum(), rel=1e-12)

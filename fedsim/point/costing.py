@@ -46,19 +46,20 @@ def priced(scenario: Scenario, rng: Callable[[str], np.random.Generator], server
     where = _countries(scenario, rng)
     classes = fleet.classes(scenario, rng)
     kinds = np.where(classes == "", "phone", classes) if given.device is None else np.full(len(where), given.device)
-    of_kind = {kind: _device(given, kind) for kind in np.unique(kinds).tolist()}
-    device = [of_kind[kind] for kind in kinds.tolist()]
-    of_link = {one.link: _link(given, one.link) for one in of_kind.values()}
-    link = [of_link[one.link] for one in device]
+    names, of_kind = np.unique(kinds, return_inverse=True)
+    device = [_device(given, kind) for kind in names.tolist()]
+    link = [_link(given, one.link) for one in device]
     server, own = given.server, energy.DEVICES["server"]
     home = server.country or given.country
     if home is None:
         raise ScenarioError([Problem("costs.server.country", "is missing; give it, or costs.country, such as US")])
     pue = _figure(server.pue, energy.PUE)
-    by_place = {place: _carbon(given, place) for place in {home, *np.unique(where).tolist()}}
+    places, of_place = np.unique(where, return_inverse=True)
+    grams = [_carbon(given, place) for place in places.tolist()]
 
-    def by_client(figures: list[Figure]) -> Floats:
-        return np.array(figures, dtype=np.float64).reshape(-1, len(ESTIMATES)).T
+    def by_client(figures: list[Figure], of: npt.NDArray[np.int64] = of_kind) -> Floats:
+        whole: Floats = np.array(figures, dtype=np.float64)[of].T
+        return whole
 
     def times_pue(figure: Figure) -> Floats:
         whole: Floats = np.array(figure) * np.array(pue)
@@ -72,11 +73,11 @@ def priced(scenario: Scenario, rng: Callable[[str], np.random.Generator], server
         radio=by_client([one.watts for one in link]),
         network=by_client([one.network for one in link]),
         data=by_client([one.usd for one in link]),
-        carbon=by_client([by_place[place] for place in where.tolist()]),
+        carbon=by_client(grams, of_place),
         electricity=np.array(_figure(given.usd_per_kwh, energy.ELECTRICITY, 1 / KWH)),
         server_watts=times_pue(_figure(server.watts, own.watts)),
         server_idle_watts=times_pue(_figure(server.idle_watts, own.idle_watts)),
-        server_carbon=np.array(by_place[home]),
+        server_carbon=np.array(_carbon(given, home)),
         server_network=np.array(_link(given, own.link).network),
         rent=np.array(_figure(server.usd_per_hour, energy.HOUR)) / HOUR,
         sent=np.array(_figure(server.usd_per_gb, energy.SENT, 1 / GB)),
