@@ -15,7 +15,7 @@ from fedsim.core import seeds
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.record import Span, Transfer
 from fedsim.net.inputs import energy
-from fedsim.point import costing, fleet
+from fedsim.point import costing, fleet, sums
 from fedsim.point.check import points as problems
 from fedsim.point.run import run
 from fedsim.scenario.costs import Costs
@@ -271,3 +271,14 @@ def test_every_edge_costs_as_much_as_a_server_and_peers_need_none(tmp_path):
     row, costs, moved = found["gossip"]
     assert [row[f"{quantity}_server"] for quantity in prices.QUANTITIES] == [0, 0, 0]
     assert row["joules_network"] == pytest.approx(2 * 0.03 * KWH / GB * moved["wire_bytes"].sum(), rel=1e-12)
+
+
+def test_damage_to_the_table_of_costs_is_noticed(tmp_path):
+    ran(tmp_path / "run", HAND, costs=FIGURES)
+    (tmp_path / "run/row.json").write_text("{}")
+    sums.write(tmp_path / "run")
+    assert sums.damaged(tmp_path / "run") == []
+    (tmp_path / "run/costs.parquet").write_bytes(b"something else")
+    assert sums.damaged(tmp_path / "run") == ["costs.parquet"]
+    (tmp_path / "run/costs.parquet").unlink()
+    assert sums.damaged(tmp_path / "run") == ["costs.parquet"]
