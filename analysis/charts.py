@@ -20,7 +20,7 @@ from analysis.groups import joined
 from analysis.intervals import FEWEST
 from analysis.looks import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
 from analysis.panels import colour, evenly, facet, finished, ranges_text, shape, tip, with_panels
-from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.quantity import BYTES, ENERGY, GRAMS, PERCENT, SECONDS, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
 
@@ -31,6 +31,7 @@ TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the 
 TITLES |= {"fate": "Bytes moved on the wire, by step and outcome"}
 PART_NAMES = {"kind": "step", "fate": "outcome"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
+SPENT = {**COSTS, "joules": ("energy (estimated)", ENERGY), "grams": ("CO2e (estimated)", GRAMS)}
 SCORES = ("score", "am")  # more is better, unlike costs
 MOST_MARKS = 1000  # of a trade-off
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}

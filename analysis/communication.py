@@ -5,7 +5,7 @@ Wasted is the difference: headers, retransmissions, cut transfers, and replies t
 the protocol.
 Bytes are counted when a transfer has ended; the table does not show what is in transit at a moment.
 
-Not modelled: energy, money, and which link of a path carried the bytes.
+Not modelled: which link of a path carried the bytes; energy and money are in `costs_section`.
 """
 
 from collections.abc import Sequence

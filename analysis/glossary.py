@@ -39,6 +39,8 @@ TERMS = {
     "and only once every period of the run has arrived at every client, so that all methods take the same test",
     "computing per job, per update": "mean simulated seconds that a client computes for one job, and that the server "
     "and edge aggregators compute for one update, without waiting",
+    "energy, CO2e, money": "estimates of what a run draws, emits and costs, computed from its messages and computing; "
+    "the range has every figure at its low and at its high value",
     "participation": "the share of clients that take part in an update",
     "robustness": "AM (or the score, for one period) as a share of its value at the easiest setting of an axis, "
     "in the same replicate; the area under it is 100 % if nothing is lost",

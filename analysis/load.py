@@ -31,6 +31,11 @@ LATER += ["followed"]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
 NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
 NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
+COSTS = [  # of runs that were priced
+    f"{quantity}{suffix}"
+    for quantity in ("joules", "grams", "usd")
+    for suffix in ("", "_low", "_high", "_clients", "_network", "_server", "_to_target")
+]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the latter takes ten seconds for 1,000 scenarios
 TEXTS = ["method", "metric", "target_on", "followed"]
 FIXED = ["point", "status", "seed", *TEXTS, *NUMBERS]  # columns of a summary other than its axes
@@ -151,7 +156,8 @@ def summary_of(folder: Path) -> pd.DataFrame:
         if wrong := [column for column in missing if column not in LATER]:
             raise NotARunError(f"{path}: has no column {', '.join(wrong)}; was it written by fedsim?")
         rows = rows.assign(**dict.fromkeys(missing, ""))
-        return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in NUMBERS})
+        numbers = [*NUMBERS, *(column for column in COSTS if column in rows)]
+        return rows.assign(**{column: pd.to_numeric(rows[column]).astype("float64") for column in numbers})
     except (OSError, ValueError) as error:
         raise NotARunError(f"{path}: cannot be read ({line(error)}); delete it and run the scenario again") from error
 

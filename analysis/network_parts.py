@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import compute_time, fates, link_use, one_update, partition_figures, sections, tables, waiting
+from analysis.costs_section import costs_section
 from analysis.material import Material
 from analysis.page import paragraph
 from analysis.privacy_section import privacy_section
@@ -15,6 +16,11 @@ from analysis.sheet import part
 def privacy_part(m: Material) -> str:
     """Return the cost of privacy; "" if no run uses any."""
     return privacy_section(m.points, m.axes, m.score, m)
+
+
+def costs_part(m: Material) -> str:
+    """Return energy, carbon and money; "" if no run was priced."""
+    return costs_section(m.points, m.kept.curves, m.runs.folders, m.axes, m.score, m.target, m)
 
 
 def bytes_moved(m: Material) -> str:

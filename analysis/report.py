@@ -56,13 +56,21 @@ def _sections(m: Material) -> dict[str, str]:
                 "best",
                 [best_parts.ranking_part(m)] if len(m.means) > 1 else [],
             ),
-            "What does it cost?": ("cost", [score_parts.cost(m), network_parts.privacy_part(m)]),
+            "What does it cost?": (
+                "cost",
+                [score_parts.cost(m), network_parts.costs_part(m), network_parts.privacy_part(m)],
+            ),
             f"How does {m.score} develop?": ("develop", score_parts.developing(m)),
             "What is forgotten?": ("forgotten", [score_parts.forgetting(m), score_parts.held_out_part(m)]),
             "What changes along the axes?": ("along", [score_parts.robustness_part(m)]),
         }
         if m.scored
-        else {"What does it cost?": ("cost", [score_parts.cost(m), network_parts.privacy_part(m)])}
+        else {
+            "What does it cost?": (
+                "cost",
+                [score_parts.cost(m), network_parts.costs_part(m), network_parts.privacy_part(m)],
+            )
+        }
     )
     parts = scored | {
         "Where do the bytes go?": ("bytes", [network_parts.bytes_moved(m)]),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis import amounts
 from analysis.amounts import Amount
-from analysis.charts import COSTS, Spec, spread_note
+from analysis.charts import SPENT, Spec, spread_note
 from analysis.looks import RULE
 from analysis.panels import Chart, colour, dash, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import PERCENT, show
@@ -27,12 +27,13 @@ NEARLY = 1e-6  # of a period
 def score_against(
     frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None, whole: bool = False
 ) -> Spec:
-    """Chart mean curves: columns algorithm, `axes`, x (`time` in s or `moved` in bytes), score, low, high, n.
+    """Chart mean curves: columns algorithm, `axes`, x, score, low, high, n; x is `time` (s), `moved` (bytes), `joules`
+    or `grams`.
 
     Where the frame has them, `periods` is the mean number of periods met by then and `complete` whether all have
     arrived (see spread.mean_curves). With `whole` the score is over all periods, whether or not they have been met.
     """
-    name, units = COSTS[x]
+    name, units = SPENT[x]
     by = [*axes, "algorithm"]
     # the test over all periods never changes, and no target counts on it
     rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)

@@ -7,8 +7,11 @@ counted once its bytes have passed the link or it is cut.  Up and down are seen 
 peers counts as one up and one down.  Messages in transit when a budget is used up are cut there, and count on top of
 it.
 
+Energy, carbon and money are those of typical figures (`prices.py`): what takes time counts as it passes, a message and
+a computation once their rows are written, so that what has begun counts on top.
+
 Messages that are planned ahead as a wave are metered only when all have ended.  So no waves are used under a budget of
-bytes (`Until.metered`), and the end does not depend on how many clients are asked at once.
+bytes or costs (`Until.metered`), and the end does not depend on how many clients are asked at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +24,9 @@ METERS: Mapping[str, Callable[[World], float]] = {
     "bytes": lambda world: _moved(world, True) + _moved(world, False),
     "bytes_up": lambda world: _moved(world, True),
     "bytes_down": lambda world: _moved(world, False),
+    "energy": lambda world: _spent(world, "joules"),
+    "carbon": lambda world: _spent(world, "grams"),
+    "usd": lambda world: _spent(world, "usd"),
 }
 
 
@@ -37,3 +43,8 @@ def spent(until: Until, world: World) -> bool:
 
 def _moved(world: World, upload: bool) -> float:
     return float(world.network.meters(upload).sum())
+
+
+def _spent(world: World, quantity: str) -> float:
+    assert world.costs is not None  # the scenario has checked it
+    return world.costs.spent(quantity, world.env.now)

@@ -10,6 +10,7 @@ import simpy
 
 from fedsim.clock.clients import Clients
 from fedsim.clock.ledger import Ledger
+from fedsim.clock.prices import Meter
 from fedsim.clock.repartition import STEP, Repartitions
 from fedsim.clock.sampler import Sampler
 from fedsim.clock.server import ServerHost
@@ -46,6 +47,7 @@ class World:
     write: Callable[[Row], None]
     edges: Sequence[ServerHost] = ()
     ledger: Ledger | None = None
+    costs: Meter | None = None
     repartitions: Repartitions | None = None
     arrival: simpy.Event = field(init=False)
 

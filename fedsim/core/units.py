@@ -285,7 +285,14 @@ FREQUENCY = Dimension(
     {f"{sign}{unit}": 1 / size for sign in ("/", "/ ", "per ") for unit, size in _TIME.items()} | {"Hz": Exact(1)},
     ("/s", "/min", "/h", "/d", "per hour", "per day"),
 )
-DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY)
+ENERGY = Dimension(
+    "energy",
+    "J",
+    {f"{p}J": size for p, size in _DECIMAL.items()} | {f"{p}Wh": 3600 * size for p, size in _DECIMAL.items()},
+    ("J", "kJ", "MJ", "GJ", "Wh", "kWh"),
+)
+MASS = Dimension("mass", "g", _units(g=1, mg="1e-3", kg=1000, t=10**6), ("g", "kg", "mg", "t"))
+DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY, ENERGY, MASS)
 
 
 def fraction(value: Any) -> float:
@@ -423,6 +430,8 @@ def _draw(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
 Seconds = Annotated[float, *_quantity(SECONDS, "50 ms", "10 min")]
 Rate = Annotated[float, *_quantity(RATE, "10 Mbit/s")]
 Flops = Annotated[float, *_quantity(FLOPS, "2 GFLOP/s")]
+Energy = Annotated[float, *_quantity(ENERGY, "20 kJ", "0.5 kWh")]
+Mass = Annotated[float, *_quantity(MASS, "100 g")]
 Frequency = Annotated[float, *_quantity(FREQUENCY, "0.5 per hour", "2/min", "0.01/s")]
 Bytes = Annotated[
     int,

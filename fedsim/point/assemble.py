@@ -17,6 +17,7 @@ from fedsim.clock.clients import Clients
 from fedsim.clock.ledger import Ledger
 from fedsim.clock.masks import Masks
 from fedsim.clock.observer import Observer
+from fedsim.clock.prices import Meter
 from fedsim.clock.server import ServerHost
 from fedsim.clock.wave import Columns
 from fedsim.clock.world import World
@@ -32,7 +33,7 @@ from fedsim.learner.trained import Trained
 from fedsim.net.grouping import Grouped
 from fedsim.net.masking import STEPS, Masking
 from fedsim.net.traits import Traits
-from fedsim.point import fleet
+from fedsim.point import costing, fleet
 from fedsim.point.checkpoint import Keeper
 from fedsim.point.parts import Parts
 from fedsim.scenario.schema import Scenario
@@ -116,6 +117,8 @@ def _world(
 
     def write(row: Row) -> None:
         ledger.see(row)
+        if spends and costs is not None:
+            costs.see(row)
         recorder.add(row)
 
     def write_many(downs: Columns, ups: Columns, spans: Columns, asked: npt.NDArray[np.float64]) -> None:
@@ -154,7 +157,10 @@ def _world(
     clients = Clients(env, links, learner, speeds, rng, write, recorder.extend, masks)
     computer = scenario.server
     until = scenario.measure.until
-    alone = scenario.measure.views or (until is not None and until.metered)  # both need the messages one by one
+    spends = until is not None and until.spends
+    prices = costing.priced(scenario, links_rng, 0 if parts.protocol.shares_only else 1 + links.edges)
+    costs = None if prices is None else Meter(prices)
+    alone = scenario.measure.views or (until is not None and until.metered)  # both need the rows one by one
     compressed = trained.up is not None or trained.down is not None
 
     def host(node: int) -> ServerHost:
@@ -164,7 +170,7 @@ def _world(
         )  # fmt: skip
 
     server, edges = host(SERVER), [host(-2 - edge) for edge in range(links.edges)]
-    world = World(env, links, learner, server, clients, rng, parts.sampler, write, edges, ledger)
+    world = World(env, links, learner, server, clients, rng, parts.sampler, write, edges, ledger, costs)
     return world, learner
 
 

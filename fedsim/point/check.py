@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
+from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.net.grouping import Grouped
-from fedsim.point import fleet, memory, private, rehearsal
+from fedsim.point import costing, fleet, memory, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -42,7 +43,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
             if identity not in known:
                 known[identity] = _part_problems(kind, key, part, whole)
             wrong += known[identity]
-        wrong += once("fleet", ("clients", "network"), _fleet_problems)
+        wrong += once("fleet", ("clients", "network", "costs"), _fleet_problems)
         if not wrong:
             look = partial(_fit_problems, whole=whole)
             there = [key for key in LEARNS if plain.get(key)]
@@ -97,7 +98,9 @@ def _once(
 
 
 def _fleet_problems(parts: Parts) -> list[Problem]:
-    return fleet.problems(parts.scenario, lambda: parts.columns)
+    found = fleet.problems(parts.scenario, lambda: parts.columns)
+    rng = partial(seeds.generator, parts.scenario.seed)
+    return found or costing.problems(parts.scenario, rng)
 
 
 def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:

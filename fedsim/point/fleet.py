@@ -33,7 +33,7 @@ from fedsim.net.transport import Transport
 from fedsim.net.transports.tcp import Tcp
 from fedsim.point import populations
 from fedsim.scenario import find, wording
-from fedsim.scenario.deployment import MeasuredProfile, MeasuredSpeed
+from fedsim.scenario.deployment import ClassSpeed, MeasuredProfile, MeasuredSpeed
 from fedsim.scenario.schema import Scenario
 
 MBIT, MS, GIGA = 1e6, 1e-3, 1e9
@@ -97,6 +97,8 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     speed = scenario.clients.speed
     if isinstance(speed, MeasuredSpeed):
         found["speed"] = devices.phones(count, speed.level, rng("clients.speed"))
+    elif isinstance(speed, ClassSpeed):
+        found["speed"] = devices.of_classes(classes(scenario, rng), speed.efficiency, rng("clients.speed"))
     elif speed is not None:
         found["speed"] = speed.sample(rng("clients.speed"), count)
     if scenario.clients.table is not None:
@@ -121,6 +123,20 @@ def countries(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> 
             found[columns["client"]] = columns["country"]
     profile = scenario.network.profile
     return populations.countries(profile.measured, found, rng) if isinstance(profile, MeasuredProfile) else found
+
+
+def classes(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> Codes:
+    """Return the class of each client's device, "" where the scenario does not say.
+
+    Raises ScenarioError for shares that do not add up.
+    """
+    count, speed = size(scenario), scenario.clients.speed
+    if not isinstance(speed, ClassSpeed):
+        return np.full(count, "phone" if isinstance(speed, MeasuredSpeed) else "")
+    try:
+        return devices.assigned(dict[str, float](speed.classes.items()), count, rng("clients.speed.classes"))
+    except ValueError as error:
+        raise ScenarioError([Problem("clients.speed.classes", str(error))]) from None
 
 
 def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
@@ -200,6 +216,8 @@ def problems(scenario: Scenario, draw: Callable[[], object]) -> list[Problem]:
     found: list[Problem] = []
     try:
         transfer_model(scenario)
+        if isinstance(scenario.clients.speed, ClassSpeed):
+            classes(scenario, lambda name: np.random.default_rng(0))
         profile = scenario.network.profile
         if isinstance(profile, MeasuredProfile):
             found += populations.problems(profile.measured, scenario.clients.table is not None)

@@ -16,6 +16,7 @@ from fedsim.point import checkpoint_file
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 FILES = ("scenario.yaml", *(f"{table}.parquet" for table in TABLES), "row.json")
+EXTRA = ("costs.parquet",)  # of points whose scenario has the section that it is about
 RECORDS = "records"  # of what points have learned, for others to follow
 PARTIAL, OLD = ".partial-", ".old-"  # a running point, and results being replaced
 ID = re.compile(r"[0-9a-f]{12}")

@@ -36,7 +36,7 @@ CLOCK = {
     " transport tcp",
     "measure": "every until target target_on",
 }
-WHOLE = frozenset((*LABELS, "server"))  # keys and sections without any effect on learning
+WHOLE = frozenset((*LABELS, "server", "costs"))  # keys and sections without any effect on learning
 LEARNING = frozenset(("dataset", "partition", "stream", "model", "task", "codec", "algorithm"))  # kinds of parts
 QUICK = 1  # zlib's level
 

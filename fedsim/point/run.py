@@ -25,7 +25,7 @@ from fedsim.core.units import LATEST
 from fedsim.core.version import __version__
 from fedsim.learn.algorithm import title_of
 from fedsim.learner.recorded import Record, Recorded, ReplayError
-from fedsim.point import following, interrupts, stamp, standstill
+from fedsim.point import costing, following, interrupts, stamp, standstill
 from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper
 from fedsim.point.checkpoint_file import discard
@@ -119,11 +119,25 @@ def _run_noted(
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if observer else None
     row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
+    row |= _costs(built, folder, tables, row)
     if keeper:
         keeper.end()  # only now: the disk may be full
     own = {"status": status, "seed": scenario.seed, "sim_seconds": world.env.now, "method": _title(built.parts)}
     device = {"device": _device(scenario) if observer else None, "threads": scenario.threads}
     return {**row, **own, "provenance": device}, built.learner
+
+
+def _costs(built: Built, folder: Path, tables: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, float | None]:
+    """Write the table of costs and return their columns; none without prices.
+
+    To reach a target on each period takes seconds that belong to no moment of the run, and so no known costs.
+    """
+    if built.world.costs is None:
+        return {}
+    prices = built.world.costs.prices
+    spent = costing.write(folder, prices, tables, built.world.env.now)
+    moment = row["seconds_to_target"] if row["target_on"] == "all_periods" else None
+    return costing.row(prices, tables, spent, moment)
 
 
 def _device(scenario: Scenario) -> str:

@@ -7,14 +7,15 @@ that wrote no checksums.
 import hashlib
 from pathlib import Path
 
-from fedsim.point.folders import FILES
+from fedsim.point.folders import EXTRA, FILES
 
 FILE = "SHA256SUMS"
 
 
 def write(folder: Path) -> None:
     """Write the checksums of a point's files beside them.  Raises OSError if that cannot be done."""
-    lines = [f"{_sum(folder / name)}  {name}\n" for name in FILES]
+    names = [*FILES, *(name for name in EXTRA if (folder / name).is_file())]
+    lines = [f"{_sum(folder / name)}  {name}\n" for name in names]
     (folder / FILE).write_text("".join(lines), encoding="utf-8", newline="")
 
 
@@ -28,9 +29,9 @@ def damaged(folder: Path) -> list[str]:
     try:
         *lines, end = (folder / FILE).read_text(encoding="utf-8").split("\n")
         wanted = {name: digest for digest, name in (line.split("  ") for line in lines)}
-        if end or wanted.keys() != {*FILES}:
+        if end or wanted.keys() - {*EXTRA} != {*FILES}:
             return [FILE]
-        return [name for name in FILES if not (folder / name).is_file() or _sum(folder / name) != wanted[name]]
+        return [name for name in wanted if not (folder / name).is_file() or _sum(folder / name) != wanted[name]]
     except (OSError, ValueError):
         return [FILE]
 

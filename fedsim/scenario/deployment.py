@@ -13,6 +13,8 @@ from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, Ra
 from fedsim.scenario.part import Part
 from fedsim.scenario.section import Section
 
+DeviceClass = Literal["phone", "laptop", "jetson", "server"]
+
 
 class MeasuredSpeed(Section):
     """Speeds of devices drawn from measurements (fedsim/net/inputs/devices.py)."""
@@ -21,12 +23,26 @@ class MeasuredSpeed(Section):
     level: Flops = Field(description="Speed of the median device; it depends on framework and model.")
 
 
+class ClassSpeed(Section):
+    """Speeds of devices of several classes, from the peaks of one model of each (fedsim/net/inputs/devices.py)."""
+
+    classes: dict[DeviceClass, Fraction] = Field(description="Shares of the clients by class of their devices.")
+    efficiency: Fraction = Field(
+        gt=0, description="Share of its peak that training reaches on a device; it depends on framework and model."
+    )
+
+
 def _kind_of_speed(value: Any) -> str:
+    """Return which kind of speed a value describes; the tags have a dash, so that no message shows them."""
+    if isinstance(value, ClassSpeed) or (isinstance(value, dict) and "classes" in value):
+        return "class-speed"
     return "measured-speed" if isinstance(value, dict | MeasuredSpeed) else "drawn-speed"
 
 
 Speed = Annotated[
-    Annotated[FlopsDraw, Tag("drawn-speed")] | Annotated[MeasuredSpeed, Tag("measured-speed")],
+    Annotated[FlopsDraw, Tag("drawn-speed")]
+    | Annotated[MeasuredSpeed, Tag("measured-speed")]
+    | Annotated[ClassSpeed, Tag("class-speed")],
     Discriminator(_kind_of_speed),
 ]
 
@@ -36,7 +52,8 @@ class Clients(Section):
 
     count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
     speed: Speed | None = Field(
-        default=None, description="Floating-point operations per second: a draw, or measured devices at a level."
+        default=None,
+        description="Floating-point operations per second: a draw, measured devices at a level, or classes.",
     )
     table: File | None = Field(
         default=None,

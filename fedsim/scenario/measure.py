@@ -10,7 +10,7 @@ from pydantic import AfterValidator as After
 from pydantic import BeforeValidator as Before
 from pydantic import Field, model_serializer, model_validator
 
-from fedsim.core.units import Bytes, Count, Every, Fraction, Seconds, Updates
+from fedsim.core.units import Bytes, Count, Energy, Every, Fraction, Mass, Seconds, Updates
 from fedsim.scenario import wording
 from fedsim.scenario.section import Section
 
@@ -48,6 +48,10 @@ TARGET_ON = (
 )
 
 
+SPENT = "as typical figures have it; needs a section costs."
+COSTLY = ("energy", "carbon", "usd")
+
+
 class Until(Section):
     """The end of the run: a time, or budgets (fedsim/clock/budget.py); the first one used up ends it."""
 
@@ -56,6 +60,10 @@ class Until(Section):
     bytes: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="Up and down, on the wire.")
     bytes_up: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="From clients, on the wire.")
     bytes_down: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="To clients, on the wire.")
+
+    energy: Annotated[Energy | None, After(_positive)] = Field(default=None, description=f"Of all; {SPENT}")
+    carbon: Annotated[Mass | None, After(_positive)] = Field(default=None, description=f"Of CO2 equivalent; {SPENT}")
+    usd: Annotated[float | None, Field(ge=0), After(_positive)] = Field(default=None, description=f"Of all; {SPENT}")
 
     @model_validator(mode="before")
     @classmethod
@@ -78,8 +86,13 @@ class Until(Section):
 
     @property
     def metered(self) -> bool:
-        """Whether there is a budget of bytes, so that they must be counted as they move."""
-        return any(name.startswith("bytes") for name in self.limits())
+        """Whether there is a budget of bytes or of costs, so that they must be counted as they arise."""
+        return self.spends or any(name.startswith("bytes") for name in self.limits())
+
+    @property
+    def spends(self) -> bool:
+        """Whether there is a budget of energy, carbon or money."""
+        return any(name in COSTLY for name in self.limits())
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:

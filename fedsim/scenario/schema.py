@@ -20,6 +20,7 @@ from fedsim.core.errors import Problem
 from fedsim.core.units import Count
 from fedsim.scenario import combinations, grid, paths, stated
 from fedsim.scenario.client_data import Data
+from fedsim.scenario.costs import Costs
 from fedsim.scenario.deployment import Clients, Network, Server
 from fedsim.scenario.local_training import CohortSection, Training
 from fedsim.scenario.measure import Measure
@@ -29,6 +30,7 @@ from fedsim.scenario.section import Section
 
 HOST = ("device", "threads", "cohort.memory")  # settings of the computation: results change by rounding at most
 LABELS = ("name", "description")
+OPTIONAL = (*combinations.UNROLLED, "costs")  # left out of a file where they are empty
 
 Known = dict[str, Part]  # parts with their defaults written out, by their original form
 
@@ -68,6 +70,7 @@ class Scenario(Section):
     algorithm: Part | None = Field(default=None, description="Needed by every protocol that asks clients.")
     privacy: Privacy = Privacy()
     measure: Measure = Measure()
+    costs: Costs | None = Field(default=None, description="Energy, carbon and money; without it none is computed.")
     cohort: CohortSection = CohortSection()
     device: Device = "auto"
     threads: Count = Field(default=1, description="Number of torch threads per worker.")
@@ -98,7 +101,14 @@ class Scenario(Section):
         alone = {"clients.count": clients.count} if clients.table is None else {}
         if clients.table is None and network.profile is None:
             alone |= {f"network.{key}": getattr(network, key) for key in ("latency", "uplink", "downlink")}
-        hints = {"clients.count": "or name a clients.table", "network": "or name a network.profile or a clients.table"}
+        until = self.measure.until
+        if until is not None and until.spends and self.costs is None:
+            alone |= {"costs": None}
+        hints = {
+            "costs": "since measure.until has a budget of it, such as costs: {country: US}",
+            "clients.count": "or name a clients.table",
+            "network": "or name a network.profile or a clients.table",
+        }
         return [
             Problem(key, f"is missing and has no default; give it, {hints.get(key) or hints['network']}")
             for key, value in alone.items()
@@ -127,7 +137,7 @@ class Scenario(Section):
 
     def plain(self) -> dict[str, Any]:
         """Return the scenario as in a file, every default spelled out, quantities with their units."""
-        return self.model_dump(mode="json", exclude={key for key in combinations.UNROLLED if not getattr(self, key)})
+        return self.model_dump(mode="json", exclude={key for key in OPTIONAL if not getattr(self, key)})
 
     def spelled_out(self, known: "Known | None" = None) -> Self:
         """Return the same scenario with the defaults of all parts written out, as far as their sources state them.
@@ -170,7 +180,10 @@ class Scenario(Section):
 
     def digest(self) -> str:
         """Return 12 hexadecimal digits of the scenario as written."""
-        own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED}) | {"cohort": self.cohort.mode}
+        left_out = {"costs"} if self.costs is None else set[str]()
+        own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED, *left_out}) | {
+            "cohort": self.cohort.mode
+        }
         settings = units.canonical(paths.by_contents(own))
         text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

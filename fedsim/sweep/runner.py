@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import Unwritable, replace, unwritable, write_table
-from fedsim.point import check, imports, provenance, stale, stamp
+from fedsim.point import check, costing, imports, provenance, stale, stamp
 from fedsim.point.attempt import Outcome, Row, Run, attempt
 from fedsim.point.folders import PARTIAL, clear, clear_partial, finished, folders, settle
 from fedsim.point.following import root_of
@@ -166,14 +166,19 @@ class Sweep:
 
     def _whole(self, point: Point, row: Row) -> Row:
         first = {"point": point.id, "status": row.get("status", "done")}
-        return {**first, **point.axes, "seed": point.scenario.seed, **{key: row.get(key) for key in RESULTS}}
+        return {**first, **point.axes, "seed": point.scenario.seed, **{key: row.get(key) for key in self._results}}
+
+    @property
+    def _results(self) -> list[str]:
+        """The columns of results: those of costs only if a point has them."""
+        return [*RESULTS, *(costing.COLUMNS if any(point.scenario.costs for point in self.points) else ())]
 
     def _ordered(self, rows: dict[str, Row]) -> list[Row]:
         return [self._whole(point, rows[point.id]) for point in self.points if point.id in rows]
 
     def _write_summary(self, rows: dict[str, Row]) -> None:
         axes = [axis for axis in self.points[0].axes if axis != "seed"]
-        write_table(self.out / "summary.csv", ["point", "status", *axes, "seed", *RESULTS], self._ordered(rows))
+        write_table(self.out / "summary.csv", ["point", "status", *axes, "seed", *self._results], self._ordered(rows))
 
     def _mention_others(self, watcher: Watcher) -> None:
         mine = {point.id for point in self.points}
