@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.point import fleet, memory, private, rehearsal
+from fedsim.point import fleet, memory, observing, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -114,14 +114,14 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
         _ = parts.codecs
     except ScenarioError as error:
         return [*error.problems]
-    if wrong := [*private.problems(parts), *_carriage_problems(parts)]:
+    if wrong := [*private.problems(parts), *_carriage_problems(parts), *observing.problems(parts)]:
         return wrong
     if scenario.algorithm is None or not (whole and protocol.asks):
         return []
     found = _missing_lesson(scenario) if parts.algorithm.learns else []
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
-    return found + private.uncovered(parts)
+    return [*found, *observing.silent(parts), *private.uncovered(parts)]
 
 
 def _carriage_problems(parts: Parts) -> list[Problem]:
