@@ -1,9 +1,9 @@
 """Who is served: how even scores are among clients, and how evenly clients took part.
 
 Jain's index of x over n clients is (sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has everything (Jain,
-Chiu and Hawe, DEC technical report 301, 1984).  A client's score is the last on each of its periods, pooled by `weight`; it
-takes part with every upload that was delivered, and all clients count that have received data.  Not modelled: which
-classes those hold that took part, which no table says.
+Chiu and Hawe, DEC technical report 301, 1984).  A client's score is the last on each of its periods, pooled by
+`weight`; it takes part with every upload that was delivered, and all clients count that have received data.  Not
+modelled: which classes those hold that took part, which no table says.
 """
 
 import math

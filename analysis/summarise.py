@@ -36,8 +36,8 @@ def summarise(
     Whatever does not apply is None, never zero: without any update, asked, folded, lost, late and refused;
     without the numbers that protocols want, `wanted`;
     without the table of `arrivals`, updates_per_period, took_part and upload_jain (see served); without that of
-    `spans`, client_seconds and server_seconds, which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
-    has one.
+    `spans`, client_seconds and server_seconds, which are the mean simulated seconds of computing a job and an update.
+    `epsilon` is that of the last update that has one.
 
     `target_on` says when a target counts: "all_periods" once all periods have arrived (see frontier), or
     "each_period" on each period alone, from its arrival on, means over periods (see each_period), which needs the table
