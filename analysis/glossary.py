@@ -35,6 +35,10 @@ TERMS = {
     "the run, mean over all arrivals",
     "staleness": "how many versions aggregated replies were behind the server's, mean over replies; among peers, how "
     "many rounds a share was behind its receiver, negative where the sender was ahead",
+    "worst tenth of clients": "the mean last score of the tenth of the clients, rounded up, that are served worst",
+    "evenness of scores, of uploads": "Jain's index over clients of their last scores, and of their delivered uploads: "
+    "100 % if all have the same, 1/n if one of n has everything",
+    "clients that took part": "the share of clients with data that have delivered an upload",
     "target": "a score. Time and bytes to it count at the first scoring that meets it, even if it is lost again later, "
     "and only once every period of the run has arrived at every client, so that all methods take the same test",
     "computing per job, per update": "mean simulated seconds that a client computes for one job, and that the server "

@@ -27,9 +27,10 @@ COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "refused", "client_seconds"]
 LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", "periods_at_target", "method", "wanted"]
-LATER += ["followed"]
+SERVED = ["worst_decile", "score_jain", "took_part", "upload_jain"]
+LATER += ["followed", *SERVED]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
-NUMBERS += ["staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
+NUMBERS += [*SERVED, "staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
 NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
 COSTS = [  # of runs that were priced
     f"{quantity}{suffix}"

@@ -6,7 +6,7 @@ Not modelled: the comparison of different metrics in one chart; runs side by sid
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis import best_parts, network_parts, score_parts
+from analysis import best_parts, network_parts, score_parts, sections
 from analysis.answer import compared
 from analysis.glossary import words
 from analysis.load import load
@@ -73,6 +73,7 @@ def _sections(m: Material) -> dict[str, str]:
         }
     )
     parts = scored | {
+        "Who is served?": ("served", [sections.served(m.means, m.axes)]),
         "Where do the bytes go?": ("bytes", [network_parts.bytes_moved(m)]),
         "What limits a round?": ("round", network_parts.limits(m)),
         "How were the data divided?": ("data", [network_parts.partitions(m)]),

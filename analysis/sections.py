@@ -31,6 +31,12 @@ COLUMNS = [  # heading, column, units
     ("periods met at the target", "periods_at_target", COUNT),
 ]
 LOST = ["lost", "late", "refused"]
+SERVED = {
+    "worst tenth of clients": "worst_decile",
+    "evenness of scores": "score_jain",
+    "clients that took part": "took_part",
+    "evenness of uploads": "upload_jain",
+}
 
 
 def firsts(axes: list[str], times: list[Outcome], moved: list[Outcome], best: list[Outcome]) -> str:
@@ -130,6 +136,24 @@ def losses(means: pd.DataFrame, axes: list[str]) -> str:
     if "refused" in names:
         note += " Refused replies held numbers that are not finite."
     return part("losses", "Lost and late replies", sheet(heads, rows, "summary", len(axes) + 1, f"{note} {same}"))
+
+
+def served(means: pd.DataFrame, axes: list[str]) -> str:
+    """Return the part on how evenly clients are served and take part (see served.served); "" if nothing says."""
+    columns = {head: name for head, name in SERVED.items() if means[name].notna().any()}
+    if not columns:
+        return ""
+    means, axes, same = settled(means, axes, [*columns.values()])
+    rows = [
+        [*placed(row, [*axes, "algorithm"]), *(figure(row, name, PERCENT) for name in columns.values())]
+        for _, row in means.iterrows()
+    ]
+    note = (
+        f"Of a run's last scores and of its delivered uploads, means over replicates{spread_in_words(means)}. Evenness "
+        f"is Jain's index: 100 % if all clients have the same, 1/n if one of n has everything. {same}"
+    )
+    heads = [*map(short, axes), "algorithm", *columns]
+    return part("served", "Clients, evenly or not", sheet(heads, rows, "summary", len(axes) + 1, note))
 
 
 def wasted(frame: pd.DataFrame, axes: list[str]) -> str:

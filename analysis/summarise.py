@@ -10,6 +10,7 @@ from analysis.compute_time import compute_seconds
 from analysis.each_period import each_period, mean_reached
 from analysis.forgetting import average_accuracy, forgetting, just_learned, matrix
 from analysis.frontier import curve, reach
+from analysis.served import served
 
 
 def summarise(
@@ -34,9 +35,9 @@ def summarise(
     come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, asked, folded, lost, late and refused;
     without the numbers that protocols want, `wanted`;
-    without the table of `arrivals`, updates_per_period; without that of `spans`, client_seconds and server_seconds,
-    which are the mean simulated seconds of computing a job and an update. `epsilon` is that of the last update that
-    has one.
+    without the table of `arrivals`, updates_per_period, took_part and upload_jain (see served); without that of
+    `spans`, client_seconds and server_seconds, which are the mean simulated seconds of computing a job and an update.
+    `epsilon` is that of the last update that has one.
 
     `target_on` says when a target counts: "all_periods" once all periods have arrived (see frontier), or
     "each_period" on each period alone, from its arrival on, means over periods (see each_period), which needs the table
@@ -69,6 +70,7 @@ def summarise(
         "updates_per_period": None if arrivals is None else updates_per_period(_frame(arrivals), folding),
         "staleness": staleness(folding),
         **counts,
+        **served(scored, moved, None if arrivals is None else _frame(arrivals), model, metric, split),
         **{name: computed.get(name) for name in ("client_seconds", "server_seconds")},
         "epsilon": _last(folding),
         "target": target,

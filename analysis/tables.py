@@ -24,6 +24,10 @@ FIGURES = [
     *COUNTS,
     "updates_per_period",
     "staleness",
+    "worst_decile",
+    "score_jain",
+    "took_part",
+    "upload_jain",
 ]
 FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target"]

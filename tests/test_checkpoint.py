@@ -71,6 +71,7 @@ CASES = {
         "model": {"name": "roland", "hidden": 5}, "algorithm": {"name": "dg_colearn"},
         "protocol": {**SYNC, "rounds": 6}, "measure": {"models": ["global", "local"]},
     },
+    "oort": {"protocol": BUFFERED, "clients__sampler": "oort", **STORM},
     "waves": {"protocol": ALL, "network__effects": [{"name": "churn", "online": "3 s", "offline": "1 s"}], **WIDE},
     "noise": {"privacy": {"clip": 0.5, "noise": 0.3}, "clients__sampler": "round_robin", **STORM},
     "masks": {

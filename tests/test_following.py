@@ -47,6 +47,11 @@ ASTRAY = {
         "gossip among peers",
     )
 }
+# Whom it asks depends on the times observed, and some cohorts are others at another latency.
+ASTRAY["oort"] = {
+    "clients": {**same_points.CLIENTS, "count": 8, "sampler": "oort"},
+    "protocol": {"name": "sync", "rounds": 12, "clients": 2},
+}
 
 
 def point(changes, latency, rooted=True):
@@ -71,7 +76,7 @@ def files(folder):
     return found
 
 
-FIRST = ("sync", "private", "masked, in waves, forgers", "sync in a storm")
+FIRST = ("sync", "oort", "private", "masked, in waves, forgers", "sync in a storm")
 
 
 @pytest.mark.parametrize(

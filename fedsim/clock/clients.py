@@ -15,6 +15,7 @@ import numpy.typing as npt
 import simpy
 
 from fedsim.clock.masks import Masks, span_of
+from fedsim.clock.reports import Reports
 from fedsim.core.record import Column, Row, Span
 from fedsim.learner.batch import Tickets
 from fedsim.learner.contract import Learner
@@ -56,8 +57,8 @@ class Clients:
 
     `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods received so far;
     `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `cohorts` is the number of
-    cohorts that samplers have drawn.  `states` holds the states of
-    clients that have one of their own, under protocols without a server (gossip, isolated).
+    cohorts that samplers have drawn, `reports` what the server has observed.  `states` holds the states of clients that
+    have one of their own, under protocols without a server (gossip, isolated).
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Clients:
         count = len(speeds)
         self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.met = np.zeros(count, dtype=np.int64)
+        self.met, self.reports = np.zeros(count, dtype=np.int64), Reports(count)
         self.states: dict[int, Ticket] = {}
         self._stirred: simpy.Event = env.event()
         self.rng, self._write, self._extend = rng, write, extend
@@ -135,6 +136,7 @@ class Clients:
         if self.busy[client]:
             raise ValueError(f"client {client} is still at work for an earlier ask")
         self.busy[client] = True
+        self.reports.asked[client] += 1
         self.network.nodes.presence.attend(client)
         self._turn += 1
         self.turns[client] = self._turn
@@ -147,6 +149,7 @@ class Clients:
         if self.busy[numbers].any():
             raise ValueError(f"client {numbers[self.busy[numbers]][0]} is still at work for an earlier ask")
         self.busy[numbers] = True
+        self.reports.asked[numbers] += 1
         self.network.nodes.presence.attend_all(numbers)
         self.turns[numbers] = self._turn + 1 + np.arange(len(numbers))
         self._turn += len(numbers)

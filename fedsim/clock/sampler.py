@@ -1,7 +1,8 @@
 """The contract of a sampler, which chooses the clients to ask among those available.
 
 An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads the past from the
-clients' rows and from the number of cohorts drawn before.  Not modelled: samplers that look at models or losses.
+clients' rows, from the number of cohorts drawn before and, if it says so, from what the server has observed of clients.
+Not modelled: samplers that look at models, and those that ask candidates before they choose.
 """
 
 from abc import ABC, abstractmethod
@@ -9,6 +10,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from fedsim.clock.reports import Reports
 
 Numbers = npt.NDArray[np.int64]
 
@@ -42,6 +45,11 @@ class Rows(Protocol):
         """The number of each client's last turn."""
         ...
 
+    @property
+    def reports(self) -> Reports:
+        """What the server has observed of the clients; empty unless the sampler `observes`."""
+        ...
+
     def availability(self) -> npt.NDArray[np.float64]:
         """Return the share of the time so far in which each client was online."""
         ...
@@ -51,6 +59,8 @@ class Sampler(ABC):
     """A rule for choosing a cohort."""
 
     even: ClassVar[bool] = False  # True if all free clients have the same chance, whatever happened before
+    observes: ClassVar[bool] = False  # True if it reads `Rows.reports`; cohorts are then asked one by one
+    reports: ClassVar[bool] = False  # True if clients send their loss with every upload
 
     @abstractmethod
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:

@@ -199,6 +199,7 @@ class ServerHost:
             if not (yield from self.compute(self.learner.operations(self.state, sound, step))):
                 self._lose(sound)
                 return []
+            self._observe(sound)
             self.state, self._epsilon = self.learner.fold(self.state, sound, step)
         self.unread.decide_all(sound, "delivered")
         return sound
@@ -276,10 +277,12 @@ class ServerHost:
         self.clients.stir()
 
     def _exchange(self, ask: Ask, number: int, beside: Tree) -> Generator[simpy.Event, Any, None]:
-        reply = None
+        reply, began = None, self.env.now
         with suppress(Lost):
             reply = yield from (self._talk(ask, number, beside) if self.learner.talks else self._alone(ask, number))
         self.busy.remove(ask.client)
+        if reply is not None:
+            self.clients.reports.arrived(ask.client, self.env.now - began, self.clients.cohorts)
         if reply is None and ask.open:
             self._lost += 1
         ask.succeed(reply)
@@ -307,6 +310,13 @@ class ServerHost:
         version = self.version
         worked = yield from self.clients.work(ask.client, ask.step, None, travels=False)
         return Reply(ask.client, version, None, worked[0], ask=number) if worked else None
+
+    def _observe(self, replies: Sequence[Reply]) -> None:
+        """Read the losses that came with replies, if clients report them."""
+        if self.learner.reports:
+            clients, losses = batch.clients_of(replies), self.learner.losses(replies)
+            for client, loss in zip(clients, losses, strict=True):
+                self.clients.reports.reported(client, loss, int(self.clients.examples[client]), self.clients.cohorts)
 
     def _lose(self, replies: Sequence[Reply]) -> None:
         self._lost += len(replies)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import joining, layout, moments, ops, tree
+from fedsim.learn import joining, layout, moments, ops, reported, tree
 from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.moments import Kept, Shelf
 from fedsim.learn.optimiser import Optimiser, Schedule, State, clipped, over_steps
@@ -37,14 +37,16 @@ class Trainer:
         budget: int = 2**30,
         clip: float | None = None,
         schedule: Schedule = "constant",
+        reports: bool = False,
     ) -> None:
         """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once.
 
         `clip` bounds the norm of a client's gradient, after any correction; `schedule` is that of the learning rate.
+        With `reports` each job's memory keeps its first loss.
         """
         self.optimiser = optimiser
         self._of_step = over_steps(optimiser, schedule, local_steps)
-        self._clip = clip
+        self._clip, self._reports = clip, reports
         self.local_steps = local_steps
         self._keep_state = keep_state
         self._budget = budget
@@ -95,6 +97,8 @@ class Trainer:
             seeded = _seeded(data, ops.seed_steps(seeds, step, next(use)))
             known = _seed_graphs(given, seeds, step, use) if graphs else given
             loss = fits[0].loss(params, seeded, known)
+            if self._reports:
+                reported.note(jobs, loss)
             grads: Sequence[Tensor] = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
             grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
             if fits[0].correct is not None:

@@ -50,6 +50,7 @@ class Learner(ABC):
 
     talks: bool = True  # False if nothing travels: an ask only starts the client's own work
     learns: bool = True  # False if nothing is trained: a job depends on its client and number, not on when it begins
+    reports: bool = False  # True if every upload that travels carries the client's loss
     prepares: frozenset[str] = frozenset()  # steps that leave the model as it is, and count no update
 
     @abstractmethod
@@ -88,6 +89,10 @@ class Learner(ABC):
     @abstractmethod
     def finite(self, replies: Sequence[Reply]) -> list[bool]:
         """Return for each reply whether all values of its upload are finite, as received."""
+
+    @abstractmethod
+    def losses(self, replies: Sequence[Reply]) -> list[float]:
+        """Return the loss that came with each reply; NaN where the job has not trained."""
 
     @abstractmethod
     def masses(self, replies: Sequence[Reply]) -> list[float]:

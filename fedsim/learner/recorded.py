@@ -52,7 +52,7 @@ class Recorded(Learner):
         self.replaying = bool(record)
         self.asked = 0  # number of questions
         self.talks, self.prepares = trained.algorithm.talks, frozenset(trained.algorithm.prepares)
-        self.learns = trained.algorithm.learns
+        self.learns, self.reports = trained.algorithm.learns, trained.reports
         self._jobs: Counter[int] = Counter()
         self._tickets: WeakSet[Ticket] = WeakSet()  # where there is a record
         self._brought: tuple[Sequence[Reply], Sequence[Any]] = ([], [])  # the replies last opened
@@ -141,6 +141,16 @@ class Recorded(Learner):
             return [bool(self._recalled(key)) for key in keys]
         found = self._made(keys[0], lambda: self.trained.finite_all(self._brought_by(replies)))
         return [bool(self._noted(key, int(whole))) for key, whole in zip(keys, found, strict=True)]
+
+    def losses(self, replies: Sequence[Reply]) -> list[float]:
+        """Return the loss that came with each reply."""
+        if self._keys is None or not replies:
+            return self.trained.losses(self._brought_by(replies))
+        keys = [self._key_of_opened("loss", reply) for reply in replies]
+        if self.replaying:
+            return [float(self._recalled(key)) for key in keys]
+        found = self._made(keys[0], lambda: self.trained.losses(self._brought_by(replies)))
+        return [float(self._noted(key, loss)) for key, loss in zip(keys, found, strict=True)]
 
     def masses(self, replies: Sequence[Reply]) -> list[float]:
         """Return each reply's weight in a mean over several servers' clients."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Tree
+from fedsim.learn import reported
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State
 from fedsim.learn.replies import Replies, clients_of
 from fedsim.learner import batch, ticket, transforms
@@ -43,7 +44,8 @@ class Trained:
     """An algorithm at work; `rng` returns the random stream of a name, from streams of the learner alone.
 
     `up` and `down` compress uploads and downloads, `forgers` are the byzantine clients, `guard` applies differential
-    privacy to what is folded, and `scoring` scores; the last two are None unless the scenario asks for them.
+    privacy to what is folded, and `scoring` scores; the last two are None unless the scenario asks for them.  With
+    `reports` every upload that travels carries the client's loss.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Trained:
         up: Codec | None = None,
         down: Codec | None = None,
         forgers: Forgers | None = None,
+        reports: bool = False,
     ) -> None:
         """Start with clients without data."""
+        self.reports = reports
         self.algorithm, self.backend, self.rng = algorithm, backend, rng
         self.up, self.down = up, down
         self.forgers = Forgers([]) if forgers is None else forgers
@@ -97,14 +101,22 @@ class Trained:
         uploads, operations, submit, flops = [], [], self.backend.submit, self.backend.flops
         for client, download, seed in zip(clients, downloads, seeds, strict=True):
             owner = self.clients[client]
-            job = Job(client, step, owner.period, download, owner.data, {**owner.memory}, seed)  # type: ignore[arg-type]
-            uploads.append(Upload(submit(job), owner, step, self._transforms(client) if travels else ()))
+            memory = {**owner.memory}
+            memory.pop(reported.KEY, None)
+            job = Job(client, step, owner.period, download, owner.data, memory, seed)  # type: ignore[arg-type]
+            uploads.append(self.upload(submit(job), owner, step, travels))
             operations.append(float(flops(job)))
         return uploads, operations
 
     def upload(self, promise: Promise, owner: Client, step: str, travels: bool) -> Upload:
         """Return the upload of a promise, with its transforms."""
-        return Upload(promise, owner, step, self._transforms(owner.number) if travels else ())
+        if not travels:
+            return Upload(promise, owner, step)
+        return Upload(promise, owner, step, self._transforms(owner.number), reported.BYTES if self.reports else 0)
+
+    def losses(self, uploads: Sequence[Upload]) -> list[float]:
+        """Return the loss that each upload carries; NaN where the job has not trained."""
+        return [reported.of(upload.promise.memory()) for upload in uploads]
 
     def finite(self, upload: Upload) -> bool:
         """Return whether all values of an upload are finite, as received."""

@@ -41,9 +41,9 @@ def compressed(codec: Codec, rng: Rng) -> Transform:
         owner = upload.owner
         before = owner.notes.get(upload.step, {})
         encoded, received, after = compress(codec, tree, before, rng(f"codec up {owner.number}"))
-        if (size := wire.size(encoded)) != upload.nbytes():
+        if (size := wire.size(encoded)) != (due := upload.nbytes() - upload.beside):
             raise ValueError(
-                f"upload_like promised {upload.nbytes()} bytes behind the codec {type(codec).__name__}, "
+                f"upload_like promised {due} bytes behind the codec {type(codec).__name__}, "
                 f"the upload has {size}: its arrays are not of the shapes and types that upload_like declares"
             )
         owner.notes[upload.step] = after

@@ -63,10 +63,13 @@ class Transform(NamedTuple):
 class Upload:
     """One client's upload in one step."""
 
-    __slots__ = ("_nbytes", "opened", "owner", "promise", "step", "transforms")
+    __slots__ = ("_nbytes", "beside", "opened", "owner", "promise", "step", "transforms")
 
-    def __init__(self, promise: Promise, owner: Client, step: str, transforms: Sequence[Transform] = ()) -> None:
-        """Compute nothing yet."""
+    def __init__(
+        self, promise: Promise, owner: Client, step: str, transforms: Sequence[Transform] = (), beside: int = 0
+    ) -> None:
+        """Compute nothing yet; `beside` is the bytes of what else the message carries."""
+        self.beside = beside
         self.promise, self.owner, self.step, self.transforms = promise, owner, step, transforms
         self.opened: tuple[Tree] | None = None
         self._nbytes: int | None = None
@@ -76,17 +79,17 @@ class Upload:
         known = self.promise.declared
         if known is None:
             return UNKNOWN
-        return self.nbytes() if self.transforms else known
+        return self.nbytes() if self.transforms else known + self.beside
 
     def nbytes(self) -> int:
         """Return the encoded bytes, training if they are known only then."""
         if not self.transforms:
-            return self.promise.nbytes
+            return self.promise.nbytes + self.beside
         if self._nbytes is None:
             tree = self.sent()
             for transform in self.transforms:
                 tree = transform.like(tree)
-            self._nbytes = wire.size(tree)
+            self._nbytes = wire.size(tree) + self.beside
         return self._nbytes
 
     def sent(self) -> Tree:

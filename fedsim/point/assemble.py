@@ -73,9 +73,9 @@ def build(
     """
     parts = Parts(scenario)
     algorithm, rng, own_rng = parts.algorithm, Streams(scenario.seed), Streams(scenario.seed)
-    codec = parts.codecs
+    codec, reports = parts.codecs, parts.sampler.reports
     if not algorithm.learns:
-        trained = Trained(algorithm, Plain(algorithm), own_rng, up=codec["up"], down=codec["down"])
+        trained = Trained(algorithm, Plain(algorithm), own_rng, up=codec["up"], down=codec["down"], reports=reports)
         world, learner = _world(parts, rng, trained, recorder)
         world.clients.holding[:] = True
         return Built(world, None, learner, parts, world.env.process(parts.protocol.run(world)))
@@ -83,12 +83,14 @@ def build(
 
     lesson = learning.prepare(parts, data_root)
     if trains:
-        trained = Trained(lesson.algorithm, lesson.cohort, own_rng, up=codec["up"], down=codec["down"])
+        trained = Trained(lesson.algorithm, lesson.cohort, own_rng, up=codec["up"], down=codec["down"], reports=reports)
     else:
         from fedsim.learner.untrained import Estimates, untrained
 
         known = untrained(lesson.algorithm)
-        trained = Trained(known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"])
+        trained = Trained(
+            known, Estimates(known, lesson.cohort), own_rng, up=codec["up"], down=codec["down"], reports=reports
+        )
     world, learner = _world(parts, rng, trained, recorder, keeper, answers, lesson.held)
     observer = None
     if trains:
@@ -160,7 +162,8 @@ def _world(
     spends = until is not None and until.spends
     prices = costing.priced(scenario, links_rng, 0 if parts.protocol.shares_only else 1 + links.edges)
     costs = None if prices is None else Meter(prices)
-    alone = scenario.measure.views or (until is not None and until.metered)  # both need the rows one by one
+    alone = scenario.measure.views or (until is not None and until.metered)  # both need the messages one by one
+    alone = alone or parts.sampler.observes  # and this the replies
     compressed = trained.up is not None or trained.down is not None
 
     def host(node: int) -> ServerHost:

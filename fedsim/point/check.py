@@ -16,7 +16,7 @@ from typing import Any
 from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.net.grouping import Grouped
-from fedsim.point import costing, fleet, memory, private, rehearsal
+from fedsim.point import costing, fleet, memory, observing, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -118,7 +118,7 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
         _ = parts.codecs
     except ScenarioError as error:
         return [*error.problems]
-    if wrong := [*private.problems(parts), *_carriage_problems(parts)]:
+    if wrong := [*private.problems(parts), *_carriage_problems(parts), *observing.problems(parts)]:
         return wrong
     if (whole or not protocol.asks) and (wrong := _unlabelled(parts)):
         return wrong
@@ -127,7 +127,7 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
     found = _missing_lesson(scenario) if parts.algorithm.learns else []
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
-    return found + private.uncovered(parts)
+    return [*found, *observing.silent(parts), *private.uncovered(parts)]
 
 
 def _unlabelled(parts: Parts) -> list[Problem]:

@@ -157,7 +157,7 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     trainer = Trainer(
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,
-        clip=training.clip, schedule=training.schedule,
+        clip=training.clip, schedule=training.schedule, reports=parts.sampler.reports,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(

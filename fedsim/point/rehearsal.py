@@ -17,6 +17,7 @@ import numpy.typing as npt
 import simpy
 
 from fedsim.clock.protocol import Protocol
+from fedsim.clock.reports import Reports
 from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.net.effect import Effect, check_hooks, check_times
@@ -115,6 +116,10 @@ class _Everybody:
     @property
     def examples(self) -> npt.NDArray[np.int64]:
         return np.ones(self.count, dtype=np.int64)
+
+    @property
+    def reports(self) -> Reports:
+        return Reports(self.count)
 
     def availability(self) -> npt.NDArray[np.float64]:
         return np.ones(self.count)

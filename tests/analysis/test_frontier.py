@@ -51,7 +51,9 @@ def test_curve_and_summary_by_hand():
         "prequential": 0.0, "bytes_up": 160, "bytes_down": 200, "bytes_peer": None,
         "bytes_wasted": 60, "updates": 2,
         "updates_per_period": 1.0, "staleness": 0.5, "asked": 4, "folded": 2, "lost": 2,
-        "late": 0, "wanted": None, "refused": 0, "client_seconds": 0.375, "server_seconds": None, "epsilon": None,
+        "late": 0, "wanted": None, "refused": 0,
+        "worst_decile": pytest.approx(0.3), "score_jain": pytest.approx(0.897427, rel=1e-5),
+        "took_part": 0.5, "upload_jain": 0.5, "client_seconds": 0.375, "server_seconds": None, "epsilon": None,
         "target": 0.6,
         "target_on": "all_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
     }  # fmt: skip
@@ -69,7 +71,8 @@ def test_curve_and_summary_by_hand():
         assert row == expected
         assert list(row) == list(expected)
         older = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
-        assert older == {**expected, "updates_per_period": None, "client_seconds": None}
+        without = ("updates_per_period", "took_part", "upload_jain", "client_seconds")
+        assert older == {**expected, **dict.fromkeys(without)}
 
 
 def test_where_only_the_latest_period_is_scored_the_mean_over_periods_is_told_beside_the_last():
