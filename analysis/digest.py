@@ -22,6 +22,7 @@ from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
 from analysis.frontier import over_all_periods, scored, with_bytes
 from analysis.load import Runs
+from analysis.served import among
 from analysis.stored import TABLES, Tables
 
 MOST_ROWS = 200_000  # of a batch, unless a single point has more
@@ -32,16 +33,16 @@ Head = tuple[str, str, str]  # a headline's model, metric and split
 
 @dataclass(frozen=True)
 class Digest:
-    """What is kept. The first seven frames begin with the condition, the replicates and `point`.
+    """What is kept. The first eight frames begin with the condition, the replicates and `point`.
 
     `booked` and `clients` are those of `communication`, `curves` of `frontier` with a column `whole` beside the score:
     that over all periods, met or not, NaN where the split all_periods was not scored. `periods` has period (from 1),
     updates and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions`
     the rows of that table, `targets` period (from 1), seconds, bytes and periods (see each_period) of the points whose
-    target is on each period. `waits`, `held_out` and `computing` have a row a point, under the points' index:
-    waiting.mean_wait, held_out.held_out_scores and compute_time.compute_seconds. `times` has a row a condition and
-    direction: transfers (count), median, p95, largest (s) of all delivered messages of its replicates together, so
-    that a quantile is one of messages.
+    target is on each period, `among` what (a quantity), at and value (see served.among). `waits`, `held_out` and
+    `computing` have a row a point, under the points' index: waiting.mean_wait, held_out.held_out_scores and
+    compute_time.compute_seconds. `times` has a row a condition and direction: transfers (count), median, p95, largest
+    (s) of all delivered messages of its replicates together, so that a quantile is one of messages.
     """
 
     booked: pd.DataFrame
@@ -51,6 +52,7 @@ class Digest:
     forgetting: pd.DataFrame
     partitions: pd.DataFrame
     targets: pd.DataFrame
+    among: pd.DataFrame
     waits: pd.DataFrame
     held_out: pd.DataFrame
     computing: pd.DataFrame
@@ -74,6 +76,7 @@ def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
             kept.setdefault(name, []).append(rows)
         for place, tables in batch.items():
             kept.setdefault("targets", []).append(_targets(tables, points.iloc[place]).assign(place=place))
+            kept.setdefault("among", []).append(among(tables, *heads[place]).assign(place=place))
         lasted = durations(whole["transfers"])
         lasted["condition"] = whole["transfers"]["place"].map(condition)
         took = pd.concat([took, lasted]) if len(took) else lasted

@@ -6,12 +6,13 @@ Not modelled: the comparison of different metrics in one chart; runs side by sid
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis import best_parts, network_parts, score_parts, sections
+from analysis import best_parts, network_parts, score_parts
 from analysis.answer import compared
 from analysis.glossary import words
 from analysis.load import load
 from analysis.material import Material
 from analysis.page import page, section
+from analysis.served_parts import served_parts
 from analysis.what_was_run import what_was_run
 
 
@@ -73,7 +74,7 @@ def _sections(m: Material) -> dict[str, str]:
         }
     )
     parts = scored | {
-        "Who is served?": ("served", [sections.served(m.means, m.axes)]),
+        "Who is served?": ("served", served_parts(m)),
         "Where do the bytes go?": ("bytes", [network_parts.bytes_moved(m)]),
         "What limits a round?": ("round", network_parts.limits(m)),
         "How were the data divided?": ("data", [network_parts.partitions(m)]),

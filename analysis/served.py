@@ -7,6 +7,7 @@ modelled: which classes those hold that took part, which no table says.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 from analysis.forgetting import pooled, usable
 
 WORST = 0.1  # the share of clients behind `worst_decile`
+PLACES = np.linspace(0.0, 1.0, 21)  # shares of the clients at which distributions over them are kept
 
 
 def served(
@@ -34,6 +36,49 @@ def served(
         "took_part": float((counts > 0).mean()) if counts is not None and len(counts) and counts.any() else None,
         "upload_jain": None if counts is None else jain(counts),
     }
+
+
+def among(tables: Mapping[str, pd.DataFrame], model: str, metric: str, split: str) -> pd.DataFrame:
+    """Return distributions of a point: columns what, at, value.
+
+    For `score` and `uploads` clients are in ascending order and `at` is a share of them: the value is the score of the
+    client there, or the share that all up to there have of the delivered uploads (Lorenz's curve).  For `behind` it is
+    the share of delivered uploads that were aggregated `at` versions late, for `took` the share of clients that had
+    taken part by the share `at` of the run's last delivered upload.
+    """
+    own = np.sort(client_scores(tables["scores"], model, metric, split)["value"].to_numpy(float))
+    parts = [_part("score", PLACES, np.quantile(own, PLACES))] if len(own) else []
+    moved = tables["transfers"]
+    came = moved[(moved["src"] >= 0) & (moved["dst"] < 0) & (moved["fate"] == "delivered")]
+    if len(came) and len(tables["arrivals"]):
+        counts = np.sort(uploads(moved, tables["arrivals"]))
+        if counts.any():
+            shares = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
+            parts.append(_part("uploads", PLACES, np.interp(PLACES * len(counts), np.arange(len(shares)), shares)))
+            first = np.sort(came.groupby("src")["arrived"].min().to_numpy(float))
+            by_then = np.searchsorted(first, PLACES * came["arrived"].max(), side="right")
+            parts.append(_part("took", PLACES, by_then / len(counts)))
+    late = behind(came, tables["updates"])
+    if len(late):
+        versions, counts = np.unique(late, return_counts=True)
+        parts.append(_part("behind", versions, counts / len(late)))
+    return pd.concat(parts, ignore_index=True) if parts else _part("score", [], [])
+
+
+def behind(came: pd.DataFrame, updates: pd.DataFrame) -> Any:
+    """Return by how many versions delivered uploads were behind the server's when it next updated.
+
+    That is the update at which an upload is aggregated, unless a protocol puts it off; those after the last are left
+    out.
+    """
+    ends = updates.sort_values("time", kind="stable").drop_duplicates("time")
+    at = np.searchsorted(ends["time"].to_numpy(float), came["arrived"].to_numpy(float), side="left")
+    before = np.concatenate([[0], ends["version"].to_numpy(int)])
+    return np.maximum(0, before[at] - came["version"].to_numpy(int))[at < len(ends)]
+
+
+def _part(what: str, at: Any, value: Any) -> pd.DataFrame:
+    return pd.DataFrame({"what": what, "at": np.asarray(at, float), "value": np.asarray(value, float)})
 
 
 def client_scores(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.served import jain, served
+from analysis import served_figures
+from analysis.served import PLACES, among, behind, jain, served
 
 SCORES = ["time", "version", "client", "period", "seen", "model", "split", "metric", "value", "weight"]
 HEAD = ("global", "test", "accuracy")
@@ -39,3 +40,34 @@ def test_jain_lies_between_one_nth_and_one_and_knows_no_unit(values, unit):
     assert jain(unit * np.array(values)) == pytest.approx(index)
     assert jain(np.ones(len(values))) == pytest.approx(1)
     assert jain(np.zeros(3)) is None
+
+
+def test_distributions_by_hand():
+    """Scores 0 to 1; five uploads of three of four clients, of which one replied twice behind the server's version."""
+    scores = pd.DataFrame([(1, 1, k, 0, 1, *HEAD, k / 10, 5) for k in range(11)], columns=SCORES)
+    sent = pd.DataFrame(
+        [(0, -1, "delivered", 1.0, 0), (0, -1, "delivered", 3.0, 0), (1, -1, "delivered", 3.5, 1),
+         (0, -1, "delivered", 9.0, 1), (2, -1, "delivered", 10.0, 2), (3, -1, "late", 4.0, 2),
+         (-1, 3, "delivered", 4.0, 2)],
+        columns=["src", "dst", "fate", "arrived", "version"],
+    )  # fmt: skip
+    updates = pd.DataFrame({"time": [2.0, 4.0, 9.5], "version": [1, 2, 3]})
+    tables = {"scores": scores, "transfers": sent, "updates": updates, "arrivals": pd.DataFrame({"client": range(4)})}
+    rows = among(tables, "global", "accuracy", "test")
+    found = {what: part["value"].to_numpy() for what, part in rows.groupby("what")}
+    assert found["score"] == pytest.approx(PLACES)
+    assert found["uploads"][[0, 5, 10, 15, 20]].tolist() == pytest.approx([0, 0, 0.2, 0.4, 1])
+    assert found["took"][[0, 1, 2, 6, 7, 19, 20]].tolist() == [0, 0, 0.25, 0.25, 0.5, 0.5, 0.75]
+    assert found["behind"].tolist() == [0.5, 0.5]
+    assert behind(sent[sent["fate"] == "delivered"].query("src >= 0"), updates).tolist() == [0, 1, 0, 1]
+
+
+def test_staleness_in_bands():
+    rows = [("a", "p", 0, 0.5), ("a", "p", 4, 0.25), ("a", "p", 5, 0.125), ("a", "p", 40, 0.125), ("b", "q", 0, 1.0)]
+    frame = pd.DataFrame(rows, columns=["algorithm", "point", "at", "value"]).assign(what="behind")
+    found = served_figures.staleness(frame, ["algorithm"])
+    names = [name for _, name in served_figures.BANDS]
+    assert found.loc[0, names].tolist() == [0.5, 0, 0, 0.375, 0, 0.125]
+    assert found.loc[1, names].tolist() == [1, 0, 0, 0, 0, 0]
+    assert served_figures.staleness(frame[frame["algorithm"] == "b"], ["algorithm"]).empty
+    assert served_figures.staleness_part(frame.iloc[:0], []) == ""
