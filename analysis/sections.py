@@ -36,6 +36,7 @@ SERVED = {
     "evenness of scores": "score_jain",
     "clients that took part": "took_part",
     "evenness of uploads": "upload_jain",
+    "classes that they hold": "classes_covered",
 }
 
 

@@ -2,8 +2,8 @@
 
 Jain's index of x over n clients is (sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has everything (Jain,
 Chiu and Hawe, DEC technical report 301, 1984).  A client's score is the last on each of its periods, pooled by
-`weight`; it takes part with every upload that was delivered, and all clients count that have received data.  Not
-modelled: which classes those hold that took part, which no table says.
+`weight`; it takes part with every upload that was delivered, and all clients count that have received data.  Which
+classes clients hold is in no table, so that `covered` is known only where a point has just run.
 """
 
 import math
@@ -36,6 +36,17 @@ def served(
         "took_part": float((counts > 0).mean()) if counts is not None and len(counts) and counts.any() else None,
         "upload_jain": None if counts is None else jain(counts),
     }
+
+
+def covered(held: Any, transfers: pd.DataFrame) -> float | None:
+    """Return the share of a class's examples that clients hold which took part, mean over the classes.
+
+    `held` (K, C) counts the examples of each class that each client trains on; None for a single class.
+    """
+    came = (transfers["src"] >= 0) & (transfers["dst"] < 0) & (transfers["fate"] == "delivered")
+    whole = held.sum(axis=0)
+    own = held[np.unique(transfers.loc[came, "src"])].sum(axis=0)
+    return float((own[whole > 0] / whole[whole > 0]).mean()) if len(whole) > 1 and whole.any() else None
 
 
 def among(tables: Mapping[str, pd.DataFrame], model: str, metric: str, split: str) -> pd.DataFrame:

@@ -28,6 +28,7 @@ FIGURES = [
     "score_jain",
     "took_part",
     "upload_jain",
+    "classes_covered",
 ]
 FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
 REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target"]

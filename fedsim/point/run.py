@@ -15,6 +15,7 @@ from typing import Any
 
 import simpy
 
+from analysis.served import covered
 from analysis.summarise import summarise
 from fedsim.clock import budget
 from fedsim.clock.world import World
@@ -119,6 +120,7 @@ def _run_noted(
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if observer else None
     row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
+    row["classes_covered"] = _covered(built, tables) if observer else None
     row |= _costs(built, folder, tables, row)
     if keeper:
         keeper.end()  # only now: the disk may be full
@@ -138,6 +140,14 @@ def _costs(built: Built, folder: Path, tables: Mapping[str, Any], row: Mapping[s
     spent = costing.write(folder, prices, tables, built.world.env.now)
     moment = row["seconds_to_target"] if row["target_on"] == "all_periods" else None
     return costing.row(prices, tables, spent, moment)
+
+
+def _covered(built: Built, tables: Mapping[str, Any]) -> float | None:
+    """Return how much of the label classes those hold that took part; None where there are no labels or uploads."""
+    held = built.world.network.traits.held
+    if held is None or built.parts.protocol.shares_only:
+        return None
+    return covered(held(), tables["transfers"].select(["src", "dst", "fate"]).to_pandas())
 
 
 def _device(scenario: Scenario) -> str:

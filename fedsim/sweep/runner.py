@@ -31,8 +31,8 @@ from fedsim.scenario.schema import Point
 RESULTS = [
     "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
-    "late", "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "client_seconds",
-    "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
+    "late", "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered",
+    "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
     "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds", "followed",
 ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from fedsim.core.record import Arrival, Recorder, Score, Span, Transfer, Update
 RESULTS = [  # the columns of a real summary.csv after point, status, axes and seed
     "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "asked", "folded", "lost", "late",
-    "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "client_seconds",
+    "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered", "client_seconds",
     "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
     "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds",
 ]  # fmt: skip

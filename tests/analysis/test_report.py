@@ -374,7 +374,7 @@ def test_runs_of_older_versions_still_load(tmp_path):
     for path in old.glob("*/updates.parquet"):
         pd.read_parquet(path).drop(columns="staleness").to_parquet(path)
     later = ["la", "prequential", "updates_per_period", "staleness", "client_seconds", "server_seconds"]
-    later += ["worst_decile", "score_jain", "took_part", "upload_jain"]
+    later += ["worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered"]
     summary = pd.read_csv(old / "summary.csv").drop(columns=["bytes_peer", *later])
     summary.to_csv(old / "summary.csv", index=False)
     assert load([old]).points[["bytes_peer", *later]].isna().all(axis=None)

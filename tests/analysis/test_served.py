@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import served_figures
-from analysis.served import PLACES, among, behind, jain, served
+from analysis.served import PLACES, among, behind, covered, jain, served
 
 SCORES = ["time", "version", "client", "period", "seen", "model", "split", "metric", "value", "weight"]
 HEAD = ("global", "test", "accuracy")
@@ -71,3 +71,14 @@ def test_staleness_in_bands():
     assert found.loc[1, names].tolist() == [1, 0, 0, 0, 0, 0]
     assert served_figures.staleness(frame[frame["algorithm"] == "b"], ["algorithm"]).empty
     assert served_figures.staleness_part(frame.iloc[:0], []) == ""
+
+
+def test_the_classes_that_they_hold_by_hand():
+    """Clients 0 and 2 took part: of the classes 3 of 4, 0 of 1, and all 2; nobody holds the fourth."""
+    held = np.array([[2, 0, 2, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
+    sent = pd.DataFrame([(0, -1, "delivered"), (2, -1, "delivered"), (1, -1, "late"), (-1, 1, "delivered")],
+                        columns=["src", "dst", "fate"])  # fmt: skip
+    assert covered(held, sent) == pytest.approx((3 / 4 + 0 + 1) / 3)
+    assert covered(held, sent.iloc[2:]) == 0
+    assert covered(held[:, :1], sent) is None
+    assert covered(np.zeros((3, 2), int), sent) is None
