@@ -77,6 +77,7 @@ def write_sweep(
                 "seed": seed,
                 **row,
                 "bytes_masking": None,
+                "classes_covered": None,
                 "sim_seconds": ended,
                 "real_seconds": 1,
             }
