@@ -102,7 +102,7 @@ def test_ordering_takes_the_server_longer():
 
 def test_whoever_would_ignore_it_refuses_it():
     minds = {"fedavg", "fedprox", "fed_ergnn", "fed_dslr", "fed_twp", "fgssl", "fed_nova", "fed_ego", "fed_gcn"}
-    minds |= {"fed_tad", "fedsage_plus", "dg_colearn", "power"}
+    minds |= {"fed_opt", "fed_tad", "fedsage_plus", "dg_colearn", "power"}
     for name in find.names("algorithm"):
         part = Part.model_validate(
             {"name": name, "aggregation": "median"} | ({"down": 0, "up": 0} if name == "traffic" else {})

@@ -1,0 +1,91 @@
+"""FedOpt: the server steps along the mean update with an adaptive optimiser (Reddi et al., ICLR 2021, Algorithm 2).
+
+    Δ = Σ nₖ (wₖ − w) / Σ nₖ                 the cohort's mean update, as FedAvg's
+    m ← β₁ m + (1 − β₁) Δ
+    v ← v + Δ²                               `server: adagrad`
+    v ← v − (1 − β₂) Δ² sign(v − Δ²)         `server: yogi`
+    v ← β₂ v + (1 − β₂) Δ²                   `server: adam`
+    w ← w + η m / (√v + τ)
+
+coordinate by coordinate, with m = 0 and v = τ² at first and no correction of the bias, as printed.  Messages are
+FedAvg's.  τ says how adaptive the steps are: the larger, the more like FedAvg with momentum.  Its defaults are those of
+the paper's section 5 (β₁ = 0.9, β₂ = 0.99, τ = 0.001); there η is tuned along with the clients' learning rate, from
+0.001 to 10.  The paper's plots use the weighted mean as here; its Algorithm 1 a uniform one.
+
+An update of several late replies is discounted before it enters m and v.  Under `hierarchical` each edge has moments of
+its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.fedavg import FedAvg
+from fedsim.core.span import Span
+from fedsim.learn import tree, turning
+from fedsim.learn.algorithm import Reply, State
+from fedsim.learn.replies import weights_of
+
+OPERATIONS = 12  # a parameter and update: two moments, a root, a division and a step
+
+
+@dataclass(frozen=True)
+class FedOpt(FedAvg):
+    """FedAdam, FedYogi or FedAdagrad."""
+
+    title: ClassVar[str] = "FedOpt"
+    aggregates: ClassVar[bool] = True
+    server: Literal["adam", "yogi", "adagrad"] = "adam"  # the server's optimiser
+    server_lr: float = 0.01  # η
+    beta_1: float = 0.9  # decay of the mean of updates
+    beta_2: float = 0.99  # decay of the mean of their squares, except for adagrad
+    tau: float = 1e-3  # τ: how adaptive the steps are
+    tunes: ClassVar[Mapping[str, Span]] = {"server_lr": Span(0.001, 1.0, log=True)}
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for constants out of their range."""
+        super().__post_init__()
+        for name in ("server_lr", "tau"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: must be finite and above 0")
+        for name in ("beta_1", "beta_2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 0 and below 1")
+
+    @property
+    def averages(self) -> bool:
+        """Whether it sends anything: all that it sends is averaged before the optimiser uses it."""
+        return self.talks
+
+    def start(self) -> State:
+        """Return the model with its first parameters, a mean of 0 and squares of τ²."""
+        state = super().start()
+        zeros = tree.zeros_like(state["model"])
+        return {**state, "mean": zeros, "squares": tree.transform(lambda leaf: leaf + self.tau**2, zeros)}
+
+    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Take the optimiser's step along the mean of the differences, each times the protocol's discount."""
+        change = self.average_of(replies, weights_of(replies))
+        mean = tree.add(tree.scale(state["mean"], self.beta_1), tree.scale(change, 1 - self.beta_1))
+        squares = tree.transform(self.squared, state["squares"], change)
+        model = tree.transform(
+            lambda leaf, m, v: leaf + self.server_lr * m / (torch.sqrt(v) + self.tau), state["model"], mean, squares
+        )
+        return {**state, "model": model, "mean": mean, "squares": squares, **turning.noted(state, replies)}
+
+    def squared(self, squares: Tensor, change: Tensor) -> Tensor:
+        """Return v after an update of Δ."""
+        new = change * change
+        if self.server == "adagrad":
+            return squares + new
+        if self.server == "yogi":
+            return squares - (1 - self.beta_2) * new * torch.sign(squares - new)
+        return self.beta_2 * squares + (1 - self.beta_2) * new
+
+    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
+        """Return FedAvg's, and the optimiser's."""
+        return super().server_flops(state, replies, step) + OPERATIONS * tree.count(state["model"])
