@@ -131,11 +131,22 @@ def test_agreement_counts_pairs_that_can_be_told_apart():
     ("changes", "why"),
     [
         ({"algorithm": "fedavg"}, "learns by 'fedavg'"),
-        ({"protocol": {"name": "one_shot", "participation": 1}}, "protocol is 'one_shot'"),
-        ({"network": {"latency": "1 ms", "uplink": "1 Mbit/s", "downlink": "1 Mbit/s", "tls_rtts": 1}}, "encryption"),
-        (
-            {"clients": {"count": 3, "speed": "1 GFLOP/s"}, "protocol": {"name": "sync", "rounds": 1, "clients": 2}},
-            "2 of 3",
+        *(
+            pytest.param(changes, why, marks=pytest.mark.long)
+            for changes, why in (
+                ({"protocol": {"name": "one_shot", "participation": 1}}, "protocol is 'one_shot'"),
+                (
+                    {"network": {"latency": "1 ms", "uplink": "1 Mbit/s", "downlink": "1 Mbit/s", "tls_rtts": 1}},
+                    "encryption",
+                ),
+                (
+                    {
+                        "clients": {"count": 3, "speed": "1 GFLOP/s"},
+                        "protocol": {"name": "sync", "rounds": 1, "clients": 2},
+                    },
+                    "2 of 3",
+                ),
+            )
         ),
     ],
 )
