@@ -154,7 +154,7 @@ def served(means: pd.DataFrame, axes: list[str]) -> str:
         f"is Jain's index: 100 % if all clients have the same, 1/n if one of n has everything. {same}"
     )
     heads = [*map(short, axes), "algorithm", *columns]
-    return part("served", "Clients, evenly or not", sheet(heads, rows, "summary", len(axes) + 1, note))
+    return part("evenness", "Clients, evenly or not", sheet(heads, rows, "summary", len(axes) + 1, note))
 
 
 def wasted(frame: pd.DataFrame, axes: list[str]) -> str:

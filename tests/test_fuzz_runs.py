@@ -21,7 +21,7 @@ from fedsim.sweep.arguments import LOGGERS
 
 pytestmark = pytest.mark.long
 
-LISTS = ("connections", "replay")  # name their clients in a table, which a smaller scenario lacks
+LISTS = ("connections", "hospitals", "replay")  # name their clients in a table, which a smaller scenario lacks
 SCENARIOS = [path for path in sorted((ROOT / "scenarios").glob("*.yaml")) if path.stem not in LISTS]
 RUN, TRIED = (2 if FULL else 1), 60  # changed scenarios of each that must run, and that are tried for it
 PLAIN = ["--jobs", "1", "--no-report", "--out", "out"]

@@ -27,6 +27,7 @@ FIGURES = (
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
     "leaders_time leaders_moved ranking am_along_protocol_participation "
     "robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
+    "clients_score clients_uploads clients_took "
     "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
 
