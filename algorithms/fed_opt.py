@@ -13,7 +13,7 @@ the paper's section 5 (β₁ = 0.9, β₂ = 0.99, τ = 0.001); there η is tuned
 0.001 to 10.  The paper's plots use the weighted mean as here; its Algorithm 1 a uniform one.
 
 An update of several late replies is discounted before it enters m and v.  Under `hierarchical` each edge has moments of
-its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds.
+its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds, differential privacy.
 """
 
 import math
@@ -55,11 +55,6 @@ class FedOpt(FedAvg):
         for name in ("beta_1", "beta_2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 0 and below 1")
-
-    @property
-    def averages(self) -> bool:
-        """Whether it sends anything: all that it sends is averaged before the optimiser uses it."""
-        return self.talks
 
     def start(self) -> State:
         """Return the model with its first parameters, a mean of 0 and squares of τ²."""
