@@ -13,7 +13,8 @@ the paper's section 5 (β₁ = 0.9, β₂ = 0.99, τ = 0.001); there η is tuned
 0.001 to 10.  The paper's plots use the weighted mean as here; its Algorithm 1 a uniform one.
 
 An update of several late replies is discounted before it enters m and v.  Under `hierarchical` each edge has moments of
-its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds, differential privacy.
+its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds,
+differential privacy.
 """
 
 import math
