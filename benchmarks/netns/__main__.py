@@ -6,8 +6,8 @@
 Each point of a scenario is simulated and then carried out: namespaces as hosts (`spaces.py`), a line in user space that
 shapes, delays and loses packets (`line.py`), sockets that do what the protocol says (`federation.py`).  Scenarios of
 `traffic` under sync, deadline or buffered over a star will do.  It needs Linux and root, takes as long as the runs
-take, and leaves nothing behind.  No constant was fitted to cases with the table `five_...`, the half "held out", though they were in view.  A run
-in which the machine was too busy to deliver packets in time is carried out again.
+take, and leaves nothing behind.  No constant was fitted to cases with the table `five_...`, the half "held out", though
+they were in view.  A run in which the machine was too busy to deliver packets in time is carried out again.
 """
 
 import argparse
