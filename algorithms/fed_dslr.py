@@ -33,7 +33,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
-from fedsim.data.graph import Graph, as_dense
+from fedsim.data.graph import Graph
 from fedsim.learn import replay, tree
 from fedsim.learn.algorithm import Job, Work
 from fedsim.learn.blocks import Csr, Matrix
@@ -100,15 +100,10 @@ class FedDslr(FedAvg):
     @torch.no_grad()
     def select(self, data: Graph, model: Parameters) -> Graph:
         """Return the vertices of a period that cover most of their class, as a buffer."""
-        z = self.embedding(tree.stack([model]), data)
+        z = replay.embedding(self.task, tree.stack([model]), data)
         return replay.of_each_class(
             data, lambda rows: replay.greedy_cover(replay.coverage(z[rows], self.epsilon, scale="class"), self.keep)
         )
-
-    def embedding(self, params: Parameters, data: Graph) -> Tensor:
-        """Return the embedding (N, H), dense where it is the features themselves."""
-        z = self.task.embed(params, data)
-        return as_dense(z)
 
     # ---- structure learning
 
@@ -126,7 +121,7 @@ class FedDslr(FedAvg):
         start = tree.stack([job.download["model"]])
         learned = self.learn(job, buffer, apart, start)
         with torch.no_grad():
-            before, after = self.embedding(start, apart), self.embedding(learned, apart)
+            before, after = replay.embedding(self.task, start, apart), replay.embedding(self.task, learned, apart)
         return replay.attached(job.data, buffer, self.edges(before, after, len(job.data["y"])))
 
     def learn(self, job: Job, buffer: Graph, apart: Graph, start: Parameters) -> Parameters:
@@ -138,7 +133,7 @@ class FedDslr(FedAvg):
         generator = torch.Generator().manual_seed(integer(job.seed, "fed_dslr", "pairs"))
         beta = self.balance(job.data, buffer)
         for _ in range(self.structure_steps):
-            link = self.link_loss(self.embedding(model, apart), apart["edges"], generator)
+            link = self.link_loss(replay.embedding(self.task, model, apart), apart["edges"], generator)
             loss = link + replay.mixed(self.task, model, job.data, buffer, beta).sum()
             optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
         return tree.transform(torch.detach, model)

@@ -18,6 +18,17 @@ SERVER = -1  # the server's number in `src` and `dst`
 CAUSES = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
 
 
+def uploads(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Return the messages of clients that were delivered to the server or an edge."""
+    return transfers[(transfers["src"] >= 0) & (transfers["dst"] < 0) & (transfers["fate"] == "delivered")]
+
+
+def stamps(updates: pd.DataFrame) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return when the server updated, ascending, and the version then; the first one of those at the same time."""
+    ends = updates.sort_values("time", kind="stable").drop_duplicates("time")
+    return ends["time"].to_numpy(np.float64), ends["version"].to_numpy(np.int64)
+
+
 def directions(transfers: pd.DataFrame) -> pd.Series:
     """Return the direction of each transfer: up (towards the server), down (away from it) or peer (client to client).
 

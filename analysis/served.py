@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.communication import stamps, uploads
 from analysis.forgetting import pooled, usable
 
 WORST = 0.1  # the share of clients behind `worst_decile`
@@ -29,7 +30,7 @@ def served(
     """
     own = np.sort(client_scores(scores, model, metric, split)["value"].to_numpy(float))
     worst = own[: math.ceil(WORST * len(own) - 1e-9)]
-    counts = None if arrivals is None else uploads(transfers, arrivals)
+    counts = None if arrivals is None else counted(uploads(transfers), arrivals)
     return {
         "worst_decile": float(worst.mean()) if len(worst) else None,
         "score_jain": jain(own),
@@ -43,9 +44,8 @@ def covered(held: Any, transfers: pd.DataFrame) -> float | None:
 
     `held` (K, C) counts the examples of each class that each client trains on; None for a single class.
     """
-    came = (transfers["src"] >= 0) & (transfers["dst"] < 0) & (transfers["fate"] == "delivered")
     whole = held.sum(axis=0)
-    own = held[np.unique(transfers.loc[came, "src"])].sum(axis=0)
+    own = held[np.unique(uploads(transfers)["src"])].sum(axis=0)
     return float((own[whole > 0] / whole[whole > 0]).mean()) if len(whole) > 1 and whole.any() else None
 
 
@@ -59,10 +59,9 @@ def among(tables: Mapping[str, pd.DataFrame], model: str, metric: str, split: st
     """
     own = np.sort(client_scores(tables["scores"], model, metric, split)["value"].to_numpy(float))
     parts = [_part("score", PLACES, np.quantile(own, PLACES))] if len(own) else []
-    moved = tables["transfers"]
-    came = moved[(moved["src"] >= 0) & (moved["dst"] < 0) & (moved["fate"] == "delivered")]
+    came = uploads(tables["transfers"])
     if len(came) and len(tables["arrivals"]):
-        counts = np.sort(uploads(moved, tables["arrivals"]))
+        counts = np.sort(counted(came, tables["arrivals"]))
         if counts.any():
             shares = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
             parts.append(_part("uploads", PLACES, np.interp(PLACES * len(counts), np.arange(len(shares)), shares)))
@@ -82,10 +81,10 @@ def behind(came: pd.DataFrame, updates: pd.DataFrame) -> Any:
     That is the update at which an upload is aggregated, unless a protocol puts it off; those after the last are left
     out.
     """
-    ends = updates.sort_values("time", kind="stable").drop_duplicates("time")
-    at = np.searchsorted(ends["time"].to_numpy(float), came["arrived"].to_numpy(float), side="left")
-    before = np.concatenate([[0], ends["version"].to_numpy(int)])
-    return np.maximum(0, before[at] - came["version"].to_numpy(int))[at < len(ends)]
+    times, versions = stamps(updates)
+    at = np.searchsorted(times, came["arrived"].to_numpy(float), side="left")
+    before = np.concatenate([[0], versions])
+    return np.maximum(0, before[at] - came["version"].to_numpy(int))[at < len(times)]
 
 
 def _part(what: str, at: Any, value: Any) -> pd.DataFrame:
@@ -98,11 +97,9 @@ def client_scores(scores: pd.DataFrame, model: str, metric: str, split: str) -> 
     return pooled(ordered.groupby(["client", "period"]).tail(1), ["client"])
 
 
-def uploads(transfers: pd.DataFrame, arrivals: pd.DataFrame) -> Any:
-    """Return the delivered uploads (K,) of each client that has received data."""
-    came = (transfers["src"] >= 0) & (transfers["dst"] < 0) & (transfers["fate"] == "delivered")
-    counts = transfers.loc[came, "src"].value_counts()
-    return counts.reindex(np.unique(arrivals["client"]), fill_value=0).to_numpy(float)
+def counted(came: pd.DataFrame, arrivals: pd.DataFrame) -> Any:
+    """Return how many of these uploads (K,) are of each client that has received data."""
+    return came["src"].value_counts().reindex(np.unique(arrivals["client"]), fill_value=0).to_numpy(float)
 
 
 def jain(values: Any) -> float | None:

@@ -16,7 +16,7 @@ from analysis import amounts
 from analysis.axes import short
 from analysis.cells import figure, placed
 from analysis.charts import spread_note
-from analysis.communication import SERVER
+from analysis.communication import SERVER, stamps
 from analysis.looks import INK
 from analysis.panels import colour, facet, finished, ranges_text, tip, with_panels
 from analysis.quantity import SECONDS, show
@@ -33,8 +33,7 @@ NOTE = (
 
 def replies(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     """Return one row an update with two replies or more: columns version, round_seconds, spread, held (s), replies."""
-    ends = updates.sort_values("time", kind="stable")[["time", "version"]].drop_duplicates("time")
-    times = ends["time"].to_numpy(float)
+    times, versions = stamps(updates)
     came = transfers[(transfers["dst"] == SERVER) & (transfers["fate"] == "delivered")]
     arrived = np.sort(came["arrived"].to_numpy(float))
     at, begins, counts = np.unique(np.searchsorted(times, arrived, side="left"), return_index=True, return_counts=True)
@@ -45,7 +44,7 @@ def replies(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     starts = np.concatenate([[0.0], times])
     return pd.DataFrame(
         {
-            "version": ends["version"].to_numpy()[at],
+            "version": versions[at],
             "round_seconds": times[at] - starts[at],
             "spread": last - arrived[begins],
             "held": last - middle,

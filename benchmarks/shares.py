@@ -33,7 +33,7 @@ from fedsim.scenario.schema import Point
 
 SPARSE_CLIENTS = Path(__file__).parents[1] / "scenarios" / "sparse_clients.yaml"
 PLACES = {
-    "training": ["fedsim.learn.cohort:Cohort.settle", "algorithms.power.lbfgs:minimise"],
+    "training": ["fedsim.learn.cohort:Cohort.settle", "fedsim.learn.lbfgs:minimise"],
     "evaluation": ["fedsim.learner.scoring:Scoring.met", "fedsim.learner.scoring:Scoring.unmet"],
     "server": [],  # the algorithm's own functions: they are found with the point
     "clock": ["simpy:Environment.step", "fedsim.core.wire:size", "fedsim.clock.world:World.end"],

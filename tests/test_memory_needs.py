@@ -8,6 +8,7 @@ import pytest
 from mutations import ROOT, at, places, small
 
 from fedsim.core.errors import UserError
+from fedsim.data.datasets.drawn_events import SHAPES
 from fedsim.point import check, memory
 from fedsim.scenario.schema import Scenario
 
@@ -50,6 +51,16 @@ def test_a_number_that_needs_more_than_the_machine_has_is_refused_at_its_key(dat
     monkeypatch.setattr(memory, "available", lambda: 16e9)
     assert told(data) == []
     assert told(put(data, place, value)) == [".".join(place)]
+
+
+def test_drawn_events_are_refused_where_they_cannot_be_sorted(monkeypatch):
+    assert {name: shape.events for name, shape in SHAPES.items()} == memory.EVENTS
+    data = put(LEARNED, ("data", "dataset"), {"name": "drawn_events", "like": "tgbn_reddit"})
+    data["data"]["stream"] = {"name": "snapshots", "steps": 10}
+    monkeypatch.setattr(memory, "available", lambda: 4e9)
+    assert told(data) == []
+    monkeypatch.setattr(memory, "available", lambda: 2e9)
+    assert told(data) == ["data.dataset.scale"]
 
 
 def test_a_lack_of_memory_is_a_message():

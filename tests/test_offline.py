@@ -39,7 +39,7 @@ def test_this_machine_may_talk_to_itself(noted):
 
 
 def test_a_data_set_that_is_not_there_is_reported_and_the_attempt_is_noted(noted, tmp_path, monkeypatch):
-    monkeypatch.setattr(published, "_cache", lambda: tmp_path)
+    monkeypatch.setattr(published, "cache", lambda: tmp_path)
     with pytest.raises(UserError, match=r"could not be fetched .*tests are offline"):
         Planetoid("Cora").load(tmp_path, 0)
     assert any("look up" in what for what in noted)

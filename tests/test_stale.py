@@ -211,7 +211,7 @@ def test_shipped_parts_that_were_edited_and_upgrades_run_again(project):
     assert swept(project) == ["1 of 3 points runs again: algorithms/local.py has changed since"]
     edit(project / "algorithms" / "fedavg.py", '"""', '"""Also: ')
     add(project / "fedsim" / "sweep" / "display.py")
-    add(project / "algorithms" / "power" / "__init__.py")
+    add(project / "algorithms" / "power.py")
     assert swept(project) == []
     edit(project / "fedsim" / "core" / "version.py", f'__version__ = "{__version__}"', '__version__ = "9.0.0"')
     add(project / "fedsim" / "clock" / "server.py")

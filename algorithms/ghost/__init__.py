@@ -2,7 +2,7 @@
 
 A client trains a generator of features, its proxy model, on its labelled training vertices and on nothing else:
 
-    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (proxy.py; Eq. 4-6)
+    L = λ_d L_div + L_disp + λ_f · scale · L_fgw   (fedsim/learn/proxy.py; Eq. 4-6)
 
 for as many steps of the scenario's optimiser as `training` says, with fresh noise in each (the published code: Adam,
 5e-3, weight decay 4e-4, 100 steps).  It trains no classifier, and needs no model from the server.  It sends the
@@ -48,49 +48,33 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
 
-from algorithms.ghost import consistency, retention
+from algorithms.ghost import retention
 from algorithms.ghost.knowledge import Teaching
-from algorithms.ghost.proxy import Proxy
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
-from fedsim.core.units import Count, Fraction
-from fedsim.core.wire import Spec, Tree
-from fedsim.data.graph import Graph
-from fedsim.learn import alignment, tree
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
-from fedsim.learn.generators import FeatureGenerator
+from fedsim.core.units import Count
+from fedsim.core.wire import Tree
+from fedsim.learn import tree
+from fedsim.learn.algorithm import Reply, State
+from fedsim.learn.generating import Generating
+from fedsim.learn.model import plain
 from fedsim.learn.optimiser import Adam
-from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in, uniform_labels
+from fedsim.learn.pseudo_graphs import knn_flops, stand_in
 from fedsim.learn.tasks.node_classification import classes_only
 
 
 @dataclass(frozen=True)
-class Ghost(Algorithm):
+class Ghost(Generating):
     """The losses and the retention can each be switched off."""
 
     title: ClassVar[str] = "GHOST"
-    noise: Count = 64  # size of the noise vector z
-    neighbours: Count = 5  # k of the pseudo graphs, including the vertex itself
-    generator_dropout: Fraction = 0.2  # dropout in the generator
-    use_div: bool = True  # include L_div (Eq. 4)
-    use_disp: bool = True  # include L_disp (Eq. 5)
-    use_fgw: bool = True  # include L_fgw (Eq. 6)
-    lambda_d: float = 0.05  # weight of the divergence
-    lambda_f: float = 0.1  # weight of L_fgw
-    scale: float = 1.0  # rescales L_fgw; OASIS has 1e-5 for Amazon Photo and 1e-7 for ogbn-arxiv
-    a: Fraction = 0.5  # share of the structure in L_fgw
-    fgw_adj: Literal["ours", "code"] = "ours"  # compare A with the pseudo graph, or with the identity as the code does
-    sample: Count = 512  # most training vertices in L_fgw
-    shift: float = 0.0  # ς, centre of the clients' noise; 30, 60 and 90 were studied
-    shift_range: float = 0.0  # each client shifts its centre randomly by up to this
+    stream: ClassVar[str] = "ghost"
+
     attacker: float | None = None  # centre from which the server draws; null: each client's own
     attacker_range: float = 0.0  # random shift of that centre for each graph, up to this
     repeats: Count = 3  # M, graphs drawn per generator
-    labels: Literal["uniform", "held"] = "uniform"  # labels of a graph: uniform over all classes, or those trained on
-    size: Fraction = 1.0  # vertices of a pseudo graph per vertex of the client; OASIS has 0.1 for ogbn-arxiv
     order: Literal["sequential", "joint"] = "sequential"  # train on one graph after another, or on all in every step
     client_order: list[int] | None = None  # clients whose graphs come first, in this order; null: a random order
     server_steps: Count = 5  # T_G, steps per graph
@@ -108,37 +92,17 @@ class Ghost(Algorithm):
         """Whether the criterion is computed at all."""
         return self.use_retention and self.order == "sequential"
 
-    @property
-    def proxy(self) -> Proxy:
-        """The generator, and what it is trained by."""
-        features, classes = self.task.features, self.task.classes
-        return Proxy(
-            FeatureGenerator(features, classes, noise=self.noise, dropout=self.generator_dropout),
-            divergence=self.lambda_d if self.use_div else None,
-            dispersion=1.0 if self.use_disp else None,
-            fgw=self.lambda_f * self.scale if self.use_fgw else None,
-            a=self.a,
-            neighbours=self.neighbours,
-            against=self.fgw_adj,
-            sample=self.sample,
-        )
-
     # ---- server
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError for a task without classes, or a model without weights."""
         classes_only(self.task, "'ghost' generates vertices of classes: take task: node_classification")
-        if self.retains and not consistency.suits(self.task.model):
+        if self.retains and not plain(self.task.model):
             message = "true needs a model of plain layers with one weight each, such as gcn; otherwise set it to false"
             raise ScenarioError([Problem("algorithm.use_retention", message)])
-        if not (self.use_div or self.use_disp or self.use_fgw):
-            raise ScenarioError([Problem("algorithm.use_div", "one of use_div, use_disp and use_fgw must be true")])
+        self.check_losses()
         model = self.task.init()
         return {"model": model, "retained": retention.nothing(model), "updates": 0}
-
-    def download(self, state: State, client: int, step: str) -> Tree:
-        """Send nothing: a client begins with a generator of its own."""
-        return {}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Train on graphs of the generators received, in a random order or in that of `client_order`."""
@@ -156,32 +120,11 @@ class Ghost(Algorithm):
         model, retained = self.teaching.in_turn(state["model"], state["retained"], graphs, seed)
         return {**new, "model": model, "retained": retained}
 
-    def random(self, *name: object) -> torch.Generator:
-        """Return the server's random stream of that name."""
-        return torch.Generator().manual_seed(integer(self.task.seed, "ghost", *name))
-
-    @torch.no_grad()
-    def drawn(self, state: State, reply: Reply, m: int) -> Graph:
-        """Return the m-th pseudo graph of a client in this update."""
-        device, upload, drawn = self.task.device, reply.upload, self.random("graph", state["updates"], reply.client, m)
-        n = self.vertices(upload)
-        y = self.drawn_labels(upload, n, drawn).to(device)
-        centre = float(upload["centre"])
-        if self.attacker is not None:
-            centre = self.attacker + self.attacker_range * (2 * float(torch.rand((), generator=drawn)) - 1)
-        z = self.proxy.generator.draw(n, drawn, centre).to(device)
-        return pseudo_graph(self.proxy.generator.forward(upload["generator"], z, y), y, self.neighbours)
-
-    def drawn_labels(self, upload: Tree, n: int, generator: torch.Generator) -> Tensor:
-        """Return the labels (n,) of a client's pseudo graph, on the CPU."""
-        if self.labels == "uniform":
-            return uniform_labels(n, self.task.classes, generator)
-        held = upload["held"].cpu().nonzero().squeeze(1)
-        return held[uniform_labels(n, len(held), generator)]
-
-    def vertices(self, upload: Tree) -> int:
-        """Return the number of vertices of this client's pseudo graphs."""
-        return max(1, round(self.size * int(upload["vertices"])))
+    def read_centre(self, upload: Tree, drawn: torch.Generator) -> float:
+        """Return the centre from which the server draws: the client's, or the attacker's."""
+        if self.attacker is None:
+            return super().read_centre(upload, drawn)
+        return self.attacker + self.attacker_range * (2 * float(torch.rand((), generator=drawn)) - 1)
 
     @property
     def teaching(self) -> Teaching:
@@ -200,52 +143,3 @@ class Ghost(Algorithm):
             work = self.proxy.generator.flops(n) + knn_flops(n, features)
             total += self.repeats * (work + self.teaching.flops(graph, tree.count(state["model"]), passes))
         return total
-
-    def mass(self, reply: Reply) -> float:
-        """Return the client's vertices."""
-        return float(reply.upload["vertices"])
-
-    # ---- client
-
-    def work(self, job: Job) -> Work:
-        """Train the generator on the labelled vertices; send it, the number of vertices, and the centre."""
-        sent = {"vertices": torch.tensor([len(job.data["y"])], dtype=torch.int32), "centre": self.centre(job)}
-        if not self.trains_on(job.data):
-            return sent
-        own = alignment.labelled(job.data)
-        start = job.memory.get("generator")
-        if start is None:
-            drawn = torch.Generator().manual_seed(integer(job.seed, "generator"))
-            start = tree.to(self.proxy.generator.init(drawn), self.task.device)
-        given = self.proxy.given(own, sent["centre"])
-        trained = yield Fit(start=start, loss=self.proxy.loss, given=given, data=own, slot="generator", each=True)
-        job.memory["generator"] = trained
-        if self.labels == "held":
-            sent["held"] = torch.bincount(own["y"], minlength=self.task.classes) > 0
-        return {**sent, "generator": trained}
-
-    def trains_on(self, data: Graph) -> int:
-        """Return the number of vertices that the client trains on."""
-        return self.task.examples(data, "train")
-
-    def centre(self, job: Job) -> Tensor:
-        """Return ς (1,), the same in all of a client's jobs."""
-        if "centre" not in job.memory:
-            drawn = torch.Generator().manual_seed(integer(job.seed, "centre"))
-            moved = self.shift_range * (2 * torch.rand(1, generator=drawn) - 1)
-            job.memory["centre"] = self.shift + moved
-        return job.memory["centre"]
-
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload."""
-        like = {"vertices": Spec((1,), "int32"), "centre": Spec((1,), "float32")}
-        if not self.trains_on(job.data):
-            return like
-        if self.labels == "held":
-            like["held"] = Spec((self.task.classes,), "bool")
-        return {**like, "generator": self.proxy.generator.like()}
-
-    def effort(self, job: Job) -> float:
-        """Count the generator's steps against the model's."""
-        n = self.trains_on(job.data)
-        return self.proxy.flops(n) / self.task.flops(job.data) if n else 0.0

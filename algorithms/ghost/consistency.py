@@ -8,7 +8,7 @@ W^l (F_in, F_out) is the layer's own weight, so that V^l leads from its output b
 Reconstructed: the public code has the first layer alone, and with self-loops; the authors speak of all layers.  That
 J is divided by the number of edges, so that its scale does not depend on a graph's size, and that importance is taken
 of each number and not of each tensor follows TWP (Liu, Yang and Wang, AAAI 2021).  Dropout is off.  Models that are
-not plain layers with a `weight` are not covered (`suits`).
+not plain layers with a `weight` are not covered (`fedsim.learn.model.plain`).
 """
 
 import torch
@@ -17,12 +17,6 @@ from torch import Tensor
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.model import Model, Parameters
-
-
-def suits(model: Model) -> bool:
-    """Return whether the model is made of plain layers, each with a weight of its own."""
-    plain = type(model).forward is Model.forward and type(model).embed is Model.embed
-    return plain and "weight" in model.layer_init(1, 1, torch.Generator())
 
 
 def layers(model: Model, params: Parameters, graph: Graph) -> list[Tensor]:

@@ -15,6 +15,7 @@ from fedsim.clock.protocols.sync import Sync
 from fedsim.core import seeds
 from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
+from fedsim.net.sharing.link_state import default_buffer
 from fedsim.point import fleet
 from fedsim.scenario import find, yaml_file
 from fedsim.scenario.schema import Scenario
@@ -25,6 +26,7 @@ COLUMNS = {
 }  # fmt: skip
 ABSENT = ("jitter", "up_burst", "down_burst")  # what the line does not do
 FOREVER = 1e6  # seconds: the deadline of protocols that have none
+BITS = 8  # a byte
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,10 @@ def plan(scenario: Scenario, down: int, up: int) -> dict[str, Any]:
     return {
         "idle_restart": connection.idle_restart,
         "clients": [
-            {short: _number(getattr(nodes, name)[client]) for name, short in COLUMNS.items()} for client in range(count)
+            _buffered({short: _number(getattr(nodes, name)[client]) for name, short in COLUMNS.items()})
+            for client in range(count)
         ],
-        "server": {key: _number(value) for key, value in scenario.network.server.model_dump().items()},
+        "server": _buffered({key: _number(value) for key, value in scenario.network.server.model_dump().items()}),
         "plan": {
             "down": down, "up": up, "seconds": [float(work / speed) for speed in columns["speed"]],
             "control": scenario.network.congestion_control, "kind": connection.kind, "request": connection.request,
@@ -117,6 +120,13 @@ def _cohorts(scenario: Scenario, count: int) -> list[list[int]]:
         return [list(range(count))]
     lines = pd.read_csv(str(find.build("sampler", scenario.clients.sampler).file))
     return [sorted(group.tolist()) for _, group in lines.groupby("round")["client"]]
+
+
+def _buffered(numbers: dict[str, float | None]) -> dict[str, float | None]:
+    """Return the numbers (bit/s, bytes) with the buffers that the simulator derives where none are given."""
+    rates = {name: numbers[name] for name in numbers if f"{name}_buffer" in numbers}
+    missing = {name: rate for name, rate in rates.items() if rate is not None and numbers[f"{name}_buffer"] is None}
+    return {**numbers, **{f"{name}_buffer": default_buffer(rate / BITS) for name, rate in missing.items()}}
 
 
 def _number(value: Any) -> float | None:

@@ -15,7 +15,7 @@ import spaces
 from federation import Federation, Plan
 from line import Access, Queue, Star
 
-LEAST_BUFFER, BUFFER_SECONDS, BITS = 64_000, 0.1, 8  # of links whose buffer is not given, as the model derives it
+BITS = 8
 
 
 def run(given: dict[str, Any]) -> dict[str, Any]:
@@ -53,10 +53,9 @@ def run(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _queue(rate: float | None, buffer: float | None) -> Queue:
-    if rate is None or math.isinf(rate):
+    if rate is None or buffer is None:
         return Queue(math.inf, math.inf)
-    rate /= BITS
-    return Queue(rate, max(LEAST_BUFFER, BUFFER_SECONDS * rate) if buffer is None else buffer)
+    return Queue(rate / BITS, buffer)
 
 
 def _seen(star: Star) -> dict[str, Any]:

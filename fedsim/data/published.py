@@ -58,7 +58,7 @@ def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path
     """
     folder = root.resolve() / raw
     present = {name: folder / name for name in urls if (folder / name).is_file()}
-    archive = _cache() / f"{_digest(folder, present)}.npz"
+    archive = cache() / f"{_digest(folder, present)}.npz"
     if not archive.is_file():
         with tempfile.TemporaryDirectory(dir=archive.parent) as work:
             _gather(Path(work) / raw, folder, present, urls)
@@ -81,18 +81,19 @@ def fetch(url: str, path: Path) -> None:
         shutil.copyfileobj(answer, file)
 
 
-def _cache() -> Path:
-    cache = Path.home() / ".cache" / "fedsim"
+def cache() -> Path:
+    """Return the folder of the user's cache.  Raises UserError if it cannot be written."""
+    folder = Path.home() / ".cache" / "fedsim"
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        if not os.access(cache, os.W_OK):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
             raise PermissionError("not writable")
     except OSError as error:
         raise UserError(
-            f"data.dataset: prepared graphs are kept in {cache}, which cannot be written ({error}); "
+            f"data.dataset: prepared graphs are kept in {folder}, which cannot be written ({error}); "
             "set HOME to a folder that can"
         ) from None
-    return cache
+    return folder
 
 
 def _digest(folder: Path, present: Mapping[str, Path]) -> str:

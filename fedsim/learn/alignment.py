@@ -5,7 +5,7 @@
 
 Reconstructed from the public code and the authors' replies to reviewers; the direction of the divergence, own ‖ pseudo,
 is the code's.  Row i of both belongs to the same vertex, so that both have its label.  Structure is compared in
-`algorithms/ghost/fgw.py`.
+`fgw.py`.
 """
 
 import torch

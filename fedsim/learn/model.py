@@ -110,6 +110,12 @@ class Model(ABC):
         return total
 
 
+def plain(model: Model) -> bool:
+    """Return whether the model is made of plain layers, each with a weight of its own."""
+    own = type(model).forward is Model.forward and type(model).embed is Model.embed
+    return own and "weight" in model.layer_init(1, 1, Generator())
+
+
 def glorot(inputs: int, outputs: int, generator: Generator, shape: tuple[int, ...] | None = None) -> Tensor:
     """Draw uniformly from ±√(6 / (inputs + outputs)) (Glorot and Bengio, AISTATS 2010)."""
     bound = (6 / (inputs + outputs)) ** 0.5

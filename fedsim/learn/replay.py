@@ -147,6 +147,11 @@ def dense(graph: Graph, rows: Tensor) -> Tensor:
     return as_dense(x)
 
 
+def embedding(task: Task, params: Parameters, data: Graph) -> Tensor:
+    """Return the embedding (N, H), dense where it is the features themselves."""
+    return as_dense(task.embed(params, data))
+
+
 def mixed(task: Task, params: Parameters, data: Graph, buffer: Graph, beta: float | Tensor) -> Tensor:
     """Return β L_new + (1 − β) L_buffer for each client, L_new alone where its buffer is empty: (K,) (POWER, Eq. 7).
 

@@ -133,6 +133,12 @@ def sq_distance(first: Tree, second: Tree) -> Tensor:
     return torch.stack(parts).sum(0)
 
 
+def inner(first: Tree, second: Tree) -> Tensor:
+    """Return Σ first · second over all but the client axis: (K,)."""
+    parts = [(a * b).flatten(1).sum(1) for a, b in zip(leaves(first), leaves(second), strict=True)]
+    return torch.stack(parts).sum(0)
+
+
 def count(tree: Tree) -> int:
     """Return how many numbers the tensors of a tree hold."""
     return sum(leaf.numel() for leaf in leaves(tree))

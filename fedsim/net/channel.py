@@ -7,7 +7,6 @@ are shared ones.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import simpy
@@ -108,8 +107,7 @@ class Channel(ABC, Generic[Passage]):
         ceiling = self.ceiling(passage, len(self._flows) + 1)
         rate = self._rate_below(passage, ceiling)
         full = passage.route.links if rate < ceiling * (1 - EXACT) else ()
-        chance = partial(passage.route.overflows.next, passage.transfer.ends)
-        return self._model.start(passage.transfer, passage.size, rate, ceiling, full, chance)
+        return self._model.start(passage.transfer, passage.size, rate, ceiling, full, passage.route.overflows)
 
     def limit(self, passage: Passage, start: Start, left: float) -> float:
         """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""

@@ -62,7 +62,8 @@ class Connections:
         """Free the connection on which the transfer arrives now, and which has left its sender in this window."""
         if window is not None:
             sent, earlier = now - self._model.closing(transfer), connection.senders.get(transfer.src)
-            rounds = (sent - self._begin(transfer)) / transfer.quiet_trip if transfer.quiet_trip else math.inf
+            begin = transfer.start + transfer.held + self._model.opening(transfer)
+            rounds = (sent - begin) / transfer.quiet_trip if transfer.quiet_trip else math.inf
             connection.senders[transfer.src] = Sender(window, sent, rounds + (earlier.rounds if earlier else 0.0))
         self._free[_ends(transfer)].append(connection)
 
@@ -72,18 +73,13 @@ class Connections:
 
     def _resume(self, connection: Connection, transfer: Transfer) -> None:
         """Set the window in which the transfer starts, after a download's request."""
-        begin = self._begin(transfer)
-        if self._model.opening(transfer) and (client := connection.senders.get(transfer.dst)):
-            asked = transfer.start + transfer.held
+        asked, opening = transfer.start + transfer.held, self._model.opening(transfer)
+        if opening and (client := connection.senders.get(transfer.dst)):
             self._wake(client, asked, transfer)
             client.sent, client.rounds = asked, client.rounds + 1
         if sender := connection.senders.get(transfer.src):
-            self._wake(sender, begin, transfer)
+            self._wake(sender, asked + opening, transfer)
             transfer.window = sender.window
-
-    def _begin(self, transfer: Transfer) -> float:
-        """Return when a transfer's first byte of data leaves."""
-        return transfer.start + transfer.held + self._model.opening(transfer)
 
     def _wake(self, sender: Sender, now: float, transfer: Transfer) -> None:
         """Have a sender's window shrink if it has been idle for more than the time-out when it sends now.

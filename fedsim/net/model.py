@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsim.net import kept, tcp, window
+from fedsim.net.draws import Draws
 from fedsim.net.kept import Window
 from fedsim.net.lone import Access, Lone, Rows
 from fedsim.net.sharing import link_state
@@ -52,7 +53,7 @@ class Model(ABC):
         rate: float,
         ceiling: float,
         full: Sequence[link_state.SharedState],
-        chance: Callable[[], float],
+        overflows: Draws,
     ) -> Start:
         """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s) of the `ceiling` it could use.
 
@@ -148,7 +149,7 @@ class Fluid(Model):
         rate: float,
         ceiling: float,
         full: Sequence[link_state.SharedState],
-        chance: Callable[[], float],
+        overflows: Draws,
     ) -> Start:
         """Return the idle time of slow start and the first loss, drawn or of a full queue."""
         own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
@@ -157,7 +158,7 @@ class Fluid(Model):
         if full and own.congestion_control != "bbr" and not own.rtt_bias:
             top = link_state.overflow(own, rate, transfer.quiet_trip, full)
             if top < math.inf and not own.deterministic:
-                top *= tcp.LUCKLESS + chance()
+                top *= tcp.LUCKLESS + overflows.next(transfer.ends)
             allowed = ceiling * transfer.quiet_trip
             begin = transfer.window or Window(own.initial_window)
             if found := kept.overflown(own, size, trip, rate, allowed, loss, packet, begin, top):
@@ -272,7 +273,7 @@ class Naive(Model):
         rate: float,
         ceiling: float,
         full: Sequence[link_state.SharedState],
-        chance: Callable[[], float],
+        overflows: Draws,
     ) -> Start:
         """Return a start without idle time."""
         return Start(0.0, size, rate)

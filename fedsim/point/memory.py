@@ -25,6 +25,8 @@ UNKNOWN = 2.0**40  # bytes, where the system does not say
 CLIENT = 200  # bytes of one client's rows in the clients' and the network's arrays
 NODE = 400  # bytes of one edge aggregator with its links
 FLOAT, WHOLE, COPIES = 4, 8, 5  # bytes of a feature and of a number; state, parameters, gradient, upload, result
+EVENTS = {"tgbl_coin": 22_809_486, "tgbn_reddit": 27_174_118}  # of `drawn_events` at the whole scale
+EVENT = 128  # bytes: both directions with their times, and a sorted copy of them
 LINKS = {"degree": 0.5, "m": 1.0}  # edges that a client has of its own, for each of the option
 
 
@@ -98,6 +100,11 @@ def _needs(scenario: Scenario) -> Iterator[Need]:
 
 def _drawn(key: str, part: Part) -> Iterator[Need]:
     """Return what a generated graph needs: its features in each snapshot, and the ends of its edges."""
+    if part.name == "drawn_events":
+        scale = part.options.get("scale", 1.0)
+        events = EVENTS.get(str(part.options.get("like", "tgbl_coin")), 0)
+        events = round(events * scale) if isinstance(scale, int | float) and 0 <= scale <= 1 else 0
+        yield Need(f"{key}.scale", scale, EVENT * events, f"{events:,} events in both directions")
     if part.name not in ("synthetic", "drifting"):
         return
     options = part.options

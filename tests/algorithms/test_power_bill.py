@@ -4,8 +4,8 @@ import pytest
 import torch
 from contexts import within
 
-from algorithms.power import Power, prototypes
-from fedsim.learn import tree
+from algorithms.power import Power
+from fedsim.learn import prototypes, tree
 from fedsim.learn.algorithm import Reply
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.ghost import fgw
+from fedsim.learn import fgw
 
 
 def drawn(n, seed, features=4):

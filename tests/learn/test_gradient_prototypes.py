@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from algorithms.power import lbfgs, prototypes
 from fedsim.data.graph import graph_of, sparse_if_worth
+from fedsim.learn import lbfgs, prototypes
 
 pytestmark = pytest.mark.long
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from algorithms.power import lbfgs, prototypes
+from fedsim.learn import lbfgs, prototypes
 
 CLASSES, FEATURES = 6, 60
 

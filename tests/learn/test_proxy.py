@@ -7,11 +7,10 @@ import pytest
 import torch
 from learnlab import drawn
 
-from algorithms.ghost import fgw
-from algorithms.ghost.proxy import Proxy
 from fedsim.data.graph import as_dense, with_masks
-from fedsim.learn import alignment, tree
+from fedsim.learn import alignment, fgw, tree
 from fedsim.learn.generators import FeatureGenerator
+from fedsim.learn.proxy import Proxy
 from fedsim.learn.pseudo_graphs import adjacency, knn_graph
 
 GENERATOR = FeatureGenerator(7, 3, noise=4, hidden=(6,))

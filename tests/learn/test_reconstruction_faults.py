@@ -6,7 +6,8 @@ import pytest
 import torch
 from contexts import within
 
-from algorithms.power import Power, lbfgs, prototypes
+from algorithms.power import Power
+from fedsim.learn import lbfgs, prototypes
 from fedsim.learn.algorithm import Reply
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task

@@ -17,9 +17,11 @@ CHEAPER = {
     "fed_pub": ["proxy_blocks=1"],
     "feddgl": ["epochs=4"],
     "ghost": ["repeats=1", "server_steps=2"],
+    "oasis": ["codes=5", "server_epochs=2", "teacher_steps=5"],
     "fens": ["aggregator_rounds=2", "width=6"],
     "fed_sd2c": ["latent=4", "width=6", "latent_steps=3", "server_epochs=3"],
     "fed_nova": ["least=1"],
+    "o_pfgl": ["surrogate_steps=60", "first_steps=20", "check=10"],
     "fed_tad": ["vertices=12", "iterations=1", "model_steps=2", "walk=2"],
     "fed_cvae": ["hidden=8", "latent=4", "server_steps=3"],
 }

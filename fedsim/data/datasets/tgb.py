@@ -2,7 +2,12 @@
 
 A CSV with a header and, among its columns, `source`, `destination` and `timestamp` (s), in any order of rows.  Ends may
 be numbers or names; the same one in both columns is the same vertex.  An event is read in both directions.  Other
-columns (weights, features, labels) are not read.
+columns (weights, features) are not read.
+
+`labels` is the table of a node-property task: `timestamp`, `source`, `destination` and `weight`, a vertex's affinity to
+a destination at some second.  A vertex's class is the destination of its largest total weight, the first in order of
+numbers or names if several have it; others have none.  Not modelled: labels that change over time, and the ranking of
+all destinations (NDCG), which is the benchmark's own task.
 """
 
 from dataclasses import dataclass
@@ -11,12 +16,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedsim.core.errors import UserError
 from fedsim.core.table import File
 from fedsim.data.graph import Graph
 from fedsim.data.published import prepared
-from fedsim.data.temporal import Featureless, events
+from fedsim.data.temporal import UNLABELLED, Featureless, events
 
 COLUMNS = ["source", "destination", "timestamp"]
+LABELS = ["timestamp", "source", "destination", "weight"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,24 +31,63 @@ class Tgb(Featureless):
     """The graph of the events in `file`."""
 
     file: File  # the table of events
+    labels: File | None = None  # a node-property table, from which vertices have classes; null: they have none
 
     def topology(self, root: Path) -> Graph:
         """Return the graph; vertices are in the order of their numbers or names."""
         path = self.file.resolve()
-        inner = Path(path.parent.name) / path.name
-        return prepared(path.parent.parent, path.parent.name, {path.name: ""}, lambda above: _read(above / inner))
+        inner, files = Path(path.parent.name) / path.name, {path.name: ""}
+        if self.labels is None:
+            return prepared(path.parent.parent, path.parent.name, files, lambda above: _read(above / inner))
+        beside = self.labels.resolve()
+        if beside.parent != path.parent:
+            raise UserError(f"data.dataset.labels: put {beside} into the folder of the events, {path.parent}")
+        both, other = {**files, beside.name: ""}, Path(path.parent.name) / beside.name
+        return prepared(path.parent.parent, path.parent.name, both, lambda above: _read(above / inner, above / other))
 
 
-def _read(path: Path) -> Graph:
+def _read(path: Path, labels: Path | None = None) -> Graph:
     """Return the graph.  Raises ValueError if a column or a value is missing."""
+    table = _table(path, COLUMNS)
+    ends = table[COLUMNS[:2]].to_numpy()
+    known, number = _numbered(ends.astype(str) if ends.dtype == object else ends)
+    times = table["timestamp"].to_numpy(dtype=np.float64)
+    return events(number.T, times, len(known), None if labels is None else _classes(_table(labels, LABELS), known))
+
+
+def _table(path: Path, columns: list[str]) -> pd.DataFrame:
     header = [str(name).strip() for name in pd.read_csv(path, nrows=0).columns]
-    if missing := [name for name in COLUMNS if name not in header]:
+    if missing := [name for name in columns if name not in header]:
         raise ValueError(f"the header lacks {', '.join(missing)}; it has {', '.join(header)}")
-    places = [header.index(name) for name in COLUMNS]
-    table = pd.read_csv(path, usecols=places, header=0, names=header)[COLUMNS]
+    places = [header.index(name) for name in columns]
+    table = pd.read_csv(path, usecols=places, header=0, names=header)[columns]
     if table.isna().to_numpy().any():
         line = int(np.flatnonzero(table.isna().any(axis=1))[0]) + 2
-        raise ValueError(f"line {line} lacks a value of {', '.join(COLUMNS)}")
-    ends = table[COLUMNS[:2]].to_numpy()
-    known, number = np.unique(ends.astype(str) if ends.dtype == object else ends, return_inverse=True)
-    return events(number.reshape(-1, 2).T, table["timestamp"].to_numpy(dtype=np.float64), len(known))
+        raise ValueError(f"line {line} lacks a value of {', '.join(columns)}")
+    return table
+
+
+def _numbered(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the vertices in order, and the place in it (E, 2) of each end."""
+    if ends.dtype.kind in "iu" and len(ends) and ends.min() >= 0 and ends.max() < 2 * ends.size:
+        there = np.zeros(int(ends.max()) + 1, dtype=bool)  # without sorting, which takes most of the time
+        there[ends.reshape(-1)] = True
+        return np.flatnonzero(there), (np.cumsum(there) - 1)[ends]
+    known, number = np.unique(ends, return_inverse=True)
+    return known, number.reshape(-1, 2)
+
+
+def _classes(table: pd.DataFrame, known: np.ndarray) -> np.ndarray:
+    """Return each vertex's class (N,): where its weights are largest in sum, -1 without any."""
+    named = known.dtype.kind in "OUS"
+    if not named and table["source"].to_numpy().dtype == object:
+        raise ValueError("the labels' sources are names, and the events' are numbers")
+    columns = {name: table[name].astype(str) if named else table[name] for name in ("source", "destination")}
+    total = table["weight"].groupby([columns["source"], columns["destination"]]).sum()
+    best = total.reset_index().sort_values(["source", "weight", "destination"], ascending=[True, False, True])
+    best = best.drop_duplicates("source")
+    classes = np.unique(best["destination"].to_numpy())
+    place = pd.Index(known.tolist() if named else known).get_indexer(best["source"].tolist())
+    found = np.full(len(known), UNLABELLED, dtype=np.int64)
+    found[place[place >= 0]] = np.searchsorted(classes, best["destination"].to_numpy())[place >= 0]
+    return found

@@ -13,9 +13,8 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
-from algorithms.power import lbfgs
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, tree
+from fedsim.learn import layout, lbfgs, tree
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)

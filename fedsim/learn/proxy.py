@@ -1,4 +1,4 @@
-"""GHOST's proxy model: a generator trained to stand for a client's labelled vertices (ICML 2025, Eq. 4-6).
+"""The proxy model of GHOST and OASIS: a generator trained to stand for a client's labelled vertices (GHOST, Eq. 4-6).
 
     L = λ_d L_div + L_disp + λ_f L_fgw
 
@@ -13,10 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from algorithms.ghost import fgw
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import alignment, tree
+from fedsim.learn import alignment, fgw, tree
 from fedsim.learn.generators import FeatureGenerator
 from fedsim.learn.pseudo_graphs import adjacency, knn_flops, knn_graph
 

@@ -24,14 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from algorithms.power import prototypes
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import joining, ops, replay, server_training, tree
+from fedsim.learn import joining, ops, prototypes, replay, server_training, tree
 from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
 from fedsim.learn.model import Parameters
 from fedsim.learn.optimiser import Adam
