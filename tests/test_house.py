@@ -21,6 +21,7 @@ FLOORS = [
     (8, "fedsim.__main__", "the command line"),
     (8, "fedsim.analysis", "that of the reports"),
     (8, "fedsim", "what notebooks import"),
+    (8, "fedsim.deploy", "the same on real machines: the wall clock, and messages over Flower"),
     (7, "fedsim.trial", "--try: whether an algorithm keeps its promises"),
     (7, "fedsim.sweep", "many points, and how they are shown"),
     (6, "fedsim.point", "one point: checked, assembled, run, resumed"),
@@ -41,6 +42,7 @@ SEAM = (  # all that the clock knows of learning, without torch; a protocol may 
     "fedsim.learn.algorithm",
 )
 TORCH = (
+    "fedsim.deploy",
     "fedsim.learn",
     "fedsim.learner",
     "fedsim.point.learning",
@@ -50,7 +52,12 @@ TORCH = (
     "algorithms",
 )  # all that may import it
 LEARNING = ("fedsim.learner", "fedsim.learn", "fedsim.data")
-BOTH_HALVES = ("fedsim.point", "fedsim.learner", "fedsim.trial")  # they assemble the halves, and compress values
+BOTH_HALVES = (
+    "fedsim.deploy",
+    "fedsim.point",
+    "fedsim.learner",
+    "fedsim.trial",
+)  # they assemble the halves, and compress values
 ALGORITHMS_USE = (
     "fedsim.learn.algorithm",
     "fedsim.learn",

@@ -32,6 +32,11 @@ class Observer:
         self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods met by all clients together, second
         self.latest: float | None = None  # the headline model's latest mean score, for the progress bar
 
+    @property
+    def version(self) -> int:
+        """The version that was scored last; -1 if none was."""
+        return self._scored_at[0][0]
+
     def start(self) -> None:
         """Start the processes, before those of streams: scores are taken before data arrive."""
         self._world.env.process(self._watch())

@@ -113,17 +113,22 @@ def decode(data: bytes) -> Tree:
 
     Raises ValueError for bytes that `encode` does not write.
     """
+    tree, used = decode_first(data)
+    if used != len(data):
+        raise ValueError(f"malformed tree: {len(data) - used} bytes are left over")
+    return tree
+
+
+def decode_first(data: bytes) -> tuple[Tree, int]:
+    """Return the first of several trees whose bytes follow each other, as `decode` does, and how many bytes it took."""
     end = PREFIX + int.from_bytes(data[:PREFIX], "big")
     if len(data) < PREFIX or len(data) < end:
         raise ValueError(f"malformed tree: {len(data)} bytes are too few")
     try:
         skeleton = msgpack.unpackb(data[PREFIX:end])
-        tree, used = _fill(skeleton, data, end)
+        return _fill(skeleton, data, end)
     except (ValueError, TypeError, struct.error, RecursionError, OverflowError) as error:
         raise ValueError(f"malformed tree: {error}") from error
-    if used != len(data):
-        raise ValueError(f"malformed tree: {len(data) - used} bytes are left over")
-    return tree
 
 
 def _is_array(node: Any) -> bool:

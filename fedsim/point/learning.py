@@ -66,14 +66,15 @@ class Lesson:
 
     def pack(self, value: Any) -> bytes:
         """Return a value of the algorithm's as bytes.  Raises Unfit where it holds what cannot be kept."""
-        return preserve.pack(value, self._given)
+        return preserve.pack(value, self.given)
 
     def unpack(self, data: bytes) -> Any:
         """Return the value of the bytes; see `preserve.unpack`."""
-        return preserve.unpack(data, self._given)
+        return preserve.unpack(data, self.given)
 
     @cached_property
-    def _given(self) -> preserve.Given:
+    def given(self) -> preserve.Given:
+        """The graphs that there are from the start, to which packed values refer."""
         return preserve.Given(self._graphs())
 
     def _graphs(self) -> Iterator[Graph]:
@@ -123,28 +124,45 @@ def prepare(parts: Parts, root: Path) -> Lesson:
 
     Raises ScenarioError where the scenario does not say what to learn.
     """
-    scenario, protocol, clients = parts.scenario, parts.protocol, len(parts.columns["latency"])
+    found = made(parts, root)
+    if found.overview is None:
+        _log_orders(found.periods)
+    return lesson_of(parts, found, len(found.periods), choose_device(parts.scenario.device))
+
+
+def made(parts: Parts, root: Path) -> prepared.Prepared:
+    """Return the data of all clients.  Raises ScenarioError where the scenario does not say what to learn."""
+    scenario, clients = parts.scenario, len(parts.columns["latency"])
     assert scenario.data is not None
-    assert scenario.training is not None
-    assert scenario.model is not None
     _settle(scenario.threads)
     device = choose_device(scenario.device)
     apart = tuple(split for split in setaside.SPLITS if split in scenario.measure.splits)
     contents = json.dumps(paths.by_contents(scenario.data.model_dump(mode="json")))
-    made = prepared.periods_of(prepared.key_of(scenario), clients, scenario.seed, root, device, apart, contents)
-    logbook.repeat(made.messages)
-    if not made.classes and scenario.task.name == "node_classification":
+    found = prepared.periods_of(prepared.key_of(scenario), clients, scenario.seed, root, device, apart, contents)
+    logbook.repeat(found.messages)
+    if not found.classes and scenario.task.name == "node_classification":
         message = f"{scenario.data.dataset.name!r} has no labels to learn; take a data set with labels, or another task"
         raise ScenarioError([Problem("data.dataset", message)])
-    if made.overview is None:
-        _log_orders(made.periods)
+    return found
+
+
+def lesson_of(parts: Parts, found: prepared.Prepared, clients: int, device: str) -> Lesson:
+    """Return what is learned from these data, which may be those of one client out of `clients` alone.
+
+    Raises ScenarioError where the algorithm cannot be handed its context.
+    """
+    scenario, protocol = parts.scenario, parts.protocol
+    assert scenario.data is not None
+    assert scenario.training is not None
+    assert scenario.model is not None
+    _settle(scenario.threads)
     model = parts.algorithm.backbone(find.build("model", scenario.model))
-    task = bind_model(find.build("task", scenario.task), model, made.features, made.classes, scenario.seed, device)
+    task = bind_model(find.build("task", scenario.task), model, found.features, found.classes, scenario.seed, device)
     training = scenario.training
     momentum = training.momentum if training.optimiser == "sgd" else 0.0
     context = Context(
         task, learning_rate=training.lr, local_steps=training.local_steps, momentum=momentum, clients=clients,
-        overview=made.overview, optimiser=training.optimiser, schedule=training.schedule, clip=training.clip,
+        overview=found.overview, optimiser=training.optimiser, schedule=training.schedule, clip=training.clip,
         alone=protocol.shares_only or protocol.silent,
     )  # fmt: skip
     try:
@@ -161,7 +179,7 @@ def prepare(parts: Parts, root: Path) -> Lesson:
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(
-        algorithm, task, cohort, find.build("stream", scenario.data.stream), made.periods, made.overview, made.apart
+        algorithm, task, cohort, find.build("stream", scenario.data.stream), found.periods, found.overview, found.apart
     )
 
 

@@ -1,0 +1,1 @@
+"""Deploy a scenario: the same algorithm and protocol, on real machines and the wall clock."""

@@ -1,0 +1,91 @@
+"""A federation on this machine: a SuperLink, and a SuperNode for each client, as processes that end with this block.
+
+Flower's own files go to a folder of their own, so that nothing of the user's Flower is touched.  Not modelled: links;
+messages cross the loopback.  `benchmarks/deployed.py` shapes links in network namespaces.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from fedsim.core.errors import UserError
+
+HOST = "127.0.0.1"
+UP = 60.0  # seconds for the SuperLink to listen
+PATIENCE = 10.0  # seconds for a process to end by itself
+NAME = "fedsim"  # of the connection in Flower's configuration
+CONFIG = '[superlink]\ndefault = "{name}"\n\n[superlink.{name}]\naddress = "{address}"\ninsecure = true\n'
+
+
+def command(name: str) -> str:
+    """Return the path of one of Flower's commands.  Raises UserError if Flower is not installed."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise UserError("deploying needs Flower: pip install 'fedsim[flower]', best in an environment of its own")
+    return str(path)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the variables for Flower's processes, with a home of their own."""
+    home.mkdir(parents=True, exist_ok=True)
+    return {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def local(packages: Sequence[Path], work: Path) -> Iterator[str]:
+    """Start a SuperLink and a SuperNode for each package; yield the name of the connection.
+
+    Logs and Flower's homes go to `work`.  Raises UserError if the SuperLink does not come up.
+    """
+    port, *ports = _free(1 + len(packages))
+    with ExitStack() as stack:
+        link = [command("flower-superlink"), "--insecure", "--disable-runtime-dependency-installation"]
+        log = work / "superlink.log"
+        process = stack.enter_context(_running([*link, "--port", str(port)], environment(work / "home"), log))
+        _await(port, process, log)
+        for number, (package, own) in enumerate(zip(packages, ports, strict=True)):
+            node = [command("flower-supernode"), "--insecure", "--superlink", f"{HOST}:{port}", "--port", str(own)]
+            node += ["--node-config", f'package="{package}"']
+            home = environment(work / f"home-{number}")
+            stack.enter_context(_running(node, home, work / f"supernode-{number}.log"))
+        (work / "home" / "config.toml").write_text(CONFIG.format(name=NAME, address=f"{HOST}:{port}"), "utf-8")
+        yield NAME
+
+
+@contextmanager
+def _running(words: Sequence[str], variables: Mapping[str, str], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a command, and end it when the block ends; Flower's commands end the processes that they have started."""
+    with log.open("wb") as where:
+        process = subprocess.Popen(words, env=variables, stdout=where, stderr=where)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _await(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    until = time.monotonic() + UP
+    while time.monotonic() < until and process.poll() is None:
+        with suppress(OSError), socket.create_connection((HOST, port), 1):
+            return
+        time.sleep(0.1)
+    raise UserError(f"Flower's SuperLink does not come up; its log is {log}")
+
+
+def _free(count: int) -> list[int]:
+    """Return that many free ports."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in sockets]
