@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.core.errors import UserError
@@ -36,8 +37,23 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the processes run: the server's address for its clients, and a context in which each is started.
+
+    `inside` are those of the server and then of the clients; without any, all are on this host.
+    """
+
+    address: str = HOST
+    inside: Sequence[Callable[[], AbstractContextManager[object]]] = ()
+
+    def of(self, number: int) -> AbstractContextManager[object]:
+        """Return the context of the server (0) or of a client (from 1)."""
+        return self.inside[number]() if self.inside else nullcontext()
+
+
 @contextmanager
-def local(packages: Sequence[Path], work: Path) -> Iterator[str]:
+def local(packages: Sequence[Path], work: Path, places: Places = Places()) -> Iterator[str]:
     """Start a SuperLink and a SuperNode for each package; yield the name of the connection.
 
     Logs and Flower's homes go to `work`.  Raises UserError if the SuperLink does not come up.
@@ -46,14 +62,25 @@ def local(packages: Sequence[Path], work: Path) -> Iterator[str]:
     with ExitStack() as stack:
         link = [command("flower-superlink"), "--insecure", "--disable-runtime-dependency-installation"]
         log = work / "superlink.log"
-        process = stack.enter_context(_running([*link, "--port", str(port)], environment(work / "home"), log))
-        _await(port, process, log)
+        link += ["--host", places.address, "--port", str(port)]
+        with places.of(0):
+            process = stack.enter_context(_running(link, environment(work / "home"), log))
+            _await(places.address, port, process, log)
         for number, (package, own) in enumerate(zip(packages, ports, strict=True)):
-            node = [command("flower-supernode"), "--insecure", "--superlink", f"{HOST}:{port}", "--port", str(own)]
+            node = [
+                command("flower-supernode"),
+                "--insecure",
+                "--superlink",
+                f"{places.address}:{port}",
+                "--port",
+                str(own),
+            ]
             node += ["--node-config", f'package="{package}"']
             home = environment(work / f"home-{number}")
-            stack.enter_context(_running(node, home, work / f"supernode-{number}.log"))
-        (work / "home" / "config.toml").write_text(CONFIG.format(name=NAME, address=f"{HOST}:{port}"), "utf-8")
+            with places.of(1 + number):
+                stack.enter_context(_running(node, home, work / f"supernode-{number}.log"))
+        config = CONFIG.format(name=NAME, address=f"{places.address}:{port}")
+        (work / "home" / "config.toml").write_text(config, "utf-8")
         yield NAME
 
 
@@ -73,10 +100,10 @@ def _running(words: Sequence[str], variables: Mapping[str, str], log: Path) -> "
                 process.wait()
 
 
-def _await(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _await(address: str, port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     until = time.monotonic() + UP
     while time.monotonic() < until and process.poll() is None:
-        with suppress(OSError), socket.create_connection((HOST, port), 1):
+        with suppress(OSError), socket.create_connection((address, port), 1):
             return
         time.sleep(0.1)
     raise UserError(f"Flower's SuperLink does not come up; its log is {log}")
