@@ -34,7 +34,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from algorithms.dg_colearn import incremental
+from algorithms.dg_colearn import incremental, replayed, unrolling
 from algorithms.dg_colearn.ahead import Ahead, addressed
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
 from algorithms.dg_colearn.exchange import TWO_LAYERS
@@ -74,9 +74,12 @@ class DGCoLearn(FedAvg):
     k_min: Count = 1  # fewest vertices that a correction sums over
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
     halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
+    bptt: bool = False  # train on all snapshots so far, with gradients through their states (`replayed.py`)
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
+        if self.bptt:
+            replayed.check(self._terms(), changes=self.overview is not None)
         if self.exchange != "none":
             self._check()
         return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
@@ -212,12 +215,26 @@ class DGCoLearn(FedAvg):
             start = early[2]
         else:
             start = self._turned(job)
+        if self.bptt:
+            return (yield from self._replayed(job, start))
         data = incremental.trained_on(self._terms(), job)
         trained = start
         if self.task.examples(data, "train"):
             trained = yield Fit(start, self.loss, given={"received": model}, data=data, steps=self._epochs(job))
         memory["local"] = trained
         return trained
+
+    def _replayed(self, job: Job, start: Parameters) -> Work:
+        given, trained = replayed.given(job, job.download["model"]), start
+        if any(self.task.examples(graph, "train") for graph in (*given["past"], job.data)):
+            trained = yield Fit(start, self.loss_over_time, given=given)
+        replayed.remember(self._terms(), job, trained)
+        job.memory["local"] = trained
+        return trained
+
+    def loss_over_time(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
+        """Return the mean of the task's losses on all snapshots so far."""
+        return unrolling.loss(self.task, params, (*given["past"], data))
 
     def _turned(self, job: Job) -> Parameters:
         """Return the model at the beginning of this period, after evolving weights have taken their step."""
@@ -262,17 +279,21 @@ class DGCoLearn(FedAvg):
         return like if left is None else {**like, "left": left}
 
     def effort(self, job: Job) -> float:
-        """Return the affected part's share of training on the whole graph; zero in an exchange."""
+        """Return the affected part's share of training on the whole graph; zero in an exchange; all with `bptt`."""
+        if self.bptt:
+            return replayed.share(self._terms(), job)[1]
         return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
     def extra_steps(self, job: Job) -> float:
         """Return a forward pass for an answer, which is a third of a step; the first epoch is taken from the rest."""
         if job.step == "correct":
             return 0.0
+        if self.bptt:
+            return replayed.share(self._terms(), job)[0] / 3
         apart = self.schedule == 1 and self.exchange != "none"
         part = incremental.share(self._terms(), job.data)
         return part * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
 
     def _terms(self) -> Terms:
         hops = None if self.retrain == "full" else self.task.model.layers
-        return Terms(self.task, hops, self.halo, self.exchange)
+        return Terms(self.task, hops, self.halo, self.exchange, self.bptt)
