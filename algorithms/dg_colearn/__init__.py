@@ -37,11 +37,11 @@ from torch import Tensor
 from algorithms.dg_colearn import incremental, replayed, unrolling
 from algorithms.dg_colearn.ahead import Ahead, addressed
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
-from algorithms.dg_colearn.exchange import TWO_LAYERS
+from algorithms.dg_colearn.checks import check
 from algorithms.dg_colearn.incremental import Terms
 from algorithms.dg_colearn.overseer import Overseer
+from algorithms.dg_colearn.recalled import recalled
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
@@ -75,27 +75,12 @@ class DGCoLearn(FedAvg):
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
     halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
     bptt: bool = False  # train on all snapshots so far, with gradients through their states (`replayed.py`)
+    score_past: bool = False  # keep what earlier snapshots were predicted with, to score forgetting (`recalled.py`)
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
-        if self.bptt:
-            replayed.check(self._terms(), changes=self.overview is not None)
-        if self.exchange != "none":
-            self._check()
+        check(self._terms(), changes=self.overview is not None)
         return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
-
-    def _check(self) -> None:
-        widths, wrong = self.task.model.delta_widths(self.task.features, self.task.outputs), None
-        if self.overview is None:
-            wrong = "needs a graph that changes, under the stream 'snapshots'; or say exchange: none"
-        elif not widths:
-            wrong = "needs a model whose sums can be corrected, such as {name: roland}; or say exchange: none"
-        elif len(widths) != 2 and self.exchange in TWO_LAYERS:
-            wrong = f"is defined for two layers, and the model has {len(widths)}; take layerwise"
-        elif self.exchange == "layerwise" and not self._terms().width:
-            wrong = "needs a model that keeps states, such as {name: roland}; take exact"
-        if wrong:
-            raise ScenarioError([Problem("algorithm.exchange", f"{self.exchange!r} {wrong}")])
 
     # ---- when
 
@@ -248,22 +233,29 @@ class DGCoLearn(FedAvg):
             return 0, None
         return FIRST if job.step == "first" else REST
 
+    @property
+    def recalls(self) -> bool:
+        """Whether clients keep what earlier snapshots were predicted with."""
+        return self.score_past
+
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
         return incremental.sees(self._terms(), memory, graph)
 
     def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
         """Return the same, on later graphs with the corrections that an exchange about them brings (`ahead.py`)."""
+        if self.score_past:
+            sights = [recalled(sight) for sight in sights]
         if self.exchange == "none" or self.overview is None or self._given.alone:
             return super().sees_all(sights)
-        found, together = dict[int, Seen](), dict[tuple[int, int], list[int]]()
+        found, together = dict[int, Seen](), dict[tuple[int, int, int | None], list[int]]()
         for number, sight in enumerate(sights):
             if incremental.is_later(sight.memory, sight.graph):
-                together.setdefault((id(sight.state), sight.period), []).append(number)
+                together.setdefault((id(sight.state), sight.period, sight.met), []).append(number)
             else:
                 found[number] = Seen(self.sees(sight.memory, sight.graph))
-        for (_, period), numbers in together.items():
-            seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period)
+        for (_, period, met), numbers in together.items():
+            seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period, met)
             exchange = Ahead(self._terms(), seen, self.privacy == "strict", self.k_min)
             for number, one in zip(numbers, exchange.views([sights[number] for number in numbers]), strict=True):
                 found[number] = one
@@ -296,4 +288,4 @@ class DGCoLearn(FedAvg):
 
     def _terms(self) -> Terms:
         hops = None if self.retrain == "full" else self.task.model.layers
-        return Terms(self.task, hops, self.halo, self.exchange, self.bptt)
+        return Terms(self.task, hops, self.halo, self.exchange, self.bptt, self.score_past)

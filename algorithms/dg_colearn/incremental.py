@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algorithms.dg_colearn.recalled import keep
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
@@ -27,7 +28,7 @@ class Terms:
     """The terms of a client's work: its task, the number of hops a change spreads, and what crosses the cuts.
 
     `hops`: None trains on the whole graph.  `halo`: states around the affected part are read.  `bptt`: every snapshot
-    is kept, and no states are handed over.
+    is kept, and no states are handed over.  `recalls`: what each period was predicted with is kept.
     """
 
     task: Task
@@ -35,6 +36,7 @@ class Terms:
     halo: bool
     exchange: str
     bptt: bool = False
+    recalls: bool = False
 
     @property
     def norm(self) -> Norm:
@@ -56,6 +58,8 @@ def enter(terms: Terms, job: Job) -> Tree:
     memory, left = job.memory, None
     if memory.get("period") == job.period:
         return memory.pop("left", None) if job.step == "train" else None
+    if "graph" in memory and terms.recalls:
+        keep(memory)
     if "graph" in memory and "vertex" in job.data:
         memory["before"] = whole(memory, memory["graph"], terms.hops)
         if terms.bptt:

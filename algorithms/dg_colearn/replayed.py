@@ -9,25 +9,11 @@ there at zero.
 
 from algorithms.dg_colearn import unrolling
 from algorithms.dg_colearn.incremental import Terms
-from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.algorithm import Job, Memory
 from fedsim.learn.model import Parameters
-
-
-def check(terms: Terms, *, changes: bool) -> None:
-    """Raise ScenarioError for a model, an exchange or a graph (which `changes` or not) without anything to replay."""
-    wrong = None
-    if terms.exchange != "none" or terms.hops is not None:
-        wrong = "replays whole graphs without an exchange; take exchange: none and retrain: full"
-    elif not terms.width:
-        wrong = "needs a model that keeps states, such as {name: gcrn_baseline}; or leave it out"
-    elif not changes:
-        wrong = "needs a graph that changes, under the stream 'snapshots'; or leave it out"
-    if wrong:
-        raise ScenarioError([Problem("algorithm.bptt", f"true {wrong}")])
 
 
 def earlier(memory: Memory, period: int) -> tuple[Graph, ...]:
