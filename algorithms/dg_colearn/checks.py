@@ -10,6 +10,7 @@ def check(terms: Terms, *, changes: bool) -> None:
     for option, given, wrong in (
         ("bptt", "true", _bptt(terms, changes) if terms.bptt else None),
         ("exchange", repr(terms.exchange), _exchange(terms, changes) if terms.exchange != "none" else None),
+        ("score_past", "true", _past(terms) if terms.recalls else None),
     ):
         if wrong:
             raise ScenarioError([Problem(f"algorithm.{option}", f"{given} {wrong}")])
@@ -21,6 +22,12 @@ def _bptt(terms: Terms, changes: bool) -> str | None:
     if not terms.width:
         return "needs a model that keeps states, such as {name: gcrn_baseline}; or leave it out"
     return None if changes else "needs a graph that changes, under the stream 'snapshots'; or leave it out"
+
+
+def _past(terms: Terms) -> str | None:
+    if terms.exchange == "fedgcn":
+        return "needs an exchange about one snapshot, and fedgcn's sums outlast it; take another, or leave it out"
+    return None
 
 
 def _exchange(terms: Terms, changes: bool) -> str | None:

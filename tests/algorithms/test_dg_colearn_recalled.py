@@ -9,6 +9,7 @@ from same_points import CHANGING
 
 from algorithms.dg_colearn import DGCoLearn
 from analysis.forgetting import matrix
+from fedsim.core.errors import ScenarioError
 from fedsim.learn.models.roland import Roland
 from fedsim.learn.sight import Sight
 
@@ -29,7 +30,7 @@ def seen(run, met, later):
 
 
 def same(one, other):
-    keys = ("state", "halo", "delta1", "delta2", "far", "degree")
+    keys = ("x", "state", "halo", "delta1", "delta2", "far", "degree")
     assert {key for key in keys if key in one} == {key for key in keys if key in other}
     for key in keys:
         if key in one:
@@ -54,13 +55,20 @@ def test_a_past_period_is_seen_as_it_was_then_as_long_as_nothing_is_trained(exch
         assert any(not torch.equal(one["state"], before["state"]) for one, before in zip(now, then, strict=True))
 
 
+def test_sums_that_outlast_a_snapshot_cannot_be_recalled():
+    with pytest.raises(ScenarioError, match="outlast"):
+        driven(exchange="fedgcn")
+
+
 def test_the_states_of_a_past_period_are_those_of_todays_parameters():
     run = driven(exchange="none")
     run.round(0)
     run.round(1)
     then = seen(run, 0, 2)
     for memory in run.memories:
-        memory["local"] = {name: {key: 2 * leaf for key, leaf in layer.items()} for name, layer in memory["local"].items()}
+        memory["local"] = {
+            name: {key: 2 * leaf for key, leaf in layer.items()} for name, layer in memory["local"].items()
+        }
     now = seen(run, 0, 2)
     assert any(not torch.equal(a.graph["state"], b.graph["state"]) for a, b in zip(then, now, strict=True))
 
