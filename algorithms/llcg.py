@@ -117,23 +117,32 @@ class LLCG(FedAvg):
         return tree.mean([reply.upload["update"] for reply in replies], [1.0] * len(replies), weights_of(replies))
 
     def graph(self, known: Mapping[int, Tree]) -> Graph | None:
-        """Return the graph that the server corrects on, with the training vertices of the last period reported."""
+        """Return the graph that the server corrects on, with the training vertices of the last period reported.
+
+        It is kept with the snapshot, and made anew when a report has arrived.
+        """
         if not self.corrections or self._given.alone or not known:
             return None
         assert self.overview is not None  # `start` refuses it
         period = max(one["period"] for one in known.values())
-        alike = [one for one in known.values() if one["period"] == period]
-        rows = torch.cat([one["train"] if "train" in one else one["vertex"][one["mask"]] for one in alike]).long()
+        alike = [known[client] for client in sorted(known) if known[client]["period"] == period]
+        snapshot = self.overview.snapshots[period]
+        key = "llcg", self.data, self.task.device, len(alike)
+        graph: Graph | None = layout.once(snapshot, key, tuple(alike), lambda: self._joined(snapshot, alike))
+        return graph
+
+    def _joined(self, snapshot: Graph, reports: Sequence[Tree]) -> Graph | None:
+        """Return the graph of these reports, None without any vertex to train on."""
+        rows = torch.cat([one["train"] if "train" in one else one["vertex"][one["mask"]] for one in reports]).long()
         if not len(rows):
             return None
-        snapshot = self.overview.snapshots[period]
         n = len(snapshot["y"])
         train = torch.zeros(n, dtype=torch.bool)
         train[rows.cpu()] = True
         if self.data == "known":
             whole = graph_of(snapshot["x"], snapshot["edges"], snapshot["y"], train)
         else:
-            whole = assembled(alike, n, self.task.features, train)
+            whole = assembled(reports, n, self.task.features, train)
         return moved(whole, self.task.device)
 
     def corrected(self, state: State, graph: Graph) -> State:

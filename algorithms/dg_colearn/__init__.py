@@ -34,14 +34,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from algorithms.dg_colearn import incremental
+from algorithms.dg_colearn import incremental, replayed, unrolling
 from algorithms.dg_colearn.ahead import Ahead, addressed
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
-from algorithms.dg_colearn.exchange import TWO_LAYERS
+from algorithms.dg_colearn.checks import check
 from algorithms.dg_colearn.incremental import Terms
 from algorithms.dg_colearn.overseer import Overseer
+from algorithms.dg_colearn.recalled import recalled
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
@@ -74,25 +74,13 @@ class DGCoLearn(FedAvg):
     k_min: Count = 1  # fewest vertices that a correction sums over
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
     halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
+    bptt: bool = False  # train on all snapshots so far, with gradients through their states (`replayed.py`)
+    score_past: bool = False  # keep what earlier snapshots were predicted with, to score forgetting (`recalled.py`)
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
-        if self.exchange != "none":
-            self._check()
+        check(self._terms(), changes=self.overview is not None)
         return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
-
-    def _check(self) -> None:
-        widths, wrong = self.task.model.delta_widths(self.task.features, self.task.outputs), None
-        if self.overview is None:
-            wrong = "needs a graph that changes, under the stream 'snapshots'; or say exchange: none"
-        elif not widths:
-            wrong = "needs a model whose sums can be corrected, such as {name: roland}; or say exchange: none"
-        elif len(widths) != 2 and self.exchange in TWO_LAYERS:
-            wrong = f"is defined for two layers, and the model has {len(widths)}; take layerwise"
-        elif self.exchange == "layerwise" and not self._terms().width:
-            wrong = "needs a model that keeps states, such as {name: roland}; take exact"
-        if wrong:
-            raise ScenarioError([Problem("algorithm.exchange", f"{self.exchange!r} {wrong}")])
 
     # ---- when
 
@@ -212,12 +200,26 @@ class DGCoLearn(FedAvg):
             start = early[2]
         else:
             start = self._turned(job)
+        if self.bptt:
+            return (yield from self._replayed(job, start))
         data = incremental.trained_on(self._terms(), job)
         trained = start
         if self.task.examples(data, "train"):
             trained = yield Fit(start, self.loss, given={"received": model}, data=data, steps=self._epochs(job))
         memory["local"] = trained
         return trained
+
+    def _replayed(self, job: Job, start: Parameters) -> Work:
+        given, trained = replayed.given(job, job.download["model"]), start
+        if any(self.task.examples(graph, "train") for graph in (*given["past"], job.data)):
+            trained = yield Fit(start, self.loss_over_time, given=given)
+        replayed.remember(self._terms(), job, trained)
+        job.memory["local"] = trained
+        return trained
+
+    def loss_over_time(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
+        """Return the mean of the task's losses on all snapshots so far."""
+        return unrolling.loss(self.task, params, (*given["past"], data))
 
     def _turned(self, job: Job) -> Parameters:
         """Return the model at the beginning of this period, after evolving weights have taken their step."""
@@ -231,22 +233,29 @@ class DGCoLearn(FedAvg):
             return 0, None
         return FIRST if job.step == "first" else REST
 
+    @property
+    def recalls(self) -> bool:
+        """Whether clients keep what earlier snapshots were predicted with."""
+        return self.score_past
+
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with the client's states: before its own period, or after it for a later graph."""
         return incremental.sees(self._terms(), memory, graph)
 
     def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
         """Return the same, on later graphs with the corrections that an exchange about them brings (`ahead.py`)."""
+        if self.score_past:
+            sights = [recalled(sight) for sight in sights]
         if self.exchange == "none" or self.overview is None or self._given.alone:
             return super().sees_all(sights)
-        found, together = dict[int, Seen](), dict[tuple[int, int], list[int]]()
+        found, together = dict[int, Seen](), dict[tuple[int, int, int | None], list[int]]()
         for number, sight in enumerate(sights):
             if incremental.is_later(sight.memory, sight.graph):
-                together.setdefault((id(sight.state), sight.period), []).append(number)
+                together.setdefault((id(sight.state), sight.period, sight.met), []).append(number)
             else:
                 found[number] = Seen(self.sees(sight.memory, sight.graph))
-        for (_, period), numbers in together.items():
-            seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period)
+        for (_, period, met), numbers in together.items():
+            seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period, met)
             exchange = Ahead(self._terms(), seen, self.privacy == "strict", self.k_min)
             for number, one in zip(numbers, exchange.views([sights[number] for number in numbers]), strict=True):
                 found[number] = one
@@ -262,17 +271,21 @@ class DGCoLearn(FedAvg):
         return like if left is None else {**like, "left": left}
 
     def effort(self, job: Job) -> float:
-        """Return the affected part's share of training on the whole graph; zero in an exchange."""
+        """Return the affected part's share of training on the whole graph; zero in an exchange; all with `bptt`."""
+        if self.bptt:
+            return replayed.share(self._terms(), job)[1]
         return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
     def extra_steps(self, job: Job) -> float:
         """Return a forward pass for an answer, which is a third of a step; the first epoch is taken from the rest."""
         if job.step == "correct":
             return 0.0
+        if self.bptt:
+            return replayed.share(self._terms(), job)[0] / 3
         apart = self.schedule == 1 and self.exchange != "none"
         part = incremental.share(self._terms(), job.data)
         return part * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
 
     def _terms(self) -> Terms:
         hops = None if self.retrain == "full" else self.task.model.layers
-        return Terms(self.task, hops, self.halo, self.exchange)
+        return Terms(self.task, hops, self.halo, self.exchange, self.bptt, self.score_past)

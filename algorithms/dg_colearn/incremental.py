@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algorithms.dg_colearn.recalled import keep
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn import affected
@@ -26,13 +27,16 @@ from fedsim.learn.task import Task
 class Terms:
     """The terms of a client's work: its task, the number of hops a change spreads, and what crosses the cuts.
 
-    `hops`: None trains on the whole graph.  `halo`: states around the affected part are read.
+    `hops`: None trains on the whole graph.  `halo`: states around the affected part are read.  `bptt`: every snapshot
+    is kept, and no states are handed over.  `recalls`: what each period was predicted with is kept.
     """
 
     task: Task
     hops: int | None
     halo: bool
     exchange: str
+    bptt: bool = False
+    recalls: bool = False
 
     @property
     def norm(self) -> Norm:
@@ -54,12 +58,16 @@ def enter(terms: Terms, job: Job) -> Tree:
     memory, left = job.memory, None
     if memory.get("period") == job.period:
         return memory.pop("left", None) if job.step == "train" else None
+    if "graph" in memory and terms.recalls:
+        keep(memory)
     if "graph" in memory and "vertex" in job.data:
         memory["before"] = whole(memory, memory["graph"], terms.hops)
+        if terms.bptt:
+            memory["past"] = (*memory.get("past", ()), memory["graph"])
     if _leaves_states(terms, memory) and "vertex" in job.data:
         memory["states"] = states = states_after(terms.task.model, memory["local"], memory, terms.hops)
         gone = _gone(memory, job.data)
-        if len(gone):
+        if len(gone) and not terms.bptt:
             left = {"ids": gone.int(), "states": states[1][places(states[0], gone)[0]]}
     if "vertex" in job.data and memory.get("sent") is not None:  # who comes back may have changed elsewhere
         mine = places(job.data["vertex"], memory["sent"][0])[1]
@@ -82,6 +90,8 @@ def take_over(memory: MutableMapping[str, Any], moved: Mapping[str, Tensor]) -> 
 def left_like(terms: Terms, job: Job) -> Tree:
     """Return a tree as large as the states that the client is about to hand over, None if there are none."""
     memory, count = job.memory, 0
+    if terms.bptt:
+        return None
     if memory.get("period") != job.period and _leaves_states(terms, memory):
         count = len(_gone(memory, job.data))
     elif memory.get("left") is not None:

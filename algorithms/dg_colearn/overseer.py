@@ -117,8 +117,13 @@ class Overseer:
                 seen = replace(seen, rows={**seen.rows, "summed": summed.masked_fill(stale, -1.0)})
         return seen
 
-    def ahead(self, period: int) -> "Overseer":
-        """Return the view of a later snapshot on which models of this one predict; one of an earlier knows no rows."""
+    def ahead(self, period: int, met: int | None = None) -> "Overseer":
+        """Return the view of a later snapshot on which models of this one predict; one of an earlier knows no rows.
+
+        `met` is the period from which clients predict, this one if not given; before an earlier one no row is known.
+        """
+        if met is not None and met < self.period:
+            return replace(self, period=period, since=min(met, period - 1), rows={})
         if period <= self.period:
             return replace(self, period=period, since=None, rows={})
         return replace(self.at(period), since=self.period)

@@ -229,11 +229,16 @@ class Algorithm(ABC):
         own = memory.get("local")
         return self.predictor(state, client, memory) if own is None else own
 
+    @property
+    def recalls(self) -> bool:
+        """Whether `sees_all` knows what clients knew in each period, so that all are scored, each as of its own."""
+        return False
+
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph with what the client knows of its vertices, such as the states of a recurrent model.
 
         Vertices that it knows of beside the graph's own come after these.  If an algorithm overrides this, only each
-        client's latest period is scored, to which that knowledge belongs, unless it declares `sees_past`.
+        client's latest period is scored, to which that knowledge belongs, unless it declares `sees_past` or `recalls`.
         """
         return graph
 

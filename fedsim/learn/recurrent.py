@@ -6,7 +6,8 @@ The state of a vertex is s_1, …, s_L side by side (N, S), zeros for one never 
 with its own part of the state as `state` and its own correction as `delta`.  Vertices of the halo provide their states
 to neighbours: a layer's output for them is their previous state.
 
-Gradients end at the given states.  Periods follow one another; not modelled: the time between them, and edge features.
+Gradients enter given states only where these have any (as with `bptt`); stored ones have none.  Periods
+follow one another; not modelled: the time between them, and edge features.
 """
 
 from abc import abstractmethod
@@ -63,7 +64,7 @@ class Recurrent(Model):
         return params
 
     def advance(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Return the embedding (N, hidden) and the new states (N, S), detached."""
+        """Return the embedding (N, hidden) and the new states (N, S), both with gradients."""
         params, graph = self._apart(params, graph)
         if (
             "far" in graph
@@ -79,7 +80,7 @@ class Recurrent(Model):
             h = result[:, : self.hidden]
             if i < self.layers:
                 h = ops.dropout(h, self.dropout, graph, i)
-        return unit_length(h) if self.unit else h, torch.cat(states, dim=1).detach()
+        return unit_length(h) if self.unit else h, torch.cat(states, dim=1)
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden)."""
@@ -92,6 +93,7 @@ class Recurrent(Model):
     def step(self, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
         """Return the logits (N, C) and the vertices' new states (N, S), detached, of one forward pass."""
         embedding, states = self.advance(params, graph)
+        states = states.detach()
         if "classifier" not in params:
             return embedding, states
         last = params["classifier"]
@@ -131,7 +133,7 @@ class Recurrent(Model):
         own = {key for key in vertex_keys(graph) if key.startswith("delta")} | {"state"}
         plain = {key: value for key, value in graph.items() if key not in own}
         for i, width in enumerate(widths, 1):
-            seen = {**plain, "state": state[:, at : at + width].detach()} if width else plain
+            seen = {**plain, "state": state[:, at : at + width]} if width else plain
             if f"delta{i}" in graph:
                 seen = {**seen, "delta": graph[f"delta{i}"]}  # type: ignore[literal-required]
             yield i, Graph(**seen)  # type: ignore[typeddict-item]

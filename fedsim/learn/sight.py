@@ -21,7 +21,8 @@ class Sight:
     """A graph on which a client's model is about to be scored.
 
     `period` is the number of the graph's own period, which may be later than the client's; `params` are the model's,
-    `state` is the server's, and `memory` the client's, read-only.
+    `state` is the server's, and `memory` the client's, read-only.  `met` is the client's period for which the graph is
+    scored, an earlier one where the algorithm `recalls`; None: its latest.
     """
 
     client: int
@@ -30,6 +31,7 @@ class Sight:
     params: Tree
     state: Mapping[str, Any]
     memory: Mapping[str, Any]
+    met: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from fedsim.learn.task import Task
 KEPT = 4  # joined graphs cached between scorings
 
 Pair = tuple[int, Period, int]  # client, period, periods seen
-Base = tuple[int, int]  # identity of a graph's edges and pairs; masks may differ
+Base = tuple[int, ...]  # identity of a graph's edges and pairs; masks may differ; and the period, if views differ
 Column = npt.NDArray[np.int64]
 Models = Mapping[int, tuple[State, tree.Tree]]  # by client: the server's state and the parameters to score
 
@@ -87,7 +87,8 @@ class Plans:
         self._kept: OrderedDict[Any, Plan] = OrderedDict()
         self._own: dict[int, tuple[list[Base], Graph | None]] = {}  # each client's graphs, and their union
         self._views = declared(algorithm, "sees_more")
-        self._past = self._views and algorithm.sees_past
+        self._recalls = self._views and algorithm.recalls
+        self._past = self._views and (algorithm.sees_past or algorithm.recalls)
 
     def of_seen(
         self, shared: bool, seen: Mapping[int, int], known: Joined | None, models: Models | None = None
@@ -127,14 +128,15 @@ class Plans:
         for client, period, _ in pairs:
             for split in self._splits:
                 for place, graph in enumerate(period.scored(split), 1):
-                    own.setdefault(client, {}).setdefault(base_of(graph), graph)
-                    numbers.setdefault((client, base_of(graph)), period.number)
+                    base = self._base(graph, period)
+                    own.setdefault(client, {}).setdefault(base, graph)
+                    numbers.setdefault((client, base), period.number)
                     date = period.number + (place if graph["edges"] is not period.graph["edges"] else 0)
-                    dates.setdefault((client, base_of(graph)), date)
+                    dates.setdefault((client, base), date)
         bills: dict[tuple[int, Base], tuple[int, int]] = {}
         shown = own
         if self._views:
-            seen = self._seen(own, dates, models or {})
+            seen = self._seen(own, dates, numbers, models or {})
             shown = {client: {base: seen[client, base].graph for base in met} for client, met in own.items()}
             bills = {key: (one.up, one.down) for key, one in seen.items()}
         parts = [part for client, met in shown.items() for part in self._parts(client, met, shared)]
@@ -173,11 +175,14 @@ class Plans:
         graphs = [period.scored(split) for _, period, _ in pairs]
         asked = {at for own in graphs for at, graph in enumerate(own) if len(self._task.targets(graph, split))}
         found = np.zeros((2, len(pairs)), dtype=np.int64)
-        for number, ((client, _, _), own) in enumerate(zip(pairs, graphs, strict=True)):
+        for number, ((client, period, _), own) in enumerate(zip(pairs, graphs, strict=True)):
             for at, graph in enumerate(own):
                 if at in asked:
-                    found[:, number] += bills[client, base_of(graph)]
+                    found[:, number] += bills[client, self._base(graph, period)]
         return found[0], found[1]
+
+    def _base(self, graph: Graph, period: Period) -> Base:
+        return (*base_of(graph), period.number) if self._recalls else base_of(graph)
 
     def _scored(self, period: Period) -> list[Graph]:
         return [graph for split in self._splits for graph in period.scored(split)]
@@ -185,7 +190,10 @@ class Plans:
     def _rows(self, split: str, pairs: Sequence[Pair], starts: dict[tuple[int, Base], int]) -> tuple[Tensor, Tensor]:
         """Return the rows of the union that a split is scored on, and the number of the pair that each belongs to."""
         parts = [
-            [self._task.targets(graph, split) + starts[client, base_of(graph)] for graph in period.scored(split)]
+            [
+                self._task.targets(graph, split) + starts[client, self._base(graph, period)]
+                for graph in period.scored(split)
+            ]
             for client, period, _ in pairs
         ]
         rows = torch.cat([part for one in parts for part in one])
@@ -211,17 +219,20 @@ class Plans:
         return [union]
 
     def _seen(
-        self, own: Mapping[int, dict[Base, Graph]], dates: Mapping[tuple[int, Base], int], models: Models
+        self,
+        own: Mapping[int, dict[Base, Graph]],
+        dates: Mapping[tuple[int, Base], int],
+        numbers: Mapping[tuple[int, Base], int],
+        models: Models,
     ) -> dict[tuple[int, Base], Seen]:
         """Return the graphs as the clients see them; vertices that they add come after a graph's own."""
         keys = [(client, base) for client, met in own.items() for base in met]
         memories = {client: self._hosts[client].memory for client in own}
-        sights = [
-            Sight(
-                client, dates[client, base], own[client][base], models[client][1], models[client][0], memories[client]
-            )
-            for client, base in keys
-        ]
+        sights = []
+        for client, base in keys:
+            (state, params), met = models[client], numbers[client, base] if self._recalls else None
+            date, graph = dates[client, base], own[client][base]
+            sights.append(Sight(client, date, graph, params, state, memories[client], met))
         return dict(zip(keys, self._algorithm.sees_all(sights), strict=True))
 
 

@@ -91,7 +91,7 @@ def test_a_baseline_convolves_its_input_alone_and_is_torchs_lstm_without_peephol
         parts = ours.T.chunk(4) if ours.ndim == 2 else ours.chunk(4)
         getattr(cell, name).data = torch.cat([parts[k] for k in order])
     cell.bias_hh.data.zero_()
-    seen = theirs(graph["x"], p["input"], graph, 0, 1)
+    seen = theirs(graph["x"], p["input"], graph, 0, 1) + p["shift"]
     out, after = cell(seen, graph["state"].chunk(2, 1))
     plain = tree.stack([{**params, "layer1": {**p, "peepholes": torch.zeros(3 * HIDDEN)}}])
     expected = torch.cat([out, after], 1).detach()

@@ -1,9 +1,14 @@
 """Graph-convolutional recurrent network whose recurrence looks at no neighbours (Seo et al., ICONIP 2018, model 1).
 
-    y = conv(x);  i, f = σ(y W + s U + w ⊙ c + b), each with weights of its own;  c ← f ⊙ c + i ⊙ tanh(y W + s U + b);
-    o = σ(y W + s U + w ⊙ c + b);  s ← o ⊙ tanh(c)
+    u = conv(x) + b;  i, f = σ(u W + s U + w ⊙ c + b), each with weights of its own;
+    c ← f ⊙ c + i ⊙ tanh(u W + s U + b);  o = σ(u W + s U + w ⊙ c + b);  s ← o ⊙ tanh(c)
 
-conv is Chebyshev's, of `order` terms.  A vertex's state is s beside c.  It takes no corrections.
+conv is Chebyshev's, of `order` terms.  A vertex's state is s beside c, 2 H floats, which its owner keeps.  This is
+GCRN-Baseline of ROLAND's public code (`gconv_lstm_baseline.py`), which demands F = H and sums over directed edges by
+the degree of rows; here conv maps F to H, and edges are undirected.  It takes no corrections.
+
+Trained by live update, a vertex's state is given and nothing teaches the model what to keep; `bptt` of `dg_colearn`
+is the other published mode, gradients through all snapshots.
 """
 
 from dataclasses import dataclass
@@ -19,17 +24,18 @@ from fedsim.learn.recurrent import Recurrent
 
 @dataclass(frozen=True)
 class GCRNBaseline(Recurrent):
-    """Weights drawn from ±1/√(inputs · order) and ±1/√hidden, Glorot peepholes, zero biases; i, f, o and the input."""
+    """Glorot gates, i, f, o and the input, and peepholes; zero biases; conv from ±1/√(inputs · order)."""
 
     layers: Count = 1  # recurrent layers, followed by the classifier
     order: Count = 7  # terms of each Chebyshev convolution: hops plus one
 
     def layer_init(self, inputs, outputs, generator):
-        """Return input (F, order · H), given, memory (H, 4 H), peepholes (3 H,) and bias (4 H,)."""
+        """Return input (F, order · H), shift (H,), given and memory (H, 4 H), peepholes (3 H,) and bias (4 H,)."""
         return {
             "input": fan_in(inputs * self.order, generator, (inputs, self.order * outputs)),
-            "given": fan_in(outputs, generator, (outputs, 4 * outputs)),
-            "memory": fan_in(outputs, generator, (outputs, 4 * outputs)),
+            "shift": torch.zeros(outputs),
+            "given": glorot(outputs, outputs, generator, (outputs, 4 * outputs)),
+            "memory": glorot(outputs, outputs, generator, (outputs, 4 * outputs)),
             "peepholes": glorot(1, outputs, generator, (3 * outputs,)),
             "bias": torch.zeros(4 * outputs),
         }
@@ -41,14 +47,15 @@ class GCRNBaseline(Recurrent):
     def layer(self, params, h, graph):
         """Return the new s and c (N, 2 H)."""
         state, cell = graph["state"].chunk(2, dim=1)
-        seen = ops.linear(chebyshev(h, params["input"], graph, self.order), params["given"], graph, params["bias"])
-        first, second, third, fresh = (seen + ops.linear(state, params["memory"], graph)).chunk(4, dim=1)
+        u = chebyshev(h, params["input"], graph, self.order) + ops.by_row(params["shift"], graph)
+        given = ops.linear(u, params["given"], graph, params["bias"])
+        first, second, third, fresh = (given + ops.linear(state, params["memory"], graph)).chunk(4, dim=1)
         let_in, keep, let_out = ops.by_row(params["peepholes"], graph).chunk(3, dim=1)
         entered = torch.sigmoid(first + let_in * cell) * torch.tanh(fresh)
         cell = torch.sigmoid(second + keep * cell) * cell + entered
         return torch.cat([torch.sigmoid(third + let_out * cell) * torch.tanh(cell), cell], dim=1)
 
     def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
-        """The convolution, two dense products to four widths, and twenty operations a state."""
-        dense = 16.0 * vertices * outputs**2 + 20.0 * vertices * outputs
+        """The convolution, two dense products to four widths, and 21 operations a state."""
+        dense = 16.0 * vertices * outputs**2 + 21.0 * vertices * outputs
         return chebyshev_flops(vertices, edges, nonzeros, self.order, outputs) + dense
