@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis import terminal
-from fedsim.calibrate import arguments, fleet_fit, quality, run_tables, shown, source, speeds, written
+from fedsim.calibrate import arguments, fleet_fit, losses, quality, run_tables, shown, source, speeds, written
 from fedsim.calibrate.fleet_fit import Fleet
 from fedsim.calibrate.measured import Floats, Measured, Worked
 from fedsim.calibrate.speeds import Speeds
@@ -46,7 +46,9 @@ def command(given: argparse.Namespace) -> list[str]:
     early, done = quality.within(measured, until)
     if not (measured.moved.whole & early).any():
         raise UserError(f"--until {given.until}: no message had arrived by then; give a later time")
-    fleet = fleet_fit.fitted(forward, measured.moved.take(early), measured.clients, server, known_links)
+    lost = losses.fitted(source.constants(measured.scenario), measured.moved.take(early), measured.clients)
+    given_losses = lost if given.losses else np.zeros_like(lost)
+    fleet = fleet_fit.fitted(forward, measured.moved.take(early), server, known_links, given_losses)
     fast = with_known(speeds.fitted(worked.take(done), measured.clients), known_speeds)
     fleet = replace(fleet, crowded=fleet_fit.crowding(measured.moved, fleet.values, server))
     predicted = fleet.predicted(forward, measured.moved)
@@ -55,9 +57,12 @@ def command(given: argparse.Namespace) -> list[str]:
     lines += shown.parts([*parts(measured, fleet, fast, predicted, until)], width)
     if unknown:
         notes.append(f"speeds are not fitted: {unknown}")
+    if lost.any():
+        share = f"up to {100 * lost.max():.2g} % of a client's packets were sent again"
+        notes.append(f"{share}, fitted as losses" if given.losses else f"{share}: --losses fits such losses too")
     if crowded := int((fleet.crowded & measured.moved.whole).sum()):
         notes.append(f"{crowded} messages may have waited for the server's link; they are not in these errors")
-    made = written.write(given.out, measured, fleet.values, fast.values)
+    made = written.write(given.out, measured, fleet.values, given_losses, fast.values)
     notes += [*made.notes, f"written: {', '.join(map(str, made.files))}", f"then: python -m fedsim {made.files[1]}"]
     return lines + [line for note in notes for line in terminal.wrapped(note, width, hanging="  ")]
 

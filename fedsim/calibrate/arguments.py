@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--force", action="store_true", help="replace files that are there already")
     add("--until", metavar="TIME", help="fit to what ended by then, predict the rest: 50%% of the run, or 10 min")
     add("--known", type=Path, metavar="TABLE", help="a table of clients with values that are not to be fitted")
+    add("--losses", action="store_true", help="take wire bytes beyond headers for packets that were sent again")
     add("--operations", type=float, metavar="N", help="floating-point operations of every job, if the run cannot tell")
     add("--scenario", type=Path, metavar="FILE", help="with a CSV: whose network, protocol and learning to take")
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")

@@ -17,18 +17,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from fedsim.calibrate.forward import Forward, Seconds
+from fedsim.calibrate.forward import Forward, Losses, Seconds
 from fedsim.calibrate.measured import Floats, Mask, Moved
 
 TRIP, UP, DOWN = range(3)  # places of the three values: seconds, bit/s, bit/s
-LOW, HIGH = np.log([1e-6, 1e2, 1e2]), np.log([1e3, 1e12, 1e12])
+SLOWEST = 1e2  # bit/s
+LOW, HIGH = np.log([1e-6, SLOWEST, SLOWEST]), np.log([1e3, 1e12, 1e12])
 STARTS = (0.02, 0.15, 0.4)  # round trips, of the shortest message's seconds, from which the search begins
 SOFT = 0.01  # of the logarithm: beyond it errors count linearly
 SLACK, SHARE = (
     0.005,
     0.05,
 )  # by how much more, and by which share, the mean error may be larger of what explains as well
-FINEST = 1e-3  # steps of the logarithm, relative, in which a bound is sought
+FINEST = 0.01  # of a way, or of a logarithm, to which bounds are sought
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +62,14 @@ class Problem:
         return float(np.abs(self.residuals(logs)).sum() / self.weight.sum())
 
 
-def problem(forward: Forward, moved: Moved, crowded: Mask) -> Problem | None:
+def problem(forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0, 0.0)) -> Problem | None:
     """Return the fit of one client's messages but the `crowded` ones (n,); None if there is nothing to fit."""
     used = moved.whole & ~crowded & (moved.seconds > 0)
     if not used.any():
         return None
     kinds = np.stack([moved.upload[used].astype(np.int64), moved.nbytes[used]])
     _, of, many = np.unique(kinds, axis=1, return_inverse=True, return_counts=True)
-    return Problem(forward.of(moved), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved)
+    return Problem(forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved)
 
 
 def solve(given: Problem, fixed: Floats) -> Link:
@@ -86,7 +87,7 @@ def solve(given: Problem, fixed: Floats) -> Link:
 
 def told_apart(given: Problem, link: Link, fixed: Floats, which: int) -> bool:
     """Return whether neither the double nor the half of one value explains the messages as well as the link does."""
-    most = link.error * (1 + SHARE) + SLACK
+    most = _as_well(link)
     for factor in (2.0, 0.5):
         other = fixed.copy()
         other[which] = link.values[which] * factor
@@ -110,27 +111,32 @@ def longest(given: Problem) -> float:
     return found
 
 
-def least_rate(given: Problem, link: Link, which: int) -> float:
-    """Return the lowest rate (bit/s) that explains the messages as well as the link does, the others unchanged."""
-    most, logs = link.error * (1 + SHARE) + SLACK, np.log(_positive(link.values))
-    low, high = LOW[which], logs[which]
-    while high - low > FINEST:
-        logs[which] = (low + high) / 2
-        low, high = (low, logs[which]) if given.error(logs) <= most else (logs[which], high)
-    return math.exp(high)
+def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
+    """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
+
+    They allow what explains them as well as the link does.  The error stays that of the link.
+    """
+    most, own = _as_well(link), math.log(link.values[which])
+    near, far, best = 0.0, 1.0, link
+    step = far
+    while True:
+        other = fixed.copy()
+        other[which] = math.exp(own + step * (math.log(max(wanted, math.exp(LOW[which]))) - own))
+        found = solve(given, other)
+        near, far, best = (step, far, found) if found.error <= most else (near, step, best)
+        if far - near < FINEST:
+            return replace(link, values=best.values)
+        step = (near + far) / 2
+
+
+def _as_well(link: Link) -> float:
+    return link.error * (1 + SHARE) + SLACK
 
 
 def given_by(given: Problem) -> Mask:
     """Return which of the three values the messages say anything about (3,)."""
     upload = given.moved.upload[given.used]
     return np.array([True, bool(upload.any()), bool((~upload).any())])
-
-
-def fixed_at(link: Link, which: int, value: float, mark: str) -> Link:
-    """Return the link with one value replaced, not told apart, with the mark that says where it is from."""
-    values, sure, marks = link.values.copy(), link.sure.copy(), [*link.marks]
-    values[which], sure[which], marks[which] = value, False, mark
-    return replace(link, values=values, sure=sure, marks=(marks[TRIP], marks[UP], marks[DOWN]))
 
 
 def _start(given: Problem, share: float) -> Floats:

@@ -37,6 +37,7 @@ class Fleet:
     """The links of K clients; `crowded` are the messages (n,) that the server's link may have held up."""
 
     values: Floats  # (K, 3): round trip in seconds, uplink and downlink in bit/s; NaN where nothing is known
+    losses: Floats  # (K, 2): of packets, up and down
     marks: list[tuple[str, str, str]]
     crowded: Mask
 
@@ -46,34 +47,28 @@ class Fleet:
         for client in np.unique(moved.client).tolist():
             own = moved.client == client
             if not np.isnan(self.values[client]).any():
-                found[own] = forward.of(moved.take(own))(*self.values[client].tolist())
+                losses = float(self.losses[client, 0]), float(self.losses[client, 1])
+                found[own] = forward.of(moved.take(own), losses)(*self.values[client].tolist())
         return found
 
 
-def fitted(
-    forward: Forward,
-    moved: Moved,
-    clients: int,
-    server: dict[bool, float],
-    known: Floats,
-) -> Fleet:
+def fitted(forward: Forward, moved: Moved, server: dict[bool, float], known: Floats, losses: Floats) -> Fleet:
     """Return the links of all clients; `server` are its links' rates in bit/s by whether they carry uploads.
 
-    `known` (K, 3) are values that are not fitted, NaN where there are none.
+    `known` (K, 3) are values that are not fitted, NaN where there are none; `losses` (K, 2) are those up and down.
     """
-    calm = np.zeros(len(moved), dtype=bool)
-    fleet = _fitted(forward, moved, clients, calm, known)
+    fleet = _fitted(forward, moved, np.zeros(len(moved), dtype=bool), known, losses)
     crowded = crowding(moved, fleet.values, server)
     if not crowded.any():
         return fleet
     held = _held(moved, crowded)
-    fleet = _fitted(forward, moved, clients, crowded & ~held, known)
+    fleet = _fitted(forward, moved, crowded & ~held, known, losses)
     marks = [*fleet.marks]
     for client, upload in {*zip(moved.client[held].tolist(), moved.upload[held].tolist(), strict=True)}:
         own = [*marks[client]]
         own[UP if upload else DOWN] = own[UP if upload else DOWN] or SHARED
         marks[client] = (own[TRIP], own[UP], own[DOWN])
-    return Fleet(fleet.values, marks, crowded)
+    return Fleet(fleet.values, losses, marks, crowded)
 
 
 def crowding(moved: Moved, values: Floats, server: dict[bool, float]) -> Mask:
@@ -106,18 +101,13 @@ def _held(moved: Moved, crowded: Mask) -> Mask:
     return np.asarray(crowded & (free[ends] < FEWEST))
 
 
-def _fitted(
-    forward: Forward,
-    moved: Moved,
-    clients: int,
-    out: Mask,
-    known: Floats,
-) -> Fleet:
+def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Floats) -> Fleet:
     problems: list[Problem | None] = []
     links: list[Link | None] = []
-    for client in range(clients):
+    for client in range(len(known)):
         own = np.flatnonzero(moved.client == client)
-        given = fit.problem(forward, moved.take(own), out[own]) if len(own) else None
+        lost = float(losses[client, 0]), float(losses[client, 1])
+        given = fit.problem(forward, moved.take(own), out[own], lost) if len(own) else None
         problems.append(given)
         links.append(None if given is None else _trip_first(given, known[client]))
     trips = _told(links, TRIP)
@@ -130,7 +120,7 @@ def _fitted(
         _whole(given, link, known[client], pools)
         for client, (given, link) in enumerate(zip(problems, rated, strict=True))
     ]
-    return Fleet(np.stack([link.values for link in whole]), [link.marks for link in whole], out)
+    return Fleet(np.stack([link.values for link in whole]), losses, [link.marks for link in whole], out)
 
 
 def _trip_first(given: Problem, known: Floats) -> Link:
@@ -144,14 +134,14 @@ def _trip_first(given: Problem, known: Floats) -> Link:
 def _rates(given: Problem, link: Link, known: Floats, trips: Floats) -> Link:
     """Return the link with a round trip, and which of its rates are told apart at it."""
     fixed, mark = known.copy(), ""
-    if not link.sure[TRIP]:
-        longest = fit.longest(given)
-        mark = POOLED if len(trips) else ASSUMED
-        fixed[TRIP] = min(float(np.median(trips)), longest) if len(trips) else longest / 2
-        link = fit.solve(given, fixed)
-    elif not np.isnan(known[TRIP]):
+    if not np.isnan(known[TRIP]):
         mark = KNOWN
-    sure = [not mark or mark == KNOWN]
+    elif not link.sure[TRIP]:
+        mark = POOLED if len(trips) else ASSUMED
+        wanted = float(np.median(trips)) if len(trips) else fit.longest(given) / 2
+        link = fit.towards(given, link, known, TRIP, wanted)
+        fixed[TRIP] = link.values[TRIP]
+    sure = [mark in ("", KNOWN)]
     sure += [
         not np.isnan(known[which]) or (not np.isnan(link.values[which]) and fit.told_apart(given, link, fixed, which))
         for which in (UP, DOWN)
@@ -161,26 +151,28 @@ def _rates(given: Problem, link: Link, known: Floats, trips: Floats) -> Link:
 
 def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[Floats]) -> Link:
     """Return the link with a value in each place that anything is known of, and its marks."""
+    typical = np.array([float(np.median(pool)) if len(pool) else np.nan for pool in pools])
     if given is None or link is None:
-        found = Link(known.copy(), ~np.isnan(known), np.nan)
-        for which in (TRIP, UP, DOWN):
-            known_here = not np.isnan(known[which])
-            pool = float(np.median(pools[which])) if len(pools[which]) else np.nan
-            found = fit.fixed_at(found, which, known[which] if known_here else pool, KNOWN if known_here else POOLED)
-        return found
+        free = np.isnan(known)
+        trip, up, down = (POOLED if each else KNOWN for each in free.tolist())
+        return Link(np.where(free, typical, known), ~free, np.nan, (trip, up, down))
+    fixed, marks, sure = known.copy(), [*link.marks], link.sure
+    if marks[TRIP] in (POOLED, ASSUMED):
+        fixed[TRIP] = link.values[TRIP]
     for which in (UP, DOWN):
         if not np.isnan(known[which]):
-            link = fit.fixed_at(link, which, float(known[which]), KNOWN)
-        elif link.sure[which]:
-            if link.marks[TRIP] in (POOLED, ASSUMED):
-                link = fit.fixed_at(link, which, float(link.values[which]), GIVEN)
+            marks[which] = KNOWN
+        elif sure[which]:
+            marks[which] = GIVEN if marks[TRIP] in (POOLED, ASSUMED) else ""
+        elif np.isnan(link.values[which]):
+            marks[which], fixed[which] = POOLED, typical[which]
         else:
-            says = not np.isnan(link.values[which])
-            least = fit.least_rate(given, link, which) if says else 0.0
-            pool = float(np.median(pools[which])) if len(pools[which]) else np.nan
-            value = least if says and np.isnan(pool) else max(pool, least)
-            link = fit.fixed_at(link, which, value, LEAST if says and np.isnan(pool) else POOLED)
-    return link
+            pooled = not np.isnan(typical[which])
+            marks[which] = POOLED if pooled else LEAST
+            link = fit.towards(given, link, fixed, which, typical[which] if pooled else fit.SLOWEST)
+            fixed[which] = link.values[which]
+    values = np.where(np.isnan(fixed), link.values, fixed)
+    return Link(values, sure, link.error, (marks[TRIP], marks[UP], marks[DOWN]))
 
 
 def _told(links: list[Link | None], which: int) -> Floats:

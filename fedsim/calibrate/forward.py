@@ -5,8 +5,11 @@ has its link, and the server's, to itself, so that what TCP takes to start is no
 connections each message starts in the window that the ones before have left; those are taken one by one, in the order
 in which they were.
 
-Not modelled: losses and jitter, which end up in rates and round trips; flows that share a link; a transport's polling,
-of which the mean is taken.
+Under losses a message takes what it does in the median: handshakes and first losses are not drawn but stand at half
+their probability.
+
+Not modelled: jitter, which ends up in the round trip; acknowledgements that a far slower way back holds up, so that a
+rate is what they allow; flows that share a link; a transport's polling, of which the mean is taken.
 """
 
 import math
@@ -27,6 +30,8 @@ from fedsim.net.transfer import Transfer
 from fedsim.net.transport import Transport
 
 BITS = 8
+MEDIAN = 0.5  # of what is drawn from [0, 1)
+Losses = tuple[float, float]  # shares of packets, up and down
 Seconds = Callable[[float, float, float], Floats]  # of (round trip, uplink, downlink)
 
 
@@ -38,30 +43,35 @@ class Forward:
     connecting: Connecting
     transport: Transport
 
-    def of(self, moved: Moved) -> Seconds:
+    def of(self, moved: Moved, losses: Losses = (0.0, 0.0)) -> Seconds:
         """Return a function of round trip (s), uplink and downlink (bit/s): the seconds (n,) of one client's messages.
 
-        Messages that did not arrive whole are NaN.
+        `losses` are the shares of packets lost up and down.  Messages that did not arrive whole are NaN.
         """
         if self.connecting.keeps:
             steps = _steps(moved)
-            return lambda trip, up, down: self._in_turn(moved, steps, trip, up, down)
-        return lambda trip, up, down: self._each(moved, trip, up, down)
+            return lambda trip, up, down: self._in_turn(moved, steps, losses, trip, up, down)
+        return lambda trip, up, down: self._each(moved, losses, trip, up, down)
 
-    def _each(self, moved: Moved, trip: float, up: float, down: float) -> Floats:
+    def _each(self, moved: Moved, losses: Losses, trip: float, up: float, down: float) -> Floats:
         found = np.full(len(moved), math.nan)
-        for upload, own, reverse in ((True, up, down), (False, down, up)):
+        for upload, own in ((True, up), (False, down)):
             rows = np.flatnonzero((moved.upload == upload) & moved.whole)
             if not len(rows):
                 continue
             sizes, of = np.unique(moved.nbytes[rows], return_inverse=True)
-            none, same = np.zeros(len(sizes)), np.ones(len(sizes))
-            access = Rows(sizes, trip * same, own / BITS * same, reverse / BITS * same, math.inf, none, none)
-            lone = self.model.lone(access, np.zeros((2, len(sizes))), upload, upload and self.connecting.on_open)
-            found[rows] = (lone.before + lone.size / lone.fast + trip / 2 + self._delay(upload))[of]
+            same = np.ones(len(sizes))
+            lost = losses[0] * same, losses[1] * same
+            access = Rows(sizes, trip * same, own / BITS * same, math.inf * same, math.inf, *lost)
+            draws = np.full((2, len(sizes)), MEDIAN)
+            lone = self.model.lone(access, draws, upload, upload and self.connecting.on_open)
+            flowing = lone.part / lone.fast + (lone.size - lone.part) / lone.slow
+            found[rows] = (lone.before + flowing + lone.late + trip / 2 + self._delay(upload))[of]
         return found
 
-    def _in_turn(self, moved: Moved, steps: list[tuple[int, bool]], trip: float, up: float, down: float) -> Floats:
+    def _in_turn(
+        self, moved: Moved, steps: list[tuple[int, bool]], losses: Losses, trip: float, up: float, down: float
+    ) -> Floats:
         found = np.full(len(moved), math.nan)
         connections, unused = Connections(self.model, self.connecting.idle_restart), Draws(0)
         under_way: dict[int, tuple[Connection, Transfer, Window | None]] = {}
@@ -73,6 +83,8 @@ class Forward:
             client, upload = int(moved.client[row]), bool(moved.upload[row])
             ends = (client, SERVER) if upload else (SERVER, client)
             transfer = Transfer(*ends, client, upload, int(moved.nbytes[row]), float(moved.sent[row]), trip)
+            transfer.loss_up, transfer.loss_down = losses
+            transfer.handshake_draw = transfer.loss_draw = MEDIAN
             transfer.held, transfer.pushed = self._before(upload), self.connecting.request == "push"
             connection = connections.take(transfer)
             if not moved.whole[row]:  # its connection closes with it
@@ -81,7 +93,10 @@ class Forward:
             found[row] = self._delay(upload) + self.model.opening(transfer) + self.model.closing(transfer)
             if size:
                 start = self.model.start(transfer, size, rate, rate, (), unused)
-                found[row] += start.idle + size / min(rate, start.limit)
+                part = min(size, start.until)
+                found[row] += start.idle + part / min(rate, start.limit) + start.late
+                if part < size:
+                    found[row] += (size - part) / self.model.limit(transfer, size - part, rate, start)
                 window = self.model.after(transfer, size, start)
             under_way[row] = connection, transfer, window
         return found

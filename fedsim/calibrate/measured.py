@@ -34,7 +34,8 @@ class Moved(Rows):
     """Messages between the server and its clients, each a row (n,), in the order of `sent`.
 
     `whole` are those that arrived with all their bytes, whether or not the protocol still used them; of the others only
-    that they took a connection is known.  Times are in seconds of the run.  `version` is the server's, -1 if unknown.
+    that they took a connection is known.  Times are in seconds of the run.  `wire` is what moved for a message, with
+    headers and repeats, 0 if unknown.
     """
 
     client: Ints
@@ -43,7 +44,7 @@ class Moved(Rows):
     sent: Floats
     arrived: Floats
     whole: Mask
-    version: Ints
+    wire: Ints
 
     @property
     def seconds(self) -> Floats:

@@ -56,7 +56,7 @@ def read(path: Path, scenario: Scenario | None) -> Measured:
     rows, jobs = np.flatnonzero(~work), np.flatnonzero(work)
     moved = Moved(
         columns["client"][rows], columns["direction"][rows] == "up", columns["bytes"][rows], columns["start_s"][rows],
-        columns["end_s"][rows], np.ones(len(rows), dtype=bool), np.full(len(rows), -1),
+        columns["end_s"][rows], np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64),
     )  # fmt: skip
     operations = columns.get("operations", np.full(len(work), np.nan))[jobs]
     worked = Worked(columns["client"][jobs], columns["start_s"][jobs], columns["end_s"][jobs], operations)

@@ -26,7 +26,7 @@ from fedsim.scenario.schema import Scenario
 
 WHOLE = ("delivered", "late", "discarded")
 NEEDED = {
-    "transfers": ("sent", "arrived", "src", "dst", "nbytes", "fate", "version"),
+    "transfers": ("sent", "arrived", "src", "dst", "nbytes", "wire_bytes", "fate"),
     "spans": ("client", "start", "end", "what"),
     "updates": ("time",),
 }
@@ -99,7 +99,7 @@ def _moved(columns: Columns, clients: int) -> tuple[Moved, int]:
         columns["sent"][rows].astype(np.float64),
         columns["arrived"][rows].astype(np.float64),
         np.isin(columns["fate"][rows].astype(str), WHOLE),
-        columns["version"][rows].astype(np.int64),
+        columns["wire_bytes"][rows].astype(np.int64),
     )
     return moved, len(src) - len(rows)
 

@@ -23,7 +23,7 @@ SIGNS = {
     fleet_fit.GIVEN: "g",
     fleet_fit.SHARED: "s",
 }
-HEADS = ("client", "rtt", "up", "down", "speed", "messages", "error", "p90", "answers")
+HEADS = ("client", "rtt", "up", "down", "speed", "msgs", "error", "p90", "answers")
 UNITS = "rtt in ms, up and down in Mbit/s, speed in GFLOP/s; error: of seconds, median and 90th percentile"
 EXACT = 1e-5  # errors below are shown as 0
 
@@ -60,11 +60,7 @@ def parts(found: Sequence[Part], width: int) -> Iterator[str]:
     """Yield the errors of the parts of a run."""
     for part in found:
         kinds = (("messages", part.messages), ("jobs", part.jobs), ("rounds", part.rounds))
-        texts = [
-            f"{each.count} {name if each.count > 1 else name[:-1]} {_percent(each.median)} (90 %: {_percent(each.most)})"
-            for name, each in kinds
-            if each.count
-        ]
+        texts = [_errors(name, each) for name, each in kinds if each.count]
         yield from terminal.wrapped(f"median error {part.name}: {', '.join(texts) or 'nothing'}", width, hanging="  ")
 
 
@@ -83,8 +79,13 @@ def _row(measured: Measured, fleet: Fleet, speeds: Speeds, predicted: Floats, cl
     return [str(client), *cells, str(error.count), _percent(error.median), _percent(error.most), answers, present]
 
 
+def _errors(name: str, found: Errors) -> str:
+    many = f"{found.count} {name[: len(name) - (found.count == 1)]}"
+    return f"{many} {_percent(found.median)} (90 %: {_percent(found.most)})"
+
+
 def _cell(value: float, mark: str) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g} {SIGNS.get(mark, ' ')}"
+    return "-" if math.isnan(value) else f"{value:.3g}{SIGNS.get(mark, ' ')}"
 
 
 def _percent(share: float) -> str:

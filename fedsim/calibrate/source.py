@@ -9,6 +9,7 @@ from fedsim.calibrate.measured import Measured
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.net.connecting import Connecting
 from fedsim.net.model import Fluid, model_named
+from fedsim.net.tcp import TransferModel
 from fedsim.net.transports.tcp import Tcp
 from fedsim.point import fleet
 from fedsim.point.parts import Parts
@@ -36,8 +37,13 @@ def forward(scenario: Scenario | None) -> Forward:
     """Return the network of a scenario; without one that of every default."""
     if scenario is None:
         return Forward(Fluid(), Connecting(), Tcp())
-    model = model_named(scenario.network.model, fleet.transfer_model(scenario))
+    model = model_named(scenario.network.model, constants(scenario))
     return Forward(model, Connecting(**scenario.network.connection.model_dump()), Parts(scenario).transport)
+
+
+def constants(scenario: Scenario | None) -> TransferModel:
+    """Return the constants of TCP; without a scenario the defaults."""
+    return fleet.transfer_model(scenario) if scenario else TransferModel()
 
 
 def server(scenario: Scenario | None) -> dict[bool, float]:

@@ -61,10 +61,11 @@ def refuse(out: Path, measured: Measured, force: bool) -> None:
         raise UserError(f"--out {out}: {', '.join(there)} is there already; give --force to replace, or another name")
 
 
-def write(out: Path, measured: Measured, links: Floats, speeds: Floats) -> Written:
+def write(out: Path, measured: Measured, links: Floats, losses: Floats, speeds: Floats) -> Written:
     """Write the files.
 
-    `links` (K, 3) are round trips in seconds, uplinks and downlinks in bit/s; `speeds` (K,) may be NaN.
+    `links` (K, 3) are round trips in seconds, uplinks and downlinks in bit/s; `losses` (K, 2)
+    are those up and down, `speeds` (K,) may be NaN.
 
     Raises UserError if a value is missing, a file cannot be written, or the scenario would be refused.
     """
@@ -75,7 +76,7 @@ def write(out: Path, measured: Measured, links: Floats, speeds: Floats) -> Writt
     try:
         with tempfile.TemporaryDirectory(prefix=".calibrate-", dir=out.parent) as scratch:
             folder = Path(scratch)
-            columns, rows = _rows(links, speeds, countries)
+            columns, rows = _rows(links, losses, speeds, countries)
             write_table(folder / names[0], columns, rows)
             if measured.scenario is None:
                 write_table(folder / names[2], TRANSFERS, _transfers(measured))
@@ -104,10 +105,11 @@ def _refuse_gaps(links: Floats) -> None:
 
 
 def _rows(
-    links: Floats, speeds: Floats, countries: Sequence[str]
+    links: Floats, losses: Floats, speeds: Floats, countries: Sequence[str]
 ) -> tuple[list[str], list[dict[str, int | float | str | None]]]:
     """Return the table's columns and rows, rounded; speeds and countries only where something is known of them."""
     columns = ["client", "uplink_mbps", "downlink_mbps", "rtt_ms"]
+    columns += ["loss_up", "loss_down"] * bool(losses.any())
     columns += ["gflops"] * bool(np.isfinite(speeds).any()) + ["country"] * any(countries)
     rows: list[dict[str, int | float | str | None]] = [
         {
@@ -115,6 +117,8 @@ def _rows(
             "uplink_mbps": _rounded(links[client, UP] / 1e6),
             "downlink_mbps": _rounded(links[client, DOWN] / 1e6),
             "rtt_ms": _rounded(links[client, TRIP] * 1e3),
+            "loss_up": _rounded(losses[client, 0]),
+            "loss_down": _rounded(losses[client, 1]),
             "gflops": _rounded(speeds[client] / 1e9),
             "country": countries[client] if countries else None,
         }
@@ -149,7 +153,7 @@ def _scenario(out: Path, measured: Measured, names: Sequence[str]) -> tuple[dict
     out_ = [_named(effect) for effect in network["effects"] if _named(effect) not in KEPT]
     network["effects"] = [effect for effect in network["effects"] if _named(effect) in KEPT]
     if out_:
-        notes.append(f"effects left out of the scenario, as what they did is in the fitted values: {', '.join(out_)}")
+        notes.append(f"effects left out of the scenario, as the tables hold what they did: {', '.join(out_)}")
     if len(measured.away):
         network["effects"].append({"name": "churn", "table": names[2], "unlisted": "online"})
     return plain, notes
