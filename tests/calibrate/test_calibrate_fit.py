@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibrate.links import EXCHANGE, FRESH, KEPT, moved, with_seconds
+from calibrate.links import EXCHANGE, FRESH, KEPT, moved, together, with_seconds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +79,22 @@ def test_one_size_does_not_tell_a_long_round_trip_from_a_low_rate():
     assert link.error < 1e-6
     assert not sure[TRIP]
     assert LINK[TRIP] < fit.longest(given_) < 1.5 * LINK[TRIP]
+
+
+def test_what_half_explains_as_well_is_not_told_apart():
+    """Twice the true round trip is more than the messages took; half of it, at lower rates, is not."""
+    given_ = problem(moved(LINK, [5_000]))
+    true = replace(fit.solve(given_, FREE), values=np.array(LINK), error=0.0)
+    assert not fit.told_apart(given_, true, FREE, TRIP)
+
+
+def test_a_few_messages_of_another_size_are_heard_among_many():
+    many = moved(LINK, [1_000_000], repeats=300)
+    few = moved(LINK, [200], repeats=1)
+    given_ = problem(together(many, replace(few, sent=few.sent + 1e6, arrived=few.arrived + 1e6)))
+    link, sure = told(given_)
+    assert sure == [True, True, True]
+    assert link.values == pytest.approx(LINK, rel=0.01)
 
 
 def test_short_messages_say_nothing_of_rates():

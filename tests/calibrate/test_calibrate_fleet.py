@@ -102,6 +102,17 @@ def test_messages_that_the_servers_link_held_up_are_left_out():
     assert not fitted(messages, 4, server={True: 200e6, False: np.inf}).crowded.any()
 
 
+def test_one_message_after_the_other_does_not_fill_the_servers_link():
+    rows = [moved((0.04, 10e6, 10e6), [1_000], ways=[True], repeats=1, client=client) for client in range(2)]
+    ends = [(0.0, 1.0), (1.0, 2.0)]
+    joint = together(
+        *(replace(row, sent=np.array([a]), arrived=np.array([b])) for row, (a, b) in zip(rows, ends, strict=True))
+    )
+    values, server = np.tile((0.04, 10e6, 10e6), (2, 1)), {True: 12e6, False: np.inf}
+    assert not fleet_fit.crowding(joint, values, server).any()
+    assert fleet_fit.crowding(replace(joint, arrived=np.array([1.1, 2.0])), values, server).all()
+
+
 def test_a_client_whose_messages_were_all_held_up_is_marked():
     rows = [moved((0.04, 3e6, 10e6), [500, 1_000_000], client=client) for client in range(4)]
     found = fitted(together(*rows), 4, server={True: 10e6, False: np.inf})

@@ -145,7 +145,7 @@ def test_help_has_examples():
 
 
 def test_absences_become_a_table_of_times_online():
-    away = Away(np.array([2, 0, 2]), np.array([5.0, 0.0, 1.0]), np.array([9.0, 4.0, 2.0]))
+    away = Away(np.array([2, 0, 2, 2]), np.array([5.0, 0.0, 1.0, 6.0]), np.array([9.0, 4.0, 2.0, 7.0]))
     assert presence.stretches(away) == [
         {"client": 0, "on_s": 4.0, "off_s": None},
         {"client": 2, "on_s": 0.0, "off_s": 1.0},

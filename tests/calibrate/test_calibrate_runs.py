@@ -120,6 +120,8 @@ def test_a_run_that_learns_and_whose_clients_come_and_go(tmp_path):
     )
     small_points.run(point, made(tmp_path / "0123456789ab"), tmp_path, lambda progress: None)
     first, again = repeated(tmp_path / "0123456789ab", tmp_path)
+    (effect,) = yaml.safe_load((tmp_path / "c.yaml").read_text())["network"]["effects"]
+    assert (effect["name"], effect["table"], effect["unlisted"]) == ("churn", "c_online.csv", "online")
     assert (tmp_path / "c_online.csv").is_file()
     assert again == pytest.approx(first, rel=0.02)
 
