@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis import terminal
+from analysis.beside import lines as beside
+from analysis.beside import pairs
 from analysis.compare import compare, lines
 from analysis.load import finished
 from analysis.report import write
@@ -24,13 +26,15 @@ EXAMPLES = """examples:
       no report: trace.json.gz in each point's folder
   {prog} --compare runs/before runs/after
       how many points are alike, and what differs in the others
+  {prog} --compare runs/measured runs/simulated --errors
+      how far rounds, messages, bytes and scores are apart, in percent
 
 Without --out everything goes into the first run's folder. Only finished points
 are shown; a sweep that is still running can be reported too.
 
 exit codes:
-  0  done; with --compare: all points are alike, bit for bit
-  1  with --compare: something differs
+  0  done; with --compare: all points are alike, bit for bit (--errors: done)
+  1  with --compare: something differs, or (--errors) there is nothing in both
   2  a mistake in what was given
 """
 
@@ -43,7 +47,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     terminal.prepare()
     parser = argparse.ArgumentParser(
         prog=prog,
-        usage=f"{prog} RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all]",
+        usage=f"{prog} RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all | --errors]",
         description="Write a report of finished runs: one HTML page, figures (SVG, PNG) and tables (CSV).",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,12 +58,17 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser.add_argument("--trace", action="store_true", help="write each point's timeline, for ui.perfetto.dev")
     parser.add_argument("--compare", nargs=2, type=Path, metavar="RUN", help="show what differs between two runs")
     parser.add_argument("--all", action="store_true", help="with --compare: list all points that differ")
+    parser.add_argument("--errors", action="store_true", help="with --compare: relative errors, side by side")
     options = parser.parse_args(arguments)
     if bool(options.runs) == bool(options.compare):
         parser.error("give the folders of runs, or --compare with two of them")
+    if options.errors and not options.compare:
+        parser.error("--errors goes with --compare")
     try:
         if options.compare:
             one, other = options.compare
+            if options.errors:
+                return _beside(one, other)
             return _compared(one, other, options.all)
         paths = (
             (write_timeline(folder) for run in options.runs for folder in finished(run))
@@ -83,6 +92,11 @@ def _compared(one: Path, other: Path, every: bool) -> int:
     for line in lines(found, one, other, terminal.width(), every):
         print(line)
     return 0 if found.identical else 1
+
+
+def _beside(one: Path, other: Path) -> int:
+    print(*beside(one, other, terminal.width()), sep="\n")
+    return 0 if pairs(one, other) else 1
 
 
 def _mistake(message: str) -> int:

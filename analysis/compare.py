@@ -22,6 +22,7 @@ NAMES = ("name", "description")  # these may differ
 SHOWN = {"score": "score", "bytes_up": "bytes up", "bytes_down": "bytes down", "sim_seconds": "simulated seconds"}
 NONE = "–"
 MOST = 20  # points listed, unless all are asked for
+Key = tuple[tuple[str, str], ...]  # the values of a point's axes and its seed
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,24 @@ def compare(one: Path, other: Path) -> Comparison:
     """Return the comparison of two runs.  Raises NotARunError if one of them cannot be read."""
     rows = [_done(folder) for folder in (one, other)]
     keys = [{point: _key(row) for point, row in own.items()} for own in rows]
-    left = [{point: key for point, key in own.items() if point not in keys[1 - n]} for n, own in enumerate(keys)]
-    twins = {key: point for point, key in left[1].items()}
-    matched = [(point, point) for point in keys[0] if point in keys[1]]
-    matched += [(point, twins.pop(key)) for point, key in left[0].items() if key in twins]
-    pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in matched]
-    seen = {a for a, _ in matched}, {b for _, b in matched}
+    both = _matched(*keys)
+    pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in both]
+    seen = {a for a, _ in both}, {b for _, b in both}
     alone = [
         [f"{point} ({_label(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
     ]
     return Comparison(pairs, (alone[0], alone[1]))
+
+
+def matched(one: Path, other: Path) -> list[tuple[str, str, str]]:
+    """Return the points that two runs share: a label and the id in each; two runs of one point each share it.
+
+    Raises NotARunError if one of them cannot be read.
+    """
+    keys = [{point: _key(row) for point, row in _done(folder).items()} for folder in (one, other)]
+    alone = [(a, b) for a in keys[0] for b in keys[1]]
+    both = alone if len(alone) == 1 else _matched(*keys)
+    return [(_label(keys[0][a]), a, b) for a, b in both]
 
 
 def lines(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
@@ -128,6 +137,13 @@ def _points(count: int) -> str:
     return f"{count} point" if count == 1 else f"{count} points"
 
 
+def _matched(one: Mapping[str, Key], other: Mapping[str, Key]) -> list[tuple[str, str]]:
+    """Return the points of two runs that have the same id, then those with the same axes and seeds."""
+    both = [(point, point) for point in one if point in other]
+    twins = {key: point for point, key in other.items() if point not in one}
+    return both + [(point, twins.pop(key)) for point, key in one.items() if point not in other and key in twins]
+
+
 def _done(run: Path) -> dict[str, dict[str, Any]]:
     """Return the finished points of a run, each with its row of the summary."""
     rows = summary_of(run)
@@ -135,7 +151,7 @@ def _done(run: Path) -> dict[str, dict[str, Any]]:
     return {str(row["point"]): {str(key): value for key, value in row.items()} for row in done}
 
 
-def _key(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _key(row: Mapping[str, Any]) -> Key:
     """Return the values of a point's axes and its seed."""
     axes = [*(column for column in row if column not in FIXED), "seed"]
     return tuple(sorted((axis, str(row[axis])) for axis in axes))

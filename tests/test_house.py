@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
     (8, "fedsim.__main__", "the command line"),
     (8, "fedsim.analysis", "that of the reports"),
+    (8, "fedsim.calibrate", "a client table fitted to a run"),
     (8, "fedsim", "what notebooks import"),
     (8, "fedsim.deploy", "the same on real machines: the wall clock, and messages over Flower"),
     (7, "fedsim.trial", "--try: whether an algorithm keeps its promises"),

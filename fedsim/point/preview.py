@@ -28,10 +28,15 @@ UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # limits: updates, messages, idle
 
 @dataclass(frozen=True)
 class Preview:
-    """The first updates of a point with their transfers, and why there are fewer than asked for (`why`)."""
+    """The first updates of a point with their transfers, and why there are fewer than asked for (`why`).
+
+    `spans` and `arrivals` are those up to its end.
+    """
 
     updates: pd.DataFrame
     transfers: pd.DataFrame
+    spans: pd.DataFrame
+    arrivals: pd.DataFrame
     why: str = ""
 
     @property
@@ -61,7 +66,7 @@ def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Prev
     why = _look(world, built.done, scenario.measure.until, recorder, updates)
     world.end()
     tables = {name: table.to_pandas() for name, table in recorder.tables().items()}
-    return Preview(tables["updates"].head(updates), tables["transfers"], why)
+    return Preview(tables["updates"].head(updates), tables["transfers"], tables["spans"], tables["arrivals"], why)
 
 
 class _Counting(Recorder):

@@ -1,0 +1,173 @@
+"""Fit: the round trip and the two rates of one client's link, from the seconds of its messages.
+
+What is made small is the logarithm of predicted over measured seconds, robustly: a soft L1 loss, which is quadratic
+within one percent and linear beyond, so that a few messages that were held up count little (close to a
+median).  Messages of one size and direction count as the square root of their number, since a few of another size tell
+as much as many alike.
+
+A value is *told apart* if neither its double nor its half explains the messages as well, whatever the others are
+then.  Messages of one size do not tell a long round trip from a low rate, and short ones say nothing of a rate.
+
+Not modelled: links that change; messages of one client that are under way at the same time.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from fedsim.calibrate.forward import Forward, Losses, Seconds
+from fedsim.calibrate.measured import Floats, Mask, Moved
+
+TRIP, UP, DOWN = range(3)  # places of the three values: seconds, bit/s, bit/s
+SLOWEST = 1e2  # bit/s
+LOW, HIGH = np.log([1e-6, SLOWEST, SLOWEST]), np.log([1e3, 1e12, 1e12])
+STARTS = (0.02, 0.15, 0.4)  # round trips, of the shortest message's seconds, from which the search begins
+SOFT = 0.01  # of the logarithm: beyond it errors count linearly
+SLACK, SHARE = (
+    0.005,
+    0.05,
+)  # by how much more, and by which share, the mean error may be larger of what explains as well
+FINEST = 0.01  # of a way, or of a logarithm, to which bounds are sought
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A client's round trip (s), uplink and downlink (bit/s), and which of them are told apart; the mean error."""
+
+    values: Floats  # (3,), NaN where no message says anything
+    sure: Mask  # (3,)
+    error: float
+    marks: tuple[str, str, str] = field(default=("", "", ""))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The messages of one client as they are fitted: predicted seconds, measured ones, and the weight of each."""
+
+    predict: Seconds
+    seconds: Floats
+    weight: Floats
+    used: Mask
+    moved: Moved
+
+    def residuals(self, logs: Floats) -> Floats:
+        """Return the weighted logarithms of predicted over measured seconds; `logs` are those of the values (3,)."""
+        found = self.predict(*np.exp(logs).tolist())[self.used]
+        return self.weight * np.log(np.maximum(found, 1e-12) / self.seconds)
+
+    def error(self, logs: Floats) -> float:
+        """Return the weighted mean of the absolute logarithm."""
+        return float(np.abs(self.residuals(logs)).sum() / self.weight.sum())
+
+
+def problem(forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0, 0.0)) -> Problem | None:
+    """Return the fit of one client's messages but the `crowded` ones (n,); None if there is nothing to fit."""
+    used = moved.whole & ~crowded & (moved.seconds > 0)
+    if not used.any():
+        return None
+    kinds = np.stack([moved.upload[used].astype(np.int64), moved.nbytes[used]])
+    _, of, many = np.unique(kinds, axis=1, return_inverse=True, return_counts=True)
+    return Problem(forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved)
+
+
+def solve(given: Problem, fixed: Floats) -> Link:
+    """Return the link that fits best with some values `fixed` (3,), NaN where they are free; nothing is told apart yet.
+
+    A direction without messages stays NaN unless it is fixed.
+    """
+    free = np.isnan(fixed) & given_by(given)
+    begun = [_start(given, share) for share in (STARTS if free[TRIP] else STARTS[:1])]
+    tries = [_search(given, np.where(np.isnan(fixed), start, np.log(_positive(fixed))), free) for start in begun]
+    best = min(tries, key=given.error)
+    known = free | ~np.isnan(fixed)
+    return Link(np.where(known, np.exp(best), math.nan), ~np.isnan(fixed), given.error(best))
+
+
+def told_apart(given: Problem, link: Link, fixed: Floats, which: int) -> bool:
+    """Return whether neither the double nor the half of one value explains the messages as well as the link does."""
+    most = _as_well(link)
+    for factor in (2.0, 0.5):
+        other = fixed.copy()
+        other[which] = link.values[which] * factor
+        if solve(given, other).error <= most:
+            return False
+    return True
+
+
+def longest(given: Problem) -> float:
+    """Return the longest round trip that half of the messages of either direction allow, at unlimited rates."""
+    found, rate = math.inf, math.exp(HIGH[UP])
+    for upload in (True, False):
+        own = given.moved.upload[given.used] == upload
+        if own.any():
+            low, high = LOW[TRIP], HIGH[TRIP]
+            while high - low > FINEST:
+                middle = (low + high) / 2
+                ratio = given.predict(math.exp(middle), rate, rate)[given.used][own] / given.seconds[own]
+                low, high = (low, middle) if np.median(ratio) > 1 else (middle, high)
+            found = min(found, math.exp(low))
+    return found
+
+
+def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
+    """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
+
+    They allow what explains them as well as the link does.  The error stays that of the link.
+    """
+    most, own = _as_well(link), math.log(link.values[which])
+    near, far, best = 0.0, 1.0, link
+    step = far
+    while True:
+        other = fixed.copy()
+        other[which] = math.exp(own + step * (math.log(max(wanted, math.exp(LOW[which]))) - own))
+        found = solve(given, other)
+        near, far, best = (step, far, found) if found.error <= most else (near, step, best)
+        if far - near < FINEST:
+            return replace(link, values=best.values)
+        step = (near + far) / 2
+
+
+def _as_well(link: Link) -> float:
+    return link.error * (1 + SHARE) + SLACK
+
+
+def given_by(given: Problem) -> Mask:
+    """Return which of the three values the messages say anything about (3,)."""
+    upload = given.moved.upload[given.used]
+    return np.array([True, bool(upload.any()), bool((~upload).any())])
+
+
+def _start(given: Problem, share: float) -> Floats:
+    """Return logarithms to begin at: a part of the shortest message is a round trip, rates take the rest."""
+    trip = share * float(given.seconds.min())
+    found, upload, nbytes = [trip], given.moved.upload[given.used], given.moved.nbytes[given.used]
+    for own in (upload, ~upload):
+        rest = np.maximum(given.seconds[own] - 2 * trip, 0.1 * given.seconds[own])
+        found.append(float(np.median(8 * (nbytes[own] + 52) / rest)) if own.any() else 1e9)
+    return np.clip(np.log(found), LOW + 0.1, HIGH - 0.1)
+
+
+def _search(given: Problem, start: Floats, free: Mask) -> Floats:
+    if not free.any():
+        return start
+
+    def residuals(logs: Floats) -> Floats:
+        whole = start.copy()
+        whole[free] = logs
+        return given.residuals(whole)
+
+    inside = np.clip(start[free], LOW[free] + 1e-6, HIGH[free] - 1e-6)
+    found = least_squares(
+        residuals, inside, bounds=(LOW[free], HIGH[free]), loss="soft_l1", f_scale=SOFT, x_scale=1.0,
+        diff_step=1e-6, xtol=1e-9, ftol=1e-10, gtol=1e-12, max_nfev=60,
+    )  # fmt: skip
+    best = start.copy()
+    best[free] = found.x
+    return best
+
+
+def _positive(values: Floats) -> Floats:
+    """Return the values, those that are missing as a rate or a time that changes nothing."""
+    return np.where(np.isnan(values), np.exp([LOW[TRIP], HIGH[UP], HIGH[DOWN]]), np.maximum(values, np.exp(LOW)))

@@ -1,0 +1,180 @@
+"""Fleet fit: the links of all clients, where messages of one say too little with what the others' say.
+
+Round trips come first: one that is not told apart is the median of those that are, or, if none is, half of the longest
+that the client's messages allow; its rates are then those that fit this round trip.  A rate that is not told apart is
+the median of those that are, but not below what the client's messages show, or, if none is, the lowest that they
+allow.  Each such value is marked.  Values that are known are not fitted.
+
+Messages that were under way while clients could have filled the server's link are left out, unless a client has no
+others.  Not modelled: what slows several clients at once elsewhere.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.calibrate import fit
+from fedsim.calibrate.fit import DOWN, TRIP, UP, Link, Problem
+from fedsim.calibrate.forward import Forward
+from fedsim.calibrate.measured import Floats, Mask, Moved
+
+FULL = 0.8  # share of a server's link from which it may have held messages up
+FEWEST = 2  # messages of a direction that are enough without those that were held up
+POOLED, KNOWN, ASSUMED, LEAST, GIVEN = "pooled", "known", "assumed", "at least", "given rtt"
+SHARED = "shared"  # may be the client's part of the server's link
+MARKS = {
+    POOLED: "not told apart by the client's own messages; the median of the clients for which it is",
+    KNOWN: "given, not fitted",
+    ASSUMED: "told apart for no client; half of the longest that the client's messages allow",
+    LEAST: "told apart for no client; the lowest rate that the client's messages allow",
+    GIVEN: "fits the messages together with a round trip that is not told apart",
+    SHARED: "from messages that the server's link may have held up; the client's own link may be faster",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """The links of K clients; `crowded` are the messages (n,) that the server's link may have held up."""
+
+    values: Floats  # (K, 3): round trip in seconds, uplink and downlink in bit/s; NaN where nothing is known
+    losses: Floats  # (K, 2): of packets, up and down
+    marks: list[tuple[str, str, str]]
+    crowded: Mask
+
+    def predicted(self, forward: Forward, moved: Moved) -> Floats:
+        """Return the seconds (n,) that messages take over these links, NaN for those that did not arrive whole."""
+        found = np.full(len(moved), np.nan)
+        for client in np.unique(moved.client).tolist():
+            own = moved.client == client
+            if not np.isnan(self.values[client]).any():
+                losses = float(self.losses[client, 0]), float(self.losses[client, 1])
+                found[own] = forward.of(moved.take(own), losses)(*self.values[client].tolist())
+        return found
+
+
+def fitted(forward: Forward, moved: Moved, server: dict[bool, float], known: Floats, losses: Floats) -> Fleet:
+    """Return the links of all clients; `server` are its links' rates in bit/s by whether they carry uploads.
+
+    `known` (K, 3) are values that are not fitted, NaN where there are none; `losses` (K, 2) are those up and down.
+    """
+    fleet = _fitted(forward, moved, np.zeros(len(moved), dtype=bool), known, losses)
+    crowded = crowding(moved, fleet.values, server)
+    if not crowded.any():
+        return fleet
+    held = _held(moved, crowded)
+    fleet = _fitted(forward, moved, crowded & ~held, known, losses)
+    marks = [*fleet.marks]
+    for client, upload in {*zip(moved.client[held].tolist(), moved.upload[held].tolist(), strict=True)}:
+        own = [*marks[client]]
+        own[UP if upload else DOWN] = own[UP if upload else DOWN] or SHARED
+        marks[client] = (own[TRIP], own[UP], own[DOWN])
+    return Fleet(fleet.values, losses, marks, crowded)
+
+
+def crowding(moved: Moved, values: Floats, server: dict[bool, float]) -> Mask:
+    """Return the messages (n,) during which the clients at work could have filled most of a link of the server."""
+    found = np.zeros(len(moved), dtype=bool)
+    for upload, which in ((True, UP), (False, DOWN)):
+        rows = np.flatnonzero(moved.upload == upload)
+        rates = np.minimum(np.nan_to_num(values[moved.client[rows], which]), server[upload])
+        if not len(rows) or rates.sum() < FULL * server[upload]:
+            continue
+        moments = np.concatenate([moved.sent[rows], moved.arrived[rows]])
+        # At equal times ends come before beginnings.
+        order = np.lexsort((np.repeat([1, 0], len(rows)), moments))
+        load = np.cumsum(np.concatenate([rates, -rates])[order])
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        between = np.stack([place[: len(rows)], place[len(rows) :]], axis=1)
+        own = between[:, 1] > between[:, 0]
+        most = np.maximum.reduceat(load, between[own].ravel())[::2]
+        alone = np.zeros(len(rows), dtype=bool)
+        alone[own] = most > np.maximum(FULL * server[upload], rates[own] * (1 + 1e-9))
+        found[rows] = alone
+    return found
+
+
+def _held(moved: Moved, crowded: Mask) -> Mask:
+    """Return the crowded messages of clients that have too few others in that direction."""
+    ends = moved.client * 2 + moved.upload
+    free = np.bincount(ends[moved.whole & ~crowded], minlength=int(ends.max()) + 1)
+    return np.asarray(crowded & (free[ends] < FEWEST))
+
+
+def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Floats) -> Fleet:
+    problems: list[Problem | None] = []
+    links: list[Link | None] = []
+    for client in range(len(known)):
+        own = np.flatnonzero(moved.client == client)
+        lost = float(losses[client, 0]), float(losses[client, 1])
+        given = fit.problem(forward, moved.take(own), out[own], lost) if len(own) else None
+        problems.append(given)
+        links.append(None if given is None else _trip_first(given, known[client]))
+    trips = _told(links, TRIP)
+    rated = [
+        None if given is None or link is None else _rates(given, link, known[client], trips)
+        for client, (given, link) in enumerate(zip(problems, links, strict=True))
+    ]
+    pools = [trips, _told(rated, UP), _told(rated, DOWN)]
+    whole = [
+        _whole(given, link, known[client], pools)
+        for client, (given, link) in enumerate(zip(problems, rated, strict=True))
+    ]
+    return Fleet(np.stack([link.values for link in whole]), losses, [link.marks for link in whole], out)
+
+
+def _trip_first(given: Problem, known: Floats) -> Link:
+    """Return the best link, and whether its round trip is told apart."""
+    link = fit.solve(given, known)
+    if np.isnan(known[TRIP]):
+        link.sure[TRIP] = fit.told_apart(given, link, known, TRIP)
+    return link
+
+
+def _rates(given: Problem, link: Link, known: Floats, trips: Floats) -> Link:
+    """Return the link with a round trip, and which of its rates are told apart at it."""
+    fixed, mark = known.copy(), ""
+    if not np.isnan(known[TRIP]):
+        mark = KNOWN
+    elif not link.sure[TRIP]:
+        mark = POOLED if len(trips) else ASSUMED
+        wanted = float(np.median(trips)) if len(trips) else fit.longest(given) / 2
+        link = fit.towards(given, link, known, TRIP, wanted)
+        fixed[TRIP] = link.values[TRIP]
+    sure = [mark in ("", KNOWN)]
+    sure += [
+        not np.isnan(known[which]) or (not np.isnan(link.values[which]) and fit.told_apart(given, link, fixed, which))
+        for which in (UP, DOWN)
+    ]
+    return Link(link.values, np.array(sure), link.error, (mark, "", ""))
+
+
+def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[Floats]) -> Link:
+    """Return the link with a value in each place that anything is known of, and its marks."""
+    typical = np.array([float(np.median(pool)) if len(pool) else np.nan for pool in pools])
+    if given is None or link is None:
+        free = np.isnan(known)
+        trip, up, down = (POOLED if each else KNOWN for each in free.tolist())
+        return Link(np.where(free, typical, known), ~free, np.nan, (trip, up, down))
+    fixed, marks, sure = known.copy(), [*link.marks], link.sure
+    if marks[TRIP] in (POOLED, ASSUMED):
+        fixed[TRIP] = link.values[TRIP]
+    for which in (UP, DOWN):
+        if not np.isnan(known[which]):
+            marks[which] = KNOWN
+        elif sure[which]:
+            marks[which] = GIVEN if marks[TRIP] in (POOLED, ASSUMED) else ""
+        elif np.isnan(link.values[which]):
+            marks[which], fixed[which] = POOLED, typical[which]
+        else:
+            pooled = not np.isnan(typical[which])
+            marks[which] = POOLED if pooled else LEAST
+            link = fit.towards(given, link, fixed, which, typical[which] if pooled else fit.SLOWEST)
+            fixed[which] = link.values[which]
+    values = np.where(np.isnan(fixed), link.values, fixed)
+    return Link(values, sure, link.error, (marks[TRIP], marks[UP], marks[DOWN]))
+
+
+def _told(links: list[Link | None], which: int) -> Floats:
+    """Return the values in one place that are told apart, each by a client's messages."""
+    return np.array([link.values[which] for link in links if link is not None and link.sure[which]])

@@ -1,0 +1,105 @@
+"""Measured: the messages, the work and the absences of a run, as arrays.
+
+It models what was seen at the ends of messages, and nothing of what happened in between.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fedsim.scenario.schema import Scenario
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Columns of equal length, one entry a row."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, rows: Mask | Ints) -> Self:
+        """Return the rows that a mask or numbers choose."""
+        return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+
+
+@dataclass(frozen=True, eq=False)
+class Moved(Rows):
+    """Messages between the server and its clients, each a row (n,), in the order of `sent`.
+
+    `whole` are those that arrived with all their bytes, whether or not the protocol still used them; of the others only
+    that they took a connection is known.  Times are in seconds of the run.  `wire` is what moved for a message, with
+    headers and repeats, 0 if unknown.
+    """
+
+    client: Ints
+    upload: Mask
+    nbytes: Ints
+    sent: Floats
+    arrived: Floats
+    whole: Mask
+    wire: Ints
+
+    @property
+    def seconds(self) -> Floats:
+        """From the sending to the last byte's arrival (n,)."""
+        return self.arrived - self.sent
+
+
+@dataclass(frozen=True, eq=False)
+class Worked(Rows):
+    """Finished jobs of clients, each a row (n,): start and end in seconds, and operations, NaN where unknown."""
+
+    client: Ints
+    start: Floats
+    end: Floats
+    operations: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Away(Rows):
+    """Stretches in which clients were offline, each a row (n,), in seconds of the run."""
+
+    client: Ints
+    start: Floats
+    end: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All that was seen of a run.
+
+    `updates` are the seconds of the server's updates (n,), empty if unknown.  `asked` and `answered` count requests and
+    whole replies of each client (K,).  `scenario` is the run's own, with every value resolved, None if there is none.
+    `notes` say what of the sources was not used, one sentence each.
+    """
+
+    clients: int
+    moved: Moved
+    worked: Worked
+    away: Away
+    updates: Floats
+    end: float
+    scenario: Scenario | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def asked(self) -> Ints:
+        """How many messages were sent to each client (K,)."""
+        return np.bincount(self.moved.client[~self.moved.upload], minlength=self.clients)
+
+    @property
+    def answered(self) -> Ints:
+        """How many messages of each client arrived whole (K,)."""
+        return np.bincount(self.moved.client[self.moved.upload & self.moved.whole], minlength=self.clients)
+
+    def present(self) -> Floats:
+        """Return the share of the run for which each client was not recorded as offline (K,)."""
+        gone = np.bincount(self.away.client, self.away.end - self.away.start, minlength=self.clients)
+        return 1.0 - gone / self.end if self.end > 0 else np.ones(self.clients)
