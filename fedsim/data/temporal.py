@@ -5,8 +5,8 @@ Such a graph has further keys: `since` and `until` (E,) float64, the seconds fro
 never removed `until` = infinity.  `span` (2,) is the recording's start and end (s); `born` (N,) the second from which
 a vertex is there, which is its first edge's where the key is missing; `frames` (S, N, F) the features that are in
 force from the seconds `framed` (S,) on, in place of `x`; `bins` (F,) lower bounds of degrees, if the features are
-one-hot codes of binned degrees.  Not modelled: edge weights or features, vertices that disappear, and labels that
-change.
+one-hot codes of binned degrees; `message` (E, D) float32 the features of events, zeros where the key is missing.
+Not modelled: weights and features of edges that last, vertices that disappear, and labels that change.
 """
 
 from abc import abstractmethod

@@ -48,6 +48,8 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
             look = partial(_fit_problems, whole=whole)
             there = [key for key in LEARNS if plain.get(key)]
             wrong += once(f"fit of {there}", ("algorithm", "protocol", "network", "privacy", "clients"), look)
+        if not wrong and whole:
+            wrong += once("pairs", ("algorithm", "protocol", "model", "task", "data", "measure"), _pair_problems)
         if not wrong:
             wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:
@@ -128,6 +130,12 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
     return [*found, *observing.silent(parts), *private.uncovered(parts)]
+
+
+def _pair_problems(parts: Parts) -> list[Problem]:
+    from fedsim.point import pairing  # which needs torch
+
+    return pairing.problems(parts)
 
 
 def _unlabelled(parts: Parts) -> list[Problem]:
