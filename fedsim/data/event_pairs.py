@@ -1,9 +1,9 @@
 """Events that a client holds, and pairs of vertices that are asked whether they have an event at a given second.
 
-A snapshot of the whole graph has the `events` (2, m) of its window, their seconds `happened` (m,) and features `message`
-(m, D).  A client's graph of period t has all events so far that it has recorded, in order of time: those between
-two vertices that were its own in the event's snapshot and are its own in t; `fresh` (M,) marks those of t itself.  So
-it never holds an event of another client or between clients, and an event is forgotten when one of its ends has left.
+A snapshot of the whole graph has the `events` (2, m) of its window, their seconds `happened` (m,) and features
+`message` (m, D).  A client's graph of period t has all events so far that it has recorded, in order of time: those
+between two vertices that were its own in the event's snapshot and are its own in t; `fresh` (M,) marks those of t
+itself.  So it never holds an event of another client or between clients, and forgets one when an end of it has left.
 
 `asking` adds the pairs on which models are scored: every fresh event at its own second (`moments`), and one negative,
 in which one end of the event, drawn at random, is replaced by any third vertex of the client.  A negative may by chance

@@ -5,10 +5,10 @@ of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` 
 whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is scored on are `pairs` (2, P) int64,
 `links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  Where events are
 predicted, `moments` (P,) are the seconds that pairs are asked about, and the graph holds the client's `events` so far
-(`fedsim.data.event_pairs`).  A dict and not a
-`torch_geometric.data.Data`, because it is sent, hashed and joined with others.  It models one static graph of
-one period: no edge weights, and features of events alone.  A snapshot of a graph that changes has further keys for its vertices
-(`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`.
+(`fedsim.data.event_pairs`).  A dict and not a `torch_geometric.data.Data`, because it is sent, hashed and joined with
+others.  It models one static graph of one period: no edge weights, and no edge features but those of events.  A
+snapshot of a graph that changes has further keys for its vertices (`VERTEX_KEYS`), and a whole graph that changes those
+of `fedsim.data.temporal`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

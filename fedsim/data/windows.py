@@ -1,4 +1,4 @@
-"""Snapshots: a changing graph cut into intervals of equal time or of as many events, and the differences between two of them.
+"""Snapshots: a changing graph cut into intervals of equal time, or of as many events, and how two of them differ.
 
 A snapshot has all vertices of the whole graph with their numbers, and the edges that existed at some moment of its
 window, once per direction.  `arrived` marks the vertices that have joined by its end, and `changed` those of them that

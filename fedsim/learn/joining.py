@@ -58,7 +58,7 @@ def _join_events(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int]
     ends = [graph["events"] for graph in graphs]
     joined["events"] = shifted(ends, [part.shape[1] for part in ends], offsets(vertices))
     for key in ("happened", "message", "fresh"):
-        joined[key] = torch.cat([graph[key] for graph in graphs])  # type: ignore[literal-required]
+        joined[key] = torch.cat([graph[key] for graph in graphs])
 
 
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:

@@ -29,7 +29,9 @@ def problems(parts: Parts) -> list[Problem]:
         return [Problem("task", f"{message}take task: event_prediction, or another model")]
     if stream.events and not pairs:
         message = f"'events' asks whether pairs have an event, which {scenario.task.name!r} does not answer: take "
-        return [Problem("data.stream.scored", f"{message}task: event_prediction and model: dygformer, or scored: links")]
+        return [
+            Problem("data.stream.scored", f"{message}task: event_prediction and model: dygformer, or scored: links")
+        ]
     if not pairs:
         return []
     if not stream.events:
@@ -39,7 +41,9 @@ def problems(parts: Parts) -> list[Problem]:
         message = f"{scenario.algorithm.name!r} does more with a model than train, send and average it, and {own!r} "
         return [Problem("algorithm", f"{message}judges pairs without embeddings of vertices: take fedavg or local")]
     if scenario.data.keep.fanout:
-        message = "thins the edges of snapshots, and a model of pairs reads events: take data.keep.edges, or leave it out"
+        message = (
+            "thins the edges of snapshots, and a model of pairs reads events: take data.keep.edges, or leave it out"
+        )
         return [Problem("data.keep.fanout", message)]
     other = [split for split in scenario.measure.splits if split not in ("test", "val")]
     if other:

@@ -1,6 +1,7 @@
 """Snapshots of so many events, the events that each client holds, and the pairs that it is asked about."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -55,7 +56,9 @@ def test_patches_share_out_the_events_and_those_of_one_second_stay_together(seed
     every = told(graph)
     found, at = [], Counter(second for _, _, second in every)
     for snapshot in stream(patch=patch, scored="events").snapshots(graph) if len(cut) > 2 else []:
-        own = [(a, b, s) for (a, b), s in zip(snapshot["events"].T.tolist(), snapshot["happened"].tolist(), strict=True)]
+        own = [
+            (a, b, s) for (a, b), s in zip(snapshot["events"].T.tolist(), snapshot["happened"].tolist(), strict=True)
+        ]
         assert [s for _, _, s in own] == sorted(s for _, _, s in own)
         assert {s for _, _, s in own}.isdisjoint(s for _, _, s in found)
         assert len(own) < patch + max(at.values()) if own else True
@@ -82,7 +85,8 @@ def test_a_client_holds_what_it_recorded_of_vertices_that_it_still_has(seed, mov
         there = snapshot["arrived"].numpy()
         owned.append([np.flatnonzero((owner == client) & there) for client in range(CLIENTS)])
     recorded = [
-        [(t, a, b, s) for t, one in enumerate(snapshots) for (a, b), s in zip(one["events"].T.tolist(), one["happened"].tolist(), strict=True)
+        [(t, a, b, s) for t, one in enumerate(snapshots)
+         for a, b, s in zip(*one["events"].tolist(), one["happened"].tolist(), strict=True)
          if owners[t][a] == owners[t][b] == client]
         for client in range(CLIENTS)
     ]  # fmt: skip
@@ -127,7 +131,7 @@ def test_what_validates_a_period_tests_the_one_before():
     snapshots = cutter.snapshots(drawn(0, 90, 300))
     owned = [[np.flatnonzero(one["arrived"].numpy())] for one in snapshots]
     (own,) = cutter.prepare_snapshots(snapshots, owned, HALF, names_to_streams(1))
-    for earlier, later in zip(own[:-1], own[1:], strict=True):
+    for earlier, later in pairwise(own):
         assert earlier.ahead[1]["pairs"] is later.ahead[0]["pairs"]
         assert (earlier.ahead[1]["asked"] == 2).all()
         assert (later.ahead[0]["asked"] == 1).all()
@@ -170,7 +174,8 @@ def test_options_that_exclude_each_other_are_refused(options, words):
 
 
 @pytest.mark.parametrize(
-    ("options", "key"), [({"scored": "links"}, "data.stream.patch"), ({"patch": None, "steps": 4}, "data.stream.scored")]
+    ("options", "key"),
+    [({"scored": "links"}, "data.stream.patch"), ({"patch": None, "steps": 4}, "data.stream.scored")],
 )
 def test_edges_that_last_are_no_events(options, key):
     lasting = evolving(np.array([[0, 1, 2], [1, 2, 3]]), np.array([0.0, 1, 2]), np.array([3.0, 4, 5]), 4)

@@ -1,11 +1,11 @@
 """Drawn events whose next pairs follow from common neighbours and from nothing else: groups that meet pair by pair.
 
-Each community is divided at random into groups of `group` vertices.  In a group everybody meets everybody once, one pair
-a second for each member, as in a round-robin tournament; then the groups are drawn anew.  So every vertex has exactly
-one event a second: neither times nor degrees nor features tell who meets whom.  From the third second of a group on
-those who meet have usually met somebody in common; in its first second nobody can know.  A vertex's class is its
-community.  Events between communities do not occur, so that clients that own whole communities lose none.  Not modelled:
-vertices that come or leave, and events at irregular times.
+Each community is divided at random into groups of `group` vertices.  In a group everybody meets everybody once, one
+other a second, as in a round-robin tournament; then the groups are drawn anew.  So every vertex has exactly one event
+a second: neither times nor degrees nor features tell who meets whom.  From the third second of a group on those who
+meet have usually met somebody in common; in its first second nobody can know.  A vertex's class is its community.
+Events between communities do not occur, so that clients that own whole communities lose none.  Not modelled: vertices
+that come or leave, and events at irregular times.
 """
 
 from dataclasses import dataclass

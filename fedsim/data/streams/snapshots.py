@@ -37,13 +37,15 @@ class Snapshots(Clocked):
     """See the module's docstring.
 
     Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
-    beyond it, or of `patch` events each, the last one of what is left; events of one second stay together.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
-    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them
-    too, and scores those that never train on the later snapshots; "links" is for link
-    prediction: the pairs of a period are edges of the next snapshot (validation) and the one after (test) among
-    the client's vertices of the period, whoever owns them by then, and as many non-edges; "events" is for event
-    prediction: a client holds its own events so far, and is asked about those of the next snapshot and of the one
-    after, each at its own second, when it knows of all that it recorded before (`fedsim.data.event_pairs`).
+    beyond it, or of `patch` events each, the last one of what is left; events of one second stay together.
+
+    `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the shares of
+    `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them too, and
+    scores those that never train on the later snapshots; "links" is for link prediction: the pairs of a period are
+    edges of the next snapshot (validation) and the one after (test) among the client's vertices of the period, whoever
+    owns them by then, and as many non-edges; "events" is for event prediction: a client holds its own events so far,
+    and is asked about those of the next snapshot and of the one after, each at its own second, when it knows of all
+    that it recorded before (`fedsim.data.event_pairs`).
     """
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows

@@ -29,7 +29,7 @@ from torch import Generator, Tensor
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, graph_of, with_keys
-from fedsim.learn import dense, histories, layout, ops
+from fedsim.learn import dense, histories, ops
 from fedsim.learn.histories import Histories
 from fedsim.learn.model import Parameters, glorot
 from fedsim.learn.pair_model import PairModel
@@ -99,7 +99,7 @@ class DyGFormer(PairModel):
         found = histories.before(graph, pairs, moments, self.length)
         ends, single = _rows(graph, pairs, 2), _rows(graph, pairs, 1)
         h = _through(params["out"], self._means(params, graph, pairs, found), ends)
-        hidden = torch.relu(_through(params["pair"], h.view(pairs.shape[1], -1), single))
+        hidden = torch.relu(_through(params["pair"], h.view(pairs.shape[1], 2 * self.hidden), single))
         return _through(params["logit"], hidden, single).squeeze(1)
 
     def _means(self, params: Parameters, graph: Graph, pairs: Tensor, found: Histories) -> Tensor:
@@ -126,7 +126,8 @@ class DyGFormer(PairModel):
 
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Return h (n, D) after a transformer layer; the graph's rows are places, 2 `length` of them a pair."""
-        mixed = self._attended(ops.linear(_norm(h, params, "1", graph), params["attend"], graph, params["attend_bias"]), graph)
+        mixed = ops.linear(_norm(h, params, "1", graph), params["attend"], graph, params["attend_bias"])
+        mixed = self._attended(mixed, graph)
         mixed = ops.linear(mixed, params["mix"], graph, params["mix_bias"])
         h = h + ops.dropout(mixed, self.dropout, graph, 1)
         wide = F.gelu(ops.linear(_norm(h, params, "2", graph), params["wide"], graph, params["wide_bias"]))
@@ -140,8 +141,8 @@ class DyGFormer(PairModel):
         scores = query @ key.mT * each**-0.5
         scores = scores.masked_fill(~graph["taken"].view(-1, 1, 1, places), -torch.inf)
         share = torch.softmax(scores, dim=3).transpose(1, 2)  # (Q, places, heads, places)
-        kept = ops.dropout(share.reshape(len(joined), -1), self.dropout, graph, 4)
-        return (kept.view(share.shape).transpose(1, 2) @ value).transpose(1, 2).reshape(len(joined), -1)
+        kept = ops.dropout(share.reshape(len(joined), self.heads * places), self.dropout, graph, 4)
+        return (kept.view(share.shape).transpose(1, 2) @ value).transpose(1, 2).reshape(len(joined), self.width)
 
     def layer_flops(self, vertices: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """Return the operations of a layer on that many places (`vertices`)."""

@@ -69,7 +69,8 @@ class EventPrediction(Task):
         """
         fresh = _fresh(graph)
         here = (fresh.counts > 0).nonzero().squeeze(1)
-        logits = self.judge.forward(params, self._drawn(graph, fresh, here)).view(len(here), -1, self.batch)
+        logits = self.judge.forward(params, self._drawn(graph, fresh, here))
+        logits = logits.view(len(here), 1 + self.opposed, self.batch)
         possible = (graph["sizes"][here] > 2).to(logits.dtype)
         total = F.softplus(-logits[:, 0]).sum(1) + possible * F.softplus(logits[:, 1:]).sum((1, 2))
         each = total / (self.batch * (1 + self.opposed * possible))
