@@ -13,6 +13,8 @@ from fedsim.learn import joining, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.event_prediction import EventPrediction
+from fedsim.learner.outputs import Outputs
+from fedsim.learner.plans import Joined
 
 
 class Counting:
@@ -106,6 +108,19 @@ def test_scores_are_those_of_scikit_learn_for_each_owner():
     assert not len(task.targets(graph, "val"))
     with pytest.raises(ScenarioError, match="'train'"):
         task.targets(graph, "train")
+
+
+def test_pairs_of_a_client_whose_model_has_changed_are_judged_again_in_their_place(monkeypatch):
+    task, graphs = task_of(), [drawn_events(k, vertices=6 + k, asked=10 + k) for k in range(4)]
+    joined = Joined(joining.union(graphs), [*enumerate(graphs)], graphs, {})
+    outputs, params = Outputs(task), {k: task.drawn(k) for k in range(4)}
+    first = outputs.of("local", params, joined, False)
+    params = params | {2: task.drawn(9)}
+    fresh = outputs.fresh(params, joined, False)
+    monkeypatch.setattr(outputs, "fresh", None)
+    renewed = outputs.of("local", params, joined, False)
+    assert torch.allclose(renewed, fresh, atol=1e-6)
+    assert (renewed != first).nonzero().squeeze(1).tolist() == [*range(21, 33)]
 
 
 def test_a_model_of_vertices_judges_no_pairs():
