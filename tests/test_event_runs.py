@@ -121,7 +121,7 @@ ON_EVENTS = {"metrics": ["auc"], "models": ["global"]}
 )
 def test_what_does_not_fit_is_refused_before_the_run(changes, key, words):
     (problem,) = problems(**changes)
-    assert problem.startswith(key + ":") or problem.startswith(key + " ")
+    assert problem.startswith((f"{key}:", f"{key} "))
     assert words in problem
 
 
