@@ -6,6 +6,7 @@ these do not fit; `point/pairing.py` says so before a run.
 """
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from fedsim.learn.model import Model, Parameters
 
 class PairModel(Model):
     """A model whose output has one row a pair."""
+
+    pairs: ClassVar[bool] = True
 
     @abstractmethod
     def forward(self, params: Parameters, graph: Graph) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.net.grouping import Grouped
-from fedsim.point import costing, fleet, memory, observing, private, rehearsal
+from fedsim.point import costing, fleet, memory, observing, pairing, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -49,7 +49,7 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
             there = [key for key in LEARNS if plain.get(key)]
             wrong += once(f"fit of {there}", ("algorithm", "protocol", "network", "privacy", "clients"), look)
         if not wrong and whole:
-            wrong += once("pairs", ("algorithm", "protocol", "model", "task", "data", "measure"), _pair_problems)
+            wrong += once("pairs", ("algorithm", "protocol", "model", "task", "data", "measure"), pairing.problems)
         if not wrong:
             wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:
@@ -130,12 +130,6 @@ def _fit_problems(parts: Parts, whole: bool) -> list[Problem]:
     reason = protocol.refuse(parts.algorithm, parts.topology)
     found += [Problem("protocol", f"{scenario.protocol.name!r} {reason}")] if reason else []
     return [*found, *observing.silent(parts), *private.uncovered(parts)]
-
-
-def _pair_problems(parts: Parts) -> list[Problem]:
-    from fedsim.point import pairing  # which needs torch
-
-    return pairing.problems(parts)
 
 
 def _unlabelled(parts: Parts) -> list[Problem]:

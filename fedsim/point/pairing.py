@@ -7,7 +7,6 @@ send and average it (`Algorithm.pairs`).
 
 from fedsim.core.errors import Problem
 from fedsim.learn.algorithm import declared
-from fedsim.learn.pair_model import PairModel
 from fedsim.point.parts import Parts
 from fedsim.scenario import find
 
@@ -20,7 +19,7 @@ def problems(parts: Parts) -> list[Problem]:
     if scenario.algorithm is None or scenario.model is None or scenario.data is None or not algorithm.learns:
         return []
     task, stream = find.build("task", scenario.task), find.build("stream", scenario.data.stream)
-    pairs, own = isinstance(find.build("model", scenario.model), PairModel), scenario.model.name
+    pairs, own = find.build("model", scenario.model).pairs, scenario.model.name
     if task.pairs and not pairs:
         message = f"{own!r} embeds vertices, and {scenario.task.name!r} needs a model that judges pairs: take dygformer"
         return [Problem("model", message)]
