@@ -36,6 +36,7 @@ class FedAvg(Algorithm):
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
     evolves: ClassVar[bool] = True
+    pairs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for an aggregation that the algorithm would ignore, and for a meaningless trim."""

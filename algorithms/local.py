@@ -21,6 +21,7 @@ class Local(FedAvg):
     title: ClassVar[str] = "Local training"
     talks: ClassVar[bool] = False
     evolves: ClassVar[bool] = True
+    pairs: ClassVar[bool] = True
 
     def download(self, state: State, client: int, step: str) -> None:
         """Send nothing."""

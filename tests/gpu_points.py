@@ -49,6 +49,17 @@ LINKS: dict[str, Any] = {
         "splits": ["test", "val", "across"],
     },
 }  # fmt: skip
+MEETINGS = {"name": "meetings", "communities": 3, "members": 8, "group": 4, "seconds": 12}
+EVENTS: dict[str, Any] = {
+    **CHANGING,
+    "data": {
+        "dataset": MEETINGS, "partition": "louvain",
+        "stream": {"name": "snapshots", "patch": 36, "scored": "events", "every": "1 updates"},
+    },
+    "task": {"name": "event_prediction", "batch": 5},
+    "model": {"name": "dygformer", "hidden": 4, "channel": 2, "time": 3, "length": 4},
+    "measure": {"metrics": ["accuracy", "auc", "average_precision"], "models": ["global", "local"]},
+}  # fmt: skip
 NUMBERED = {"name": "static", "numbered": True}
 LATER = {"name": "class_incremental", "classes": 2, "every": "2 s", "offset": "uniform(0 s, 1 s)"}
 SGD = {
@@ -69,7 +80,7 @@ def _of_codecs() -> dict[str, dict[str, Any]]:
     }
 
 
-MODELS = {name: {"model": {"name": name, "hidden": 4}} for name in find.names("model")}
+MODELS = {name: {"model": {"name": name, "hidden": 4}} for name in find.names("model") if name != "dygformer"}
 CODECS = _of_codecs()
 LEARNING: dict[str, dict[str, Any]] = {
     "thinned": {**FEW, "data__keep": {"features": 0.5, "edges": 0.7, "labels": 0.8, "fanout": 3}},
@@ -104,6 +115,11 @@ LEARNING: dict[str, dict[str, Any]] = {
     "dg_colearn, vertices that change hands": {
         **TWICE, "algorithm": {**ALIGNED, "exchange": "layerwise"},
         "data": {**TWICE["data"], "partition": {"name": "label_skew", "majors": 1, "each_snapshot": True}},
+    },
+    "events": EVENTS,
+    "events, alone": {**EVENTS, "algorithm": "local"},
+    "hardly any events": {
+        **EVENTS, "clients": {"count": 9, "speed": "100 kFLOP/s"}, "data": {**EVENTS["data"], "partition": "random"},
     },
     "fed_twp, second derivatives of attention": {
         "algorithm": "fed_twp", "model": {"name": "gat", "hidden": 4}, "protocol": {**SYNC, "rounds": 3},

@@ -21,6 +21,7 @@ ODD = [
     {"a": {"b": {"c": [1, {"d": None}]}}},
 ]  # fmt: skip
 STANDING = {"name": "synthetic", "vertices": 90, "classes": 4, "features": 5, "degree": 4}
+MEETINGS = {"name": "meetings", "communities": 4, "members": 4, "group": 4, "seconds": 16}
 DRIFTING = {"name": "drifting", "vertices": 80, "edges": 160, "classes": 3, "features": 4, "snapshots": 4}
 SMALL = {
     "clients.count": 4, "protocol.rounds": 3, "protocol.participation": 0.8, "training.local_steps": 1,
@@ -86,7 +87,10 @@ def tiny(path: Path, draw: random.Random) -> dict:
         stream = data["data"].get("stream")
         changes = isinstance(stream, dict) and stream["name"] == "snapshots"
         data["data"]["dataset"] = copy.deepcopy(DRIFTING if changes else STANDING)
-        if changes:
+        if changes and "patch" in stream:
+            data["data"]["dataset"] = copy.deepcopy(MEETINGS)
+            stream |= {"patch": 32, "every": "1 updates"}
+        elif changes:
             stream.pop("step", None)
             stream |= {"steps": 4, "every": "1 updates"}
     return data

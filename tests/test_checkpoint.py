@@ -71,6 +71,18 @@ CASES = {
         "model": {"name": "roland", "hidden": 5}, "algorithm": {"name": "dg_colearn"},
         "protocol": {**SYNC, "rounds": 6}, "measure": {"models": ["global", "local"]},
     },
+    "pairs on events": {
+        "data": {
+            "dataset": {"name": "meetings", "communities": 3, "members": 8, "group": 4, "seconds": 15},
+            "partition": "louvain",
+            "stream": {"name": "snapshots", "patch": 36, "scored": "events", "every": "2 updates"},
+        },
+        "task": {"name": "event_prediction", "batch": 5}, "algorithm": "local",
+        "clients": {"count": 3, "speed": "1 MFLOP/s"},
+        "model": {"name": "dygformer", "hidden": 4, "channel": 2, "time": 3, "length": 4},
+        "protocol": {"name": "sync", "rounds": 6, "clients": 1},
+        "measure": {"metrics": ["auc"], "models": ["global", "local"]},
+    },
     "oort": {"protocol": BUFFERED, "clients__sampler": "oort", **STORM},
     "waves": {"protocol": ALL, "network__effects": [{"name": "churn", "online": "3 s", "offline": "1 s"}], **WIDE},
     "noise": {"privacy": {"clip": 0.5, "noise": 0.3}, "clients__sampler": "round_robin", **STORM},

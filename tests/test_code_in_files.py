@@ -133,7 +133,7 @@ def datasets() -> list[Part]:
         hints = get_type_hints(find.find("dataset", Part(name=name), ""))
         graphs = get_args(hints["graph"]) if "graph" in hints else [None]
         found += [Part(name=name, options={"graph": graph} if graph else {}) for graph in graphs]
-    return [part for part in found if part.name not in ("digits", "synthetic", "drifting", "arriving")]
+    return [part for part in found if part.name not in ("digits", "synthetic", "drifting", "arriving", "meetings")]
 
 
 @pytest.mark.parametrize("kind", ["pickle", "array", "torch"])

@@ -25,7 +25,17 @@ LEARNED = TRAFFIC | {
     "algorithm": "fedavg", "model": {"name": "gcn", "hidden": 3}, "training": {"optimiser": "sgd", "lr": 0.1},
     "data": {"dataset": {"name": "synthetic", "vertices": 100, "classes": 2, "features": 8}, "partition": "random"},
 }  # fmt: skip
+MEETING = LEARNED | {
+    "data": {
+        "dataset": {"name": "meetings", "features": 2, "communities": 2, "members": 8, "seconds": 9},
+        "partition": "random",
+        "stream": {"name": "snapshots", "patch": 8, "scored": "events", "every": "1 updates"},
+    },
+    "task": "event_prediction", "model": {"name": "dygformer", "channel": 4},
+}  # fmt: skip
 CASES = [
+    *[(MEETING, ("data", "dataset", name), 10**9) for name in ("communities", "members", "seconds")],
+    (MEETING, ("model", "channel"), 10**6),
     (TRAFFIC, ("clients", "count"), 10**9),
     (LEARNED, ("model", "hidden"), 10**9),
     (LEARNED, ("data", "dataset", "vertices"), 10**9),

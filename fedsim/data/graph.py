@@ -3,10 +3,12 @@
 A graph holds `x` (N, F) float32, dense or sparse CSR; `edges` (2, E) int64, source over target, both directions
 of an undirected edge; `y` (N,) int64; the boolean masks `train`, `val`, `test` (N,); `client` (N,) int64, sorted,
 whose each vertex is; `sizes` (K,) int64.  Vertex pairs that a link predictor is scored on are `pairs` (2, P) int64,
-`links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  A dict and not a
-`torch_geometric.data.Data`, because it is sent, hashed and joined with others.  It models one static graph of
-one period: no edge weights, no edge features.  A snapshot of a graph that changes has further keys for its vertices
-(`VERTEX_KEYS`), and a whole graph that changes those of `fedsim.data.temporal`.
+`links` (P,) bool, whether the edge is there, and `asked` (P,) int8: 1 validates, 2 tests.  Where events are
+predicted, `moments` (P,) are the seconds that pairs are asked about, and the graph holds the client's `events` so far
+(`fedsim.data.event_pairs`).  A dict and not a `torch_geometric.data.Data`, because it is sent, hashed and joined with
+others.  It models one static graph of one period: no edge weights, and no edge features but those of events.  A
+snapshot of a graph that changes has further keys for its vertices (`VERTEX_KEYS`), and a whole graph that changes those
+of `fedsim.data.temporal`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +37,12 @@ class Graph(TypedDict):
     pairs: NotRequired[Tensor]
     links: NotRequired[Tensor]
     asked: NotRequired[Tensor]
+    moments: NotRequired[Tensor]  # (P,) float64: the seconds about which pairs are asked
+    events: NotRequired[Tensor]  # (2, M) int64: rows of the ends of events, in order of time
+    happened: NotRequired[Tensor]  # (M,) float64: their seconds, ascending at each client
+    message: NotRequired[Tensor]  # (M, D) float: their features; of a whole graph: see fedsim.data.temporal
+    fresh: NotRequired[Tensor]  # (M,) bool: those of the graph's own period, which are trained on
+    taken: NotRequired[Tensor]  # (N,) bool, of places of sequences (learn/histories.py): those that hold something
     period: NotRequired[Tensor]  # (N,) int64: while scoring, the number of the period of the vertex's graph
     state: NotRequired[Tensor]  # (N, S) float: a recurrent model's state of every vertex; absent: zeros
     halo: NotRequired[Tensor]  # (N,) bool: vertices whose states are read, but never updated; absent: none
@@ -177,7 +185,7 @@ def under(parts: Sequence[Tensor]) -> Tensor:
 def induced(graph: Graph, vertices: np.ndarray | Tensor) -> Graph:
     """Return the subgraph on these vertices, numbered in the order given; edges that leave it are dropped.
 
-    So are pairs, which are scored on whole periods only.
+    So are pairs
     """
     device = graph["y"].device
     rows = torch.as_tensor(vertices, dtype=torch.long, device=device)

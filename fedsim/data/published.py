@@ -20,7 +20,7 @@ import urllib.request
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,15 @@ from fedsim.data.graph import Graph, csr, graph_of, sparse_if_worth, with_keys
 
 PATIENCE = 20.0  # seconds without a byte before a download is abandoned
 MASKS = ("train", "val", "test")
-IN_TIME = ("since", "until", "span", "born", "frames", "framed")  # keys of a changing graph (fedsim.data.temporal)
+IN_TIME = (
+    "since",
+    "until",
+    "span",
+    "born",
+    "frames",
+    "framed",
+    "message",
+)  # keys of a changing graph (fedsim.data.temporal)
 UNREADABLE = (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile, pickle.UnpicklingError)
 
 
@@ -48,17 +56,19 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
     return prepared(root, raw, urls, lambda work: _graph(_read(read, str(work))))
 
 
-def prepared(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path], Graph]) -> Graph:
+def prepared(
+    root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Path], Graph], columns: Sequence[str] = ()
+) -> Graph:
     """Return what `read` makes of the raw files, which lie in the folder `raw` under `root` or at `urls` (by name).
 
     `read` is given another root, under which all of them lie in the folder `raw`.
     An address may be that of a ZIP archive, followed by `#` and the file's path inside it, or that of a gzipped file;
-    "" means that there is none.
+    "" means that there is none.  `columns` are those that are read beside the usual ones.
     Raises UserError if files are missing and cannot be fetched, or cannot be read.
     """
     folder = root.resolve() / raw
     present = {name: folder / name for name in urls if (folder / name).is_file()}
-    archive = cache() / f"{_digest(folder, present)}.npz"
+    archive = cache() / f"{_digest(folder, present, columns)}.npz"
     if not archive.is_file():
         with tempfile.TemporaryDirectory(dir=archive.parent) as work:
             _gather(Path(work) / raw, folder, present, urls)
@@ -96,9 +106,9 @@ def cache() -> Path:
     return folder
 
 
-def _digest(folder: Path, present: Mapping[str, Path]) -> str:
+def _digest(folder: Path, present: Mapping[str, Path], columns: Sequence[str]) -> str:
     stats = [(name, path.stat().st_size, path.stat().st_mtime_ns) for name, path in sorted(present.items())]
-    text = repr((str(folder), stats, importlib.metadata.version("torch-geometric")))
+    text = repr((str(folder), stats, importlib.metadata.version("torch-geometric"), *columns))
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

@@ -73,7 +73,7 @@ def _thin_edges(graph: Graph, share: float, rng: np.random.Generator) -> Graph:
     ends = graph["edges"].sort(dim=0).values
     pairs, number = torch.unique(ends[0] * len(graph["y"]) + ends[1], return_inverse=True)
     kept = _kept((len(pairs),), share, rng)[number]
-    lives: dict[str, Tensor] = {name: graph[name][kept] for name in ("since", "until") if name in graph}
+    lives: dict[str, Tensor] = {name: graph[name][kept] for name in ("since", "until", "message") if name in graph}
     return with_keys(graph, {"edges": graph["edges"][:, kept], **lives})
 
 

@@ -57,6 +57,11 @@ class Stream(ABC):
     numbered: bool = False
     compared: int | None = None
 
+    @property
+    def events(self) -> bool:
+        """Whether graphs hold events, and later ones pairs that are asked at a second (`fedsim.data.event_pairs`)."""
+        return False
+
     @abstractmethod
     def prepare(
         self, graphs: Sequence[Graph], split: SplitOptions, rng: Callable[[str], np.random.Generator]

@@ -5,8 +5,8 @@ Such a graph has further keys: `since` and `until` (E,) float64, the seconds fro
 never removed `until` = infinity.  `span` (2,) is the recording's start and end (s); `born` (N,) the second from which
 a vertex is there, which is its first edge's where the key is missing; `frames` (S, N, F) the features that are in
 force from the seconds `framed` (S,) on, in place of `x`; `bins` (F,) lower bounds of degrees, if the features are
-one-hot codes of binned degrees.  Not modelled: edge weights or features, vertices that disappear, and labels that
-change.
+one-hot codes of binned degrees; `message` (E, D) float32 the features of events, zeros where the key is missing.
+Not modelled: weights and features of edges that last, vertices that disappear, and labels that change.
 """
 
 from abc import abstractmethod
@@ -98,11 +98,13 @@ def evolving(
     y: Ints | None = None,
     span: tuple[float, float] | None = None,
     born: Floats | None = None,
+    message: npt.NDArray[np.float32] | None = None,
 ) -> Graph:
     """Return a whole graph without features from one entry for each edge and lifetime, in either direction.
 
     `ends` (2, E) are vertices 0 to N-1.  Self loops and repeats of an entry are dropped; labels default to
-    unknown (-1), and the span to that of the finite times.
+    unknown (-1), and the span to that of the finite times.  `message` (E, D) are features of the entries; of
+    repeats the first one's are kept.
     """
     straight, at_once = ends[0] != ends[1], until is since
     (low, high), since, until = ends[:, straight], since[straight], until[straight]
@@ -121,14 +123,22 @@ def evolving(
     graph = graph_of(torch.zeros(vertices, 0), edges, torch.from_numpy(labels))
     graph |= {"since": torch.from_numpy(since), "until": torch.from_numpy(until)}
     graph["span"] = torch.tensor(span, dtype=torch.float64)
+    if message is not None:
+        graph["message"] = torch.from_numpy(np.tile(message[straight], (2, 1))[order][new])
     if born is not None:
         graph["born"] = torch.from_numpy(born.astype(np.float64))
     return graph
 
 
-def events(ends: Ints, times: Floats, vertices: int, y: Ints | None = None) -> Graph:
-    """Return the whole graph of edges (2, E) that occur at those seconds (E,)."""
-    return evolving(ends, times, times, vertices, y=y)
+def events(
+    ends: Ints,
+    times: Floats,
+    vertices: int,
+    y: Ints | None = None,
+    message: npt.NDArray[np.float32] | None = None,
+) -> Graph:
+    """Return the whole graph of edges (2, E) that occur at those seconds (E,), with features (E, D) if given."""
+    return evolving(ends, times, times, vertices, y=y, message=message)
 
 
 def recorded(ends: Ints, number: Ints, vertices: int, count: int, length: float, y: Ints | None = None) -> Graph:

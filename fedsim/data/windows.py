@@ -1,4 +1,4 @@
-"""Snapshots: a changing graph cut into equal intervals of time, and the differences between two of them.
+"""Snapshots: a changing graph cut into intervals of equal time, or of as many events, and how two of them differ.
 
 A snapshot has all vertices of the whole graph with their numbers, and the edges that existed at some moment of its
 window, once per direction.  `arrived` marks the vertices that have joined by its end, and `changed` those of them that
@@ -17,12 +17,14 @@ from torch import Tensor
 from fedsim.data.graph import Graph, graph_of
 
 
-def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
+def bounds_of(graph: Graph, steps: int | None, step: float | None, patch: int | None = None) -> Tensor:
     """Return the starts of the windows (s), and the last one's end: (T + 1,) float64.
 
-    There are `steps` windows over the recording's span, or as many of `step` seconds as needed.
+    There are `steps` windows over the recording's span, or as many of `step` seconds as needed, or of `patch` events.
     """
     start, end = graph["span"].tolist()
+    if patch is not None:
+        return _by_number(graph, patch)
     if steps is not None:
         return torch.from_numpy(np.linspace(start, end, steps + 1))
     assert step is not None
@@ -30,6 +32,13 @@ def bounds_of(graph: Graph, steps: int | None, step: float | None) -> Tensor:
     latest = float(graph["since"].max()) if len(graph["since"]) else start
     count += latest >= start + count * step  # an event at the very end is in a window that starts there
     return torch.arange(count + 1, dtype=torch.float64).mul_(step).add_(start)
+
+
+def _by_number(graph: Graph, patch: int) -> Tensor:
+    """Return bounds between which there are `patch` events each; those of one second stay together, in a later one."""
+    times = graph["since"][graph["edges"][0] < graph["edges"][1]].sort().values
+    starts = torch.unique(torch.cat([graph["span"][:1], times[patch::patch]]))
+    return torch.cat([starts, graph["span"][1:]])
 
 
 def snapshots_of(graph: Graph, bounds: Tensor, window: int = 1) -> list[Graph]:

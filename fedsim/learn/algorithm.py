@@ -139,6 +139,7 @@ class Algorithm(ABC):
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train" (see `declared`)
     sees_more: ClassVar[bool] = False  # True where `sees` or `sees_all` adds to the graph (see `declared`)
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
+    pairs: ClassVar[bool] = False  # True where any model that a task judges pairs with will do (see `declared`)
     evolves: ClassVar[bool] = False  # True where `work` turns models whose weights evolve (see `declared`)
 
     @property
@@ -290,6 +291,7 @@ DECLARED: Mapping[str, tuple[frozenset[str], bool]] = {  # the methods that each
     "own_steps": (frozenset({"steps"}), True),
     "sees_more": (frozenset({"sees", "sees_all"}), True),
     "evolves": (frozenset({"work"}), False),
+    "pairs": (frozenset({"backbone", "start", "work", "fit", "loss", "update", "sees", "sees_all"}), False),
 }
 
 

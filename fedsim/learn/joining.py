@@ -36,6 +36,8 @@ def union(graphs: Sequence[Graph], *, shared: bool = False) -> Graph:
     joined.update(_by_vertex(graphs))  # type: ignore[typeddict-item]
     if any("pairs" in graph for graph in graphs):
         _join_pairs(joined, graphs, vertices)
+    if "events" in graphs[0]:
+        _join_events(joined, graphs, vertices)
     joined["layout"] = Layout(joined, parts, shared=shared)
     return joined
 
@@ -47,6 +49,16 @@ def _join_pairs(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int])
     joined["pairs"] = shifted(pairs, [part.shape[1] for part in pairs], [start for _, start in asking])
     joined["links"] = torch.cat([graph["links"] for graph, _ in asking])
     joined["asked"] = torch.cat([graph["asked"] for graph, _ in asking])
+    if any("moments" in graph for graph, _ in asking):
+        joined["moments"] = torch.cat([graph["moments"] for graph, _ in asking])
+
+
+def _join_events(joined: Graph, graphs: Sequence[Graph], vertices: Sequence[int]) -> None:
+    """Add the events to the union of graphs that all hold some, or none of them."""
+    ends = [graph["events"] for graph in graphs]
+    joined["events"] = shifted(ends, [part.shape[1] for part in ends], offsets(vertices))
+    for key in ("happened", "message", "fresh"):
+        joined[key] = torch.cat([graph[key] for graph in graphs])
 
 
 def _by_vertex(graphs: Sequence[Graph]) -> dict[str, Tensor]:

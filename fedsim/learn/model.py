@@ -14,6 +14,7 @@ that change between periods beside training (`turn`).  The models here have none
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -32,6 +33,7 @@ class Model(ABC):
     hidden: Count = 64  # width of every hidden layer
     layers: Count = 2  # layers, the classifier included
     dropout: Fraction = 0.5  # share of hidden values zeroed while training
+    pairs: ClassVar[bool] = False  # True where it judges pairs instead of vertices (`fedsim.learn.pair_model`)
 
     @abstractmethod
     def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ class Task(ABC):
     """What is predicted; `metrics` lists, as literals, the metrics that it can be scored by."""
 
     metrics: ClassVar[Sequence[str]]
+    pairs: ClassVar[bool] = False  # True where a model of pairs (`PairModel`) judges each pair as a whole
 
     model: Model
     features: int
@@ -68,6 +69,10 @@ class Task(ABC):
         """Return the number of rows that `targets` may index: by default the graph's vertices."""
         return len(graph["y"])
 
+    def answers(self, graph: Graph) -> int:
+        """Return the number of rows of the model's output: by default the graph's vertices."""
+        return len(graph["y"])
+
     def examples(self, graph: Graph, *splits: str) -> int:
         """Return the number of examples of these splits in the graph: by default vertices."""
         return layout.count(graph, *splits)
@@ -75,6 +80,10 @@ class Task(ABC):
     def flops(self, graph: Graph) -> float:
         """Return the operations of one training step: a forward pass and a backward pass of twice its work."""
         return 3 * self.model.flops(graph, self.outputs)
+
+    def step_bytes(self, graph: Graph) -> int:
+        """Return roughly the bytes that a training step keeps beside those of the vertices: by default none."""
+        return 0
 
 
 def bind(task: Task, model: Model, features: int, classes: int, seed: int, device: str) -> Task:

@@ -38,15 +38,16 @@ class Trainer:
         clip: float | None = None,
         schedule: Schedule = "constant",
         reports: bool = False,
+        step_bytes: Callable[[Graph], int] = lambda graph: 0,
     ) -> None:
         """Keep each client's optimiser state from job to job if `keep_state`; use about `budget` bytes at once.
 
         `clip` bounds the norm of a client's gradient, after any correction; `schedule` is that of the learning rate.
-        With `reports` each job's memory keeps its first loss.
+        With `reports` each job's memory keeps its first loss.  `step_bytes` tells what a step keeps beside vertices.
         """
         self.optimiser = optimiser
         self._of_step = over_steps(optimiser, schedule, local_steps)
-        self._clip, self._reports = clip, reports
+        self._clip, self._reports, self._step_bytes = clip, reports, step_bytes
         self.local_steps = local_steps
         self._keep_state = keep_state
         self._budget = budget
@@ -72,7 +73,7 @@ class Trainer:
             members.sort(key=lambda i: (graphs[i].vertices, work[i][0].client))
             room = -1
             for index in members:
-                need = shapes.footprint(work[index][1], graphs[index])
+                need = shapes.footprint(work[index][1], graphs[index]) + self._step_bytes(_data(work[index]))
                 if room < need:
                     groups.append([])
                     room = max(self._budget, need)

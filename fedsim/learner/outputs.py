@@ -7,6 +7,7 @@ than applying all of them (see learn/cohort.py), so a checkpoint keeps these out
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -47,10 +48,9 @@ class Outputs:
             stale = [client for client in joined.clients if params[client] is not known.params.get(client)]
         if known is not None and not stale:
             return known.output
-        if shared or known is None or 2 * _vertices(joined, stale) > len(joined.graph["y"]):
+        output = None if shared or known is None else self._renewed(known, params, stale)
+        if output is None:
             output = self.fresh(params, joined, shared)
-        else:
-            output = self._renewed(known, params, stale)
         self._known[model] = Known(joined, shared, params, output)
         return output
 
@@ -81,21 +81,23 @@ class Outputs:
         known = self._known.get(model)
         return known if known is not None and known.joined is joined else None
 
-    def _renewed(self, known: Known, params: Params, stale: Sequence[int]) -> Tensor:
-        """Return the known output with the rows of these clients computed anew."""
-        joined, output = known.joined, known.output.clone()
-        parts = [joined.place[client][0] for client in stale]
-        made = self._task.forward(tree.stack([params[client] for client in stale]), joining.union(parts))
+    def _renewed(self, known: Known, params: Params, stale: Sequence[int]) -> Tensor | None:
+        """Return the known output with the rows of these clients computed anew; None where that is most of it."""
+        place, parts = self._place(known.joined), known.joined.part
+        if 2 * sum(place[client][1] for client in stale) > len(known.output):
+            return None
+        output, joined = known.output.clone(), joining.union([parts[client] for client in stale])
+        made = self._task.forward(tree.stack([params[client] for client in stale]), joined)
         begin = 0
-        for client, part in zip(stale, parts, strict=True):
-            first, count = joined.place[client][1], len(part["y"])
+        for first, count in (place[client] for client in stale):
             output[first : first + count] = made[begin : begin + count]
             begin += count
         return output
 
-
-def _vertices(joined: Joined, clients: Sequence[int]) -> int:
-    return sum(len(joined.place[client][0]["y"]) for client in clients)
+    def _place(self, joined: Joined) -> dict[int, tuple[int, int]]:
+        """Return each client's first row of the output and their number, where parameters are each client's own."""
+        counts = [self._task.answers(part) for part in joined.part.values()]
+        return dict(zip(joined.part, zip(accumulate(counts, initial=0), counts, strict=False), strict=True))
 
 
 def _bases(joined: Joined) -> list[Any]:

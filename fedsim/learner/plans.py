@@ -57,10 +57,9 @@ class Joined:
         return [*dict.fromkeys(client for client, _ in self.graphs)]
 
     @cached_property
-    def place(self) -> dict[int, tuple[Graph, int]]:
-        """Each client's part and its first vertex, where parameters are each client's own."""
-        firsts = accumulate((len(part["y"]) for part in self.parts), initial=0)
-        return dict(zip(self.clients, zip(self.parts, firsts, strict=False), strict=True))
+    def part(self) -> dict[int, Graph]:
+        """Each client's part, where parameters are each client's own."""
+        return dict(zip(self.clients, self.parts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class Plans:
         dates: dict[tuple[int, Base], int] = {}  # the period whose graph it is
         for client, period, _ in pairs:
             for split in self._splits:
-                for place, graph in enumerate(period.scored(split), 1):
+                for place, graph in enumerate(self._asked(period, split), 1):
                     base = self._base(graph, period)
                     own.setdefault(client, {}).setdefault(base, graph)
                     numbers.setdefault((client, base), period.number)
@@ -184,6 +183,13 @@ class Plans:
     def _base(self, graph: Graph, period: Period) -> Base:
         return (*base_of(graph), period.number) if self._recalls else base_of(graph)
 
+    def _asked(self, period: Period, split: str) -> tuple[Graph, ...]:
+        """Return the graphs on which the split is scored, where pairs are judged only those that ask any of it."""
+        graphs = period.scored(split)
+        if not self._task.pairs:
+            return graphs
+        return tuple(graph for graph in graphs if len(self._task.targets(graph, split))) or graphs[-1:]
+
     def _scored(self, period: Period) -> list[Graph]:
         return [graph for split in self._splits for graph in period.scored(split)]
 
@@ -192,7 +198,7 @@ class Plans:
         parts = [
             [
                 self._task.targets(graph, split) + starts[client, self._base(graph, period)]
-                for graph in period.scored(split)
+                for graph in self._asked(period, split)
             ]
             for client, period, _ in pairs
         ]

@@ -16,7 +16,7 @@ from typing import Any
 from fedsim.core import seeds
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.net.grouping import Grouped
-from fedsim.point import costing, fleet, memory, observing, private, rehearsal
+from fedsim.point import costing, fleet, memory, observing, pairing, private, rehearsal
 from fedsim.point.parts import NOTHING, Parts
 from fedsim.scenario import combinations, find, plugins, source, wording
 from fedsim.scenario.part import Part
@@ -48,6 +48,8 @@ def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
             look = partial(_fit_problems, whole=whole)
             there = [key for key in LEARNS if plain.get(key)]
             wrong += once(f"fit of {there}", ("algorithm", "protocol", "network", "privacy", "clients"), look)
+        if not wrong and whole:
+            wrong += once("pairs", ("algorithm", "protocol", "model", "task", "data", "measure"), pairing.problems)
         if not wrong:
             wrong += once("meeting", ("clients", "network", "protocol"), rehearsal.problems)
         for problem in wrong:

@@ -176,6 +176,7 @@ def lesson_of(parts: Parts, found: prepared.Prepared, clients: int, device: str)
         optimiser(training.optimiser, training.lr, training.weight_decay, training.momentum),
         training.local_steps, keep_state=training.keep_state, budget=scenario.cohort.memory,
         clip=training.clip, schedule=training.schedule, reports=parts.sampler.reports,
+        step_bytes=task.step_bytes,
     )  # fmt: skip
     cohort = Cohort(algorithm, trainer, batch=scenario.cohort.mode == "union")
     return Lesson(

@@ -105,6 +105,8 @@ def _drawn(key: str, part: Part) -> Iterator[Need]:
         events = EVENTS.get(str(part.options.get("like", "tgbl_coin")), 0)
         events = round(events * scale) if isinstance(scale, int | float) and 0 <= scale <= 1 else 0
         yield Need(f"{key}.scale", scale, EVENT * events, f"{events:,} events in both directions")
+    if part.name == "meetings":
+        yield from _met(key, part.options)
     if part.name not in ("synthetic", "drifting"):
         return
     options = part.options
@@ -123,8 +125,21 @@ def _drawn(key: str, part: Part) -> Iterator[Need]:
     yield Need(f"{key}.{last}", f"{edges:,.0f} edges", 4 * WHOLE * edges, "their ends")
 
 
+def _met(key: str, options: Mapping[str, Any]) -> Iterator[Need]:
+    """Return what drawn meetings need, at the largest of the numbers that they come of."""
+    own = {"communities": 4, "members": 64, "seconds": 70}
+    sizes = {name: _count(options, name, default) for name, default in own.items()}
+    largest, events = max(sizes, key=lambda name: sizes[name]), math.prod(sizes.values()) // 2
+    yield Need(f"{key}.{largest}", f"{sizes[largest]:,}", EVENT * events, f"{events:,} events in both directions")
+    features, vertices = _count(options, "features", 1), sizes["communities"] * sizes["members"]
+    what = f"{vertices:,} vertices of {features:,} features"
+    yield Need(f"{key}.features", f"{features:,}", vertices * features * FLOAT, what)
+
+
 def _widths(key: str, part: Part, features: int) -> Iterator[Need]:
-    """Return what layers need between one hidden width and the next."""
+    """Return what layers need between one hidden width and the next, and within a layer of four channels' width."""
+    channel = _count(part.options, "channel", 0)
+    yield Need(f"{key}.channel", f"{channel:,}", FLOAT * COPIES * 12 * (4 * channel) ** 2, "the weights and copies")
     given = part.options.get("hidden")
     widths = [_whole(value) for value in (given if isinstance(given, list | tuple) else [given])]
     known = [width for width in widths if width]

@@ -209,6 +209,21 @@ def test_a_table_of_events_is_read_by_its_columns(offline: Path) -> None:
     assert listed(graph) == [(0, 1), (0, 2), (1, 0), (2, 0)]  # 2, 3, 10: by number
 
 
+def test_features_of_events_are_read_from_the_columns_named(offline: Path) -> None:
+    path = offline / "events.csv"
+    path.write_text("timestamp, destination,weight,source,size\n5,b,1.5,a,7\n3,c,-2,b,8\n5,a,2,a,9\n")
+    both, one = [[7, 1.5], [7, 1.5], [8, -2], [8, -2]], [[1.5], [1.5], [-2], [-2]]
+    for columns, message in ((["size", "weight"], both), (["weight"], one)):
+        options = {"file": str(path), "message": columns}
+        graph = find.build("dataset", Part(name="tgb", options=options)).load(Path(), 0)
+        assert graph["edges"].tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+        assert graph["message"].tolist() == message
+    assert "message" not in find.build("dataset", Part(name="tgb", options={"file": str(path)})).load(Path(), 0)
+    for column, told in (("source", "could not convert"), ("height", "the header lacks height")):
+        with pytest.raises(UserError, match=told):
+            find.build("dataset", Part(name="tgb", options={"file": str(path), "message": [column]})).load(Path(), 0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -193,7 +193,7 @@ def test_graphs_that_cannot_be_cut_are_reported_with_the_remedy() -> None:
 
 @pytest.mark.parametrize("options", [{"steps": None}, {"step": 5.0}, {"steps": None, "step": 0.0}], ids=str)
 def test_windows_are_told_in_exactly_one_way(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"give either 'steps'|longer than zero"):
+    with pytest.raises(ValueError, match=r"give one of 'steps'|longer than zero"):
         stream(**options)
 
 

@@ -1,8 +1,8 @@
 """A table of events in the format of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023), from your own file.
 
 A CSV with a header and, among its columns, `source`, `destination` and `timestamp` (s), in any order of rows.  Ends may
-be numbers or names; the same one in both columns is the same vertex.  An event is read in both directions.  Other
-columns (weights, features) are not read.
+be numbers or names; the same one in both columns is the same vertex.  An event is read in both directions.  Of other
+columns (weights, features) those in `message` are read, numbers that are the features of events.
 
 `labels` is the table of a node-property task: `timestamp`, `source`, `destination` and `weight`, a vertex's affinity to
 a destination at some second.  A vertex's class is the destination of its largest total weight, the first in order of
@@ -10,6 +10,7 @@ numbers or names if several have it; others have none.  Not modelled: labels tha
 all destinations (NDCG), which is the benchmark's own task.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,27 +33,33 @@ class Tgb(Featureless):
 
     file: File  # the table of events
     labels: File | None = None  # a node-property table, from which vertices have classes; null: they have none
+    message: tuple[str, ...] = ()  # columns of the events with their features
 
     def topology(self, root: Path) -> Graph:
         """Return the graph; vertices are in the order of their numbers or names."""
         path = self.file.resolve()
-        inner, files = Path(path.parent.name) / path.name, {path.name: ""}
-        if self.labels is None:
-            return prepared(path.parent.parent, path.parent.name, files, lambda above: _read(above / inner))
-        beside = self.labels.resolve()
-        if beside.parent != path.parent:
-            raise UserError(f"data.dataset.labels: put {beside} into the folder of the events, {path.parent}")
-        both, other = {**files, beside.name: ""}, Path(path.parent.name) / beside.name
-        return prepared(path.parent.parent, path.parent.name, both, lambda above: _read(above / inner, above / other))
+        own, files, other = Path(path.parent.name) / path.name, {path.name: ""}, None
+        if self.labels is not None:
+            beside = self.labels.resolve()
+            if beside.parent != path.parent:
+                raise UserError(f"data.dataset.labels: put {beside} into the folder of the events, {path.parent}")
+            files, other = {**files, beside.name: ""}, Path(path.parent.name) / beside.name
+
+        def read(above: Path) -> Graph:
+            return _read(above / own, other and above / other, self.message)
+
+        return prepared(path.parent.parent, path.parent.name, files, read, self.message)
 
 
-def _read(path: Path, labels: Path | None = None) -> Graph:
-    """Return the graph.  Raises ValueError if a column or a value is missing."""
+def _read(path: Path, labels: Path | None, features: Sequence[str]) -> Graph:
+    """Return the graph.  Raises ValueError if a column or a value is missing, or a feature is no number."""
     table = _table(path, COLUMNS)
     ends = table[COLUMNS[:2]].to_numpy()
     known, number = _numbered(ends.astype(str) if ends.dtype == object else ends)
     times = table["timestamp"].to_numpy(dtype=np.float64)
-    return events(number.T, times, len(known), None if labels is None else _classes(_table(labels, LABELS), known))
+    message = _table(path, [*features]).to_numpy(dtype=np.float32) if features else None
+    y = None if labels is None else _classes(_table(labels, LABELS), known)
+    return events(number.T, times, len(known), y, message)
 
 
 def _table(path: Path, columns: list[str]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count, Seconds
-from fedsim.data import pairs
+from fedsim.data import event_pairs, pairs
 from fedsim.data.arrivals import Clocked
 from fedsim.data.common_pairs import Negatives
 from fedsim.data.graph import Graph, Period, with_keys, with_masks
@@ -37,17 +37,22 @@ class Snapshots(Clocked):
     """See the module's docstring.
 
     Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
-    beyond it.  `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the
-    shares of `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them
-    too, and scores those that never train on the later snapshots; "links" is for link
-    prediction: the pairs of a period are edges of the next snapshot (validation) and the one after (test) among
-    the client's vertices of the period, whoever owns them by then, and as many non-edges.
+    beyond it, or of `patch` events each, the last one of what is left; events of one second stay together.
+
+    `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the shares of
+    `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them too, and
+    scores those that never train on the later snapshots; "links" is for link prediction: the pairs of a period are
+    edges of the next snapshot (validation) and the one after (test) among the client's vertices of the period, whoever
+    owns them by then, and as many non-edges; "events" is for event prediction: a client holds its own events so far,
+    and is asked about those of the next snapshot and of the one after, each at its own second, when it knows of all
+    that it recorded before (`fedsim.data.event_pairs`).
     """
 
     steps: Count | None = field(default=None, kw_only=True)  # number of windows
     step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
+    patch: Count | None = field(default=None, kw_only=True)  # number of events of a window
     window: Count = field(default=1, kw_only=True)  # number of windows whose edges a snapshot has, up to its own
-    scored: Literal["ahead", "ahead_split", "split", "links"] = field(
+    scored: Literal["ahead", "ahead_split", "split", "links", "events"] = field(
         default="ahead", kw_only=True
     )  # which snapshots are scored
 
@@ -59,12 +64,20 @@ class Snapshots(Clocked):
     )  # how the pairs are drawn that are no edges, of the splits that everybody is asked
 
     def __post_init__(self) -> None:
-        """Check that exactly one option says how long a window is."""
+        """Check that exactly one option says how long a window is, and that windows of events do not overlap."""
         super().__post_init__()
-        if (self.steps is None) == (self.step is None):
-            raise ValueError("give either 'steps' (how many windows, such as 10) or 'step' (such as '5 d'), not both")
+        if sum(given is not None for given in (self.steps, self.step, self.patch)) != 1:
+            ways = "'steps' (how many windows, such as 10), 'step' (such as '5 d') or 'patch' (how many events of each)"
+            raise ValueError(f"give one of {ways}, and only one")
+        if self.events and self.window > 1:
+            raise ValueError("window: with scored: events a client holds all of its earlier events; leave it out")
         if self.step == 0:
             raise ValueError("step: a window must be longer than zero")
+
+    @property
+    def events(self) -> bool:
+        """Whether graphs hold events, and later ones pairs that are asked at a second."""
+        return self.scored == "events"
 
     def snapshots(self, graph: Graph) -> Sequence[Graph]:
         """Return the snapshots of the whole graph.  Raises ScenarioError if there is nothing to cut."""
@@ -74,9 +87,19 @@ class Snapshots(Clocked):
         start, end = graph["span"].tolist()
         if not end > start:
             raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
-        found = snapshots_of(graph, bounds_of(graph, self.steps, self.step), self.window)
+        if self.patch is not None:
+            event_pairs.only_events(graph, "data.stream.patch", "a patch is a number")
+        if self.events:
+            event_pairs.only_events(graph, "data.stream.scored", "'events' asks for the seconds")
+        bounds = bounds_of(graph, self.steps, self.step, self.patch)
+        found = snapshots_of(graph, bounds, self.window)
+        if self.events:
+            last = len(found) - 1
+            for t, snapshot in enumerate(found):
+                happening = event_pairs.of_window(graph, bounds[t], bounds[t + 1], closed=t == last)
+                found[t] = with_keys(snapshot, happening)
         if self.scored != "split" and len(found) <= AHEAD:
-            message = f"there are {len(found)} snapshots, and the last two only score; take shorter steps, 3 at least"
+            message = f"there are {len(found)} snapshots, and the last two only score; take shorter ones, 3 at least"
             raise ScenarioError([Problem("data.stream", message)])
         return found
 
@@ -94,14 +117,16 @@ class Snapshots(Clocked):
         clients = list(zip(*graphs, strict=True))
         if self.scored == "split":
             return [[Period(t, graph) for t, graph in enumerate(own)] for own in clients]
+        if self.events:
+            return _happening(snapshots, graphs, owners, rng)
         if self.scored == "links":
             asking = [_asking(t, graphs[t], snapshots[t + 1 : t + 1 + AHEAD], rng) for t in range(len(graphs) - AHEAD)]
             return [list(own) for own in zip(*asking, strict=True)]
         return [[_training(t, own, changed[t + 1]) for t in range(len(own) - AHEAD)] for own in clients]
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
-        """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for links."""
-        if self.scored == "links":
+        """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for pairs."""
+        if self.scored in ("links", "events"):
             return None
         return held_out(snapshots, owners)[0 if self.scored == "split" else AHEAD :]
 
@@ -168,6 +193,29 @@ def _asking(t: int, graphs: Sequence[Graph], later: Sequence[Graph], rng: Rng) -
         Period(t, pairs.ahead(graph, [parts[client] for parts in cuts], rng(f"data.pairs.{client}.{t}")))
         for client, graph in enumerate(graphs)
     ]
+
+
+def _happening(
+    snapshots: Sequence[Graph], graphs: Sequence[Sequence[Graph]], owners: Sequence[np.ndarray], rng: Rng
+) -> list[list[Period]]:
+    """Return each client's periods with its events so far, and the pairs that its model is asked later.
+
+    What tests period t validates period t + 1: the same pairs, so that a model is applied to them once.
+    """
+    clients, found = len(graphs[0]), []
+    own = [event_pairs.recorded(*one, clients) for one in zip(snapshots, owners, strict=True)]
+    for client in range(clients):
+        so_far = [events[client] for events in own]
+        held = [event_pairs.holding(graphs[t][client], so_far[: t + 1]) for t in range(len(snapshots))]
+        asking = [event_pairs.asking(one, rng(f"data.events.{client}.{t}")) for t, one in enumerate(held)]
+        found.append([Period(t, held[t], _later(asking[t + 1 : t + 1 + AHEAD])) for t in range(len(held) - AHEAD)])
+    return found
+
+
+def _later(asking: Sequence[Graph]) -> tuple[Graph, ...]:
+    """Return the graphs of the two snapshots after a period: the first validates, the second tests."""
+    splits = pairs.VALIDATES, pairs.TESTS
+    return tuple(event_pairs.asked(graph, split) for graph, split in zip(asking, splits, strict=True))
 
 
 def _bare(snapshot: Graph) -> Graph:
