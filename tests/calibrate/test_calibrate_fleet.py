@@ -92,6 +92,7 @@ def at_once(clients, size, seconds):
     return replace(others, sent=others.sent + shift, arrived=others.arrived + shift), last
 
 
+@pytest.mark.long
 def test_messages_that_the_servers_link_held_up_are_left_out():
     messages, held = at_once(4, 1_000_000, 9.0)
     narrow = {True: 20e6, False: np.inf}

@@ -114,6 +114,7 @@ def test_round_trips_that_are_known_give_true_rates(traffic, tmp_path):
     assert found["downlink_mbps"] == pytest.approx(true["downlink_mbps"], rel=0.01)
 
 
+@pytest.mark.long
 def test_a_run_that_learns_and_whose_clients_come_and_go(tmp_path):
     point = small_points.point(
         network__effects=[{"name": "churn", "online": "3 s", "offline": "1 s"}], clients__count=6
