@@ -166,6 +166,13 @@ def test_operations_of_jobs_are_those_of_the_scenario(traffic, tmp_path):
     assert worked.operations == pytest.approx(np.full(16, 1e9), rel=1e-9)
 
 
+def test_speeds_that_no_job_tells_stay_those_of_the_runs_own_table(traffic, tmp_path, capsys):
+    folder = traffic(algorithm={"name": "traffic", "down": "300 kB", "up": "50 kB"})
+    assert main([str(folder), "--out", str(tmp_path / "c.csv")]) == 0
+    assert "speeds are not fitted: no finished job is recorded" in " ".join(capsys.readouterr().out.split())
+    assert table(tmp_path / "c.csv")["gflops"].tolist() == [10, 5, 2, 10]
+
+
 def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
     """Classes arrive every two updates, so that a job works on more and more; speeds stay what they were."""
     folder = made(tmp_path / "0123456789ab")
