@@ -60,6 +60,10 @@ def command(given: argparse.Namespace) -> list[str]:
     if lost.any():
         share = f"up to {100 * lost.max():.2g} % of a client's packets were sent again"
         notes.append(f"{share}, fitted as losses" if given.losses else f"{share}: --losses fits such losses too")
+        if forward.connecting.keeps:
+            notes.append(
+                "losses have shrunk the windows of kept connections, which is not predicted: expect large errors"
+            )
     if crowded := int((fleet.crowded & measured.moved.whole).sum()):
         notes.append(f"{crowded} messages may have waited for the server's link; they are not in these errors")
     made = written.write(given.out, measured, fleet.values, given_losses, fast.values)

@@ -6,7 +6,8 @@ median).  Messages of one size and direction count as the square root of their n
 as much as many alike.
 
 A value is *told apart* if neither its double nor its half explains the messages as well, whatever the others are
-then.  Messages of one size do not tell a long round trip from a low rate, and short ones say nothing of a rate.
+then: the mean error is so much larger that, by the number of messages, it is no chance.  Messages of one size do not
+tell a long round trip from a low rate, and short ones say nothing of a rate.
 
 Not modelled: links that change; messages of one client that are under way at the same time.
 """
@@ -24,11 +25,10 @@ TRIP, UP, DOWN = range(3)  # places of the three values: seconds, bit/s, bit/s
 SLOWEST = 1e2  # bit/s
 LOW, HIGH = np.log([1e-6, SLOWEST, SLOWEST]), np.log([1e3, 1e12, 1e12])
 STARTS = (0.02, 0.15, 0.4)  # round trips, of the shortest message's seconds, from which the search begins
-SOFT = 0.01  # of the logarithm: beyond it errors count linearly
-SLACK, SHARE = (
-    0.005,
-    0.05,
-)  # by how much more, and by which share, the mean error may be larger of what explains as well
+SOFT = (0.03, 0.002)  # of the logarithm: beyond it errors count linearly; first coarsely, which goes farther
+EVIDENCE = 3.0  # logarithm of how many times more likely one explanation is, from which on another is not as good
+SLACK, SHARE = 0.0005, 0.01  # by how much, and by which share, an error may grow where a value is replaced
+FLOOR = 0.001  # mean errors that differ by less are equal in any case
 FINEST = 0.01  # of a way, or of a logarithm, to which bounds are sought
 
 
@@ -56,6 +56,11 @@ class Problem:
         """Return the weighted logarithms of predicted over measured seconds; `logs` are those of the values (3,)."""
         found = self.predict(*np.exp(logs).tolist())[self.used]
         return self.weight * np.log(np.maximum(found, 1e-12) / self.seconds)
+
+    @property
+    def many(self) -> float:
+        """How many messages of equal weight tell as much (Kish)."""
+        return float(self.weight.sum() ** 2 / (self.weight**2).sum())
 
     def error(self, logs: Floats) -> float:
         """Return the weighted mean of the absolute logarithm."""
@@ -87,7 +92,7 @@ def solve(given: Problem, fixed: Floats) -> Link:
 
 def told_apart(given: Problem, link: Link, fixed: Floats, which: int) -> bool:
     """Return whether neither the double nor the half of one value explains the messages as well as the link does."""
-    most = _as_well(link)
+    most = _as_well(given, link)
     for factor in (2.0, 0.5):
         other = fixed.copy()
         other[which] = link.values[which] * factor
@@ -114,9 +119,10 @@ def longest(given: Problem) -> float:
 def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
     """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
 
-    They allow what explains them as well as the link does.  The error stays that of the link.
+    They allow what costs next to nothing: what is not told apart may still be likelier than other values.  The error
+    stays that of the link.
     """
-    most, own = _as_well(link), math.log(link.values[which])
+    most, own = link.error * (1 + SHARE) + SLACK, math.log(link.values[which])
     near, far, best = 0.0, 1.0, link
     step = far
     while True:
@@ -129,8 +135,9 @@ def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float
         step = (near + far) / 2
 
 
-def _as_well(link: Link) -> float:
-    return link.error * (1 + SHARE) + SLACK
+def _as_well(given: Problem, link: Link) -> float:
+    """Return the mean error up to which others explain the messages as well, were errors drawn from a Laplace law."""
+    return link.error * math.exp(EVIDENCE / given.many) + FLOOR
 
 
 def given_by(given: Problem) -> Mask:
@@ -158,13 +165,15 @@ def _search(given: Problem, start: Floats, free: Mask) -> Floats:
         whole[free] = logs
         return given.residuals(whole)
 
-    inside = np.clip(start[free], LOW[free] + 1e-6, HIGH[free] - 1e-6)
-    found = least_squares(
-        residuals, inside, bounds=(LOW[free], HIGH[free]), loss="soft_l1", f_scale=SOFT, x_scale=1.0,
-        diff_step=1e-6, xtol=1e-9, ftol=1e-10, gtol=1e-12, max_nfev=60,
-    )  # fmt: skip
+    found = np.clip(start[free], LOW[free] + 1e-6, HIGH[free] - 1e-6)
+    for soft in SOFT:
+        done = least_squares(
+            residuals, found, bounds=(LOW[free], HIGH[free]), loss="soft_l1", f_scale=soft * given.weight.min(),
+            x_scale=1.0, diff_step=1e-6, xtol=1e-9, ftol=1e-10, gtol=1e-12, max_nfev=60,
+        )  # fmt: skip
+        found = np.clip(done.x, LOW[free] + 1e-6, HIGH[free] - 1e-6)
     best = start.copy()
-    best[free] = found.x
+    best[free] = found
     return best
 
 

@@ -9,16 +9,19 @@ Messages that were under way while clients could have filled the server's link a
 others.  Not modelled: what slows several clients at once elsewhere.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.calibrate import fit
 from fedsim.calibrate.fit import DOWN, TRIP, UP, Link, Problem
-from fedsim.calibrate.forward import Forward
+from fedsim.calibrate.forward import BITS, Forward
 from fedsim.calibrate.measured import Floats, Mask, Moved
 
 FULL = 0.8  # share of a server's link from which it may have held messages up
+SEEMS = 2.0  # times what a client's fastest message moved a second in the mean: the most that its link is taken for
+TINY = 1e-9
 FEWEST = 2  # messages of a direction that are enough without those that were held up
 POOLED, KNOWN, ASSUMED, LEAST, GIVEN = "pooled", "known", "assumed", "at least", "given rtt"
 SHARED = "shared"  # may be the client's part of the server's link
@@ -76,21 +79,30 @@ def crowding(moved: Moved, values: Floats, server: dict[bool, float]) -> Mask:
     found = np.zeros(len(moved), dtype=bool)
     for upload, which in ((True, UP), (False, DOWN)):
         rows = np.flatnonzero(moved.upload == upload)
-        rates = np.minimum(np.nan_to_num(values[moved.client[rows], which]), server[upload])
+        seen = np.zeros(len(values))
+        np.maximum.at(seen, moved.client[rows], BITS * moved.nbytes[rows] / np.maximum(moved.seconds[rows], TINY))
+        rates = np.minimum(np.nan_to_num(values[:, which]), np.minimum(SEEMS * seen, server[upload]))[
+            moved.client[rows]
+        ]
         if not len(rows) or rates.sum() < FULL * server[upload]:
             continue
-        moments = np.concatenate([moved.sent[rows], moved.arrived[rows]])
-        # At equal times ends come before beginnings.
-        order = np.lexsort((np.repeat([1, 0], len(rows)), moments))
-        load = np.cumsum(np.concatenate([rates, -rates])[order])
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        between = np.stack([place[: len(rows)], place[len(rows) :]], axis=1)
-        own = between[:, 1] > between[:, 0]
-        most = np.maximum.reduceat(load, between[own].ravel())[::2]
-        alone = np.zeros(len(rows), dtype=bool)
-        alone[own] = most > np.maximum(FULL * server[upload], rates[own] * (1 + 1e-9))
-        found[rows] = alone
+        most = _most(moved.sent[rows], moved.arrived[rows], rates)
+        found[rows] = most > np.maximum(FULL * server[upload], rates * (1 + TINY))
+    return found
+
+
+def _most(sent: Floats, arrived: Floats, rates: Floats) -> Floats:
+    """Return the largest sum of rates (n,) of the messages that are under way during each one."""
+    moments = np.concatenate([sent, arrived])
+    # At equal times ends come before beginnings.
+    order = np.lexsort((np.repeat([1, 0], len(sent)), moments))
+    load = np.cumsum(np.concatenate([rates, -rates])[order])
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    between = np.stack([place[: len(sent)], place[len(sent) :]], axis=1)
+    lasts = between[:, 1] > between[:, 0]
+    found = np.zeros(len(sent))
+    found[lasts] = np.maximum.reduceat(load, between[lasts].ravel())[::2]
     return found
 
 
@@ -115,7 +127,9 @@ def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Fl
         None if given is None or link is None else _rates(given, link, known[client], trips)
         for client, (given, link) in enumerate(zip(problems, links, strict=True))
     ]
-    pools = [trips, _told(rated, UP), _told(rated, DOWN)]
+    # Rates that fit a round trip which is not told apart count only where there are no others.
+    best = [link for link in rated if link is not None and link.sure[TRIP]]
+    pools = [trips, *(_told(best, which) if len(_told(best, which)) else _told(rated, which) for which in (UP, DOWN))]
     whole = [
         _whole(given, link, known[client], pools)
         for client, (given, link) in enumerate(zip(problems, rated, strict=True))
@@ -175,6 +189,6 @@ def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[
     return Link(values, sure, link.error, (marks[TRIP], marks[UP], marks[DOWN]))
 
 
-def _told(links: list[Link | None], which: int) -> Floats:
+def _told(links: Sequence[Link | None], which: int) -> Floats:
     """Return the values in one place that are told apart, each by a client's messages."""
     return np.array([link.values[which] for link in links if link is not None and link.sure[which]])

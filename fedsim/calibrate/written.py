@@ -71,6 +71,7 @@ def write(out: Path, measured: Measured, links: Floats, losses: Floats, speeds: 
     """
     _refuse_gaps(links)
     countries = _countries(measured.scenario)
+    speeds = _stated(measured.scenario) if np.isnan(speeds).all() else speeds
     names = [path.name for path in files_of(out, measured)]
     plain, notes = _scenario(out, measured, names)
     try:
@@ -119,7 +120,7 @@ def _rows(
             "rtt_ms": _rounded(links[client, TRIP] * 1e3),
             "loss_up": _rounded(losses[client, 0]),
             "loss_down": _rounded(losses[client, 1]),
-            "gflops": _rounded(speeds[client] / 1e9),
+            "gflops": _rounded(speeds[client] / 1e9) if np.isfinite(speeds).any() else None,
             "country": countries[client] if countries else None,
         }
         for client in range(len(links))
@@ -129,6 +130,12 @@ def _rows(
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
+
+
+def _stated(scenario: Scenario | None) -> Floats:
+    """Return the speeds that the run's own table of clients states, where none could be fitted; NaN without one."""
+    columns = Parts(scenario).columns if scenario and scenario.clients.table else {}
+    return columns.get("speed", np.array([np.nan]))
 
 
 def _countries(scenario: Scenario | None) -> list[str]:

@@ -92,6 +92,7 @@ def at_once(clients, size, seconds):
     return replace(others, sent=others.sent + shift, arrived=others.arrived + shift), last
 
 
+@pytest.mark.long
 def test_messages_that_the_servers_link_held_up_are_left_out():
     messages, held = at_once(4, 1_000_000, 9.0)
     narrow = {True: 20e6, False: np.inf}
@@ -103,7 +104,7 @@ def test_messages_that_the_servers_link_held_up_are_left_out():
 
 
 def test_one_message_after_the_other_does_not_fill_the_servers_link():
-    rows = [moved((0.04, 10e6, 10e6), [1_000], ways=[True], repeats=1, client=client) for client in range(2)]
+    rows = [moved((0.04, 10e6, 10e6), [1_000_000], ways=[True], repeats=1, client=client) for client in range(2)]
     ends = [(0.0, 1.0), (1.0, 2.0)]
     joint = together(
         *(replace(row, sent=np.array([a]), arrived=np.array([b])) for row, (a, b) in zip(rows, ends, strict=True))

@@ -114,6 +114,7 @@ def test_round_trips_that_are_known_give_true_rates(traffic, tmp_path):
     assert found["downlink_mbps"] == pytest.approx(true["downlink_mbps"], rel=0.01)
 
 
+@pytest.mark.long
 def test_a_run_that_learns_and_whose_clients_come_and_go(tmp_path):
     point = small_points.point(
         network__effects=[{"name": "churn", "online": "3 s", "offline": "1 s"}], clients__count=6
@@ -163,6 +164,13 @@ def test_operations_of_jobs_are_those_of_the_scenario(traffic, tmp_path):
     worked, note = speeds.with_operations(measured, None, tmp_path)
     assert not note
     assert worked.operations == pytest.approx(np.full(16, 1e9), rel=1e-9)
+
+
+def test_speeds_that_no_job_tells_stay_those_of_the_runs_own_table(traffic, tmp_path, capsys):
+    folder = traffic(algorithm={"name": "traffic", "down": "300 kB", "up": "50 kB"})
+    assert main([str(folder), "--out", str(tmp_path / "c.csv")]) == 0
+    assert "speeds are not fitted: no finished job is recorded" in " ".join(capsys.readouterr().out.split())
+    assert table(tmp_path / "c.csv")["gflops"].tolist() == [10, 5, 2, 10]
 
 
 def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
