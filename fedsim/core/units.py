@@ -18,6 +18,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from fedsim.core import portable
+
 MOST = 10**9  # of anything counted: more would exhaust memory or never end
 MOST_BYTES = 10**15  # of a single size: sums of thousands fit in the tables' 64 bits
 LATEST = 2.0**42  # seconds, 139,000 years: from there on floats are a millisecond apart
@@ -156,7 +158,7 @@ class Draw:
         first, second = self.values[0], self.values[-1]
         match self.kind:
             case "lognormal":
-                return first * np.exp(second * rng.standard_normal(size))
+                return first * portable.exp(second * rng.standard_normal(size))
             case "uniform":
                 return rng.uniform(first, second, size)
             case "normal":

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core import portable
 from fedsim.core.units import Bytes, Seconds
 
 PFTK_ABOVE = 0.02  # loss from which time-outs matter
@@ -109,10 +110,12 @@ def syn_waits(constants: TransferModel, lost: Floats, draws: Floats) -> Floats:
     waits = np.zeros(len(lost))
     if constants.deterministic:
         growing = sum(own * first * (2 * own) ** i for i in range(doublings))
-        waits[some] = growing + longest * own ** (doublings + 1) / (1 - own)
+        waits[some] = growing + longest * portable.power(own, doublings + 1) / (1 - own)
         return waits
-    times = np.floor(np.log1p(-draws[some]) / np.log(own))
-    waits[some] = first * (2.0 ** np.minimum(times, doublings) - 1) + longest * np.maximum(0.0, times - doublings)
+    times = np.floor(portable.log1p(-draws[some]) / portable.log(own))
+    waits[some] = first * (np.ldexp(1.0, np.minimum(times, doublings).astype(np.int64)) - 1) + longest * np.maximum(
+        0.0, times - doublings
+    )
     return waits
 
 
@@ -217,10 +220,10 @@ def first_losses(constants: TransferModel, counts: Ints, loss: Floats, draws: Fl
     some = loss > 0
     own, count = loss[some], counts[some]
     if constants.deterministic:
-        numbers = (1 - (1 - own) ** count) * (1 - own) / own + 1.0
+        numbers = (1 - portable.power(1 - own, count)) * (1 - own) / own + 1.0
     else:
         with np.errstate(over="ignore"):
-            numbers = np.floor(np.minimum(np.log1p(-draws[some]) / np.log1p(-own), count)) + 1.0
+            numbers = np.floor(np.minimum(portable.log1p(-draws[some]) / portable.log1p(-own), count)) + 1.0
     found = np.full(len(loss), math.inf)
     found[some] = np.where(numbers <= count, numbers, math.inf)
     return found
@@ -236,8 +239,8 @@ def loss_ceiling(constants: TransferModel, trip: float, loss: float) -> float:
         waits = max(constants.rto_min, 2 * trip) * seldom * loss * (1 + 32 * (loss * loss))
         return constants.mtu / (trip * math.sqrt(2 * loss / 3) + waits)
     window = math.sqrt(1.5 / loss)
-    if control == "cubic":  # the power as numpy has it, so that both functions agree to the last bit
-        window = max(window, 1.054 * float(np.power(trip / loss, 0.75)))
+    if control == "cubic":
+        window = max(window, 1.054 * math.pow(trip / loss, 0.75))
     return window * constants.mtu / trip
 
 
@@ -255,7 +258,7 @@ def _reno(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
 
 
 def _cubic(constants: TransferModel, trip: Floats, loss: Floats) -> Floats:
-    window = np.maximum(np.sqrt(1.5 / loss), 1.054 * (trip / loss) ** 0.75) * constants.mtu / trip
+    window = np.maximum(np.sqrt(1.5 / loss), 1.054 * portable.power(trip / loss, 0.75)) * constants.mtu / trip
     return np.where(loss > PFTK_ABOVE, _pftk(constants, trip, loss), window)
 
 

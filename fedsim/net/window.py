@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core import portable
 from fedsim.net import tcp
 from fedsim.net.sharing.flows import OUTAGE
 from fedsim.net.tcp import TransferModel
@@ -147,20 +148,20 @@ def laws(constants: TransferModel, trip: Floats, loss: Floats) -> Iterator[Law]:
     reno = np.where(loss > tcp.PFTK_ABOVE, _steady(constants, trip, loss), np.sqrt(1.5 / loss))
     yield Law(RENO, RENO * taken, reno)
     if control == "cubic":
-        cubic = np.where(loss > tcp.PFTK_ABOVE, reno, 1.054 * (trip / loss) ** 0.75)
+        cubic = np.where(loss > tcp.PFTK_ABOVE, reno, 1.054 * portable.power(trip / loss, 0.75))
         yield Law(CUBIC, CUBIC * taken, cubic)
 
 
 def _seconds(law: Law, trip: Floats, loss: Floats, pipe: Floats, start: Floats, count: Floats) -> Floats:
     """Return the seconds of `count` packets from a window of `start` on."""
     steady, speed = law.steady, law.speed * loss
-    begin, full = (start / steady) ** law.power, (pipe / steady) ** law.power
+    begin, full = portable.power(start / steady, law.power), portable.power(pipe / steady, law.power)
     above = start >= pipe
-    crossing = np.where((steady < pipe) == above, np.log((begin - 1) / (full - 1)) / speed, np.inf)
+    crossing = np.where((steady < pipe) == above, portable.log((begin - 1) / (full - 1)) / speed, np.inf)
     before = np.minimum(count, crossing)  # packets until the window is as large as the pipe
     slow = np.where(above, count - before, before)
     from_ = np.where(above, full, begin)
-    to = 1 + (from_ - 1) * np.exp(-speed * slow)
+    to = 1 + (from_ - 1) * portable.exp(-speed * slow)
     return (count - slow) * trip / pipe + _slow_seconds(law, trip, speed, from_, to, slow)
 
 
@@ -169,13 +170,16 @@ def _slow_seconds(law: Law, trip: Floats, speed: Floats, begin: Floats, end: Flo
 
     Both are in units of the steady window's.
     """
-    first, last = begin ** (1 / law.power), end ** (1 / law.power)
+    first, last = portable.power(begin, 1 / law.power), portable.power(end, 1 / law.power)
     if law.power == RENO:
-        bend = np.log((1 + last) / (1 + first))
+        bend = portable.log((1 + last) / (1 + first))
     else:
-        first_root, last_root = np.cbrt(first), np.cbrt(last)
-        bend = np.log((1 + last_root) / (1 + first_root)) + np.log((1 + last_root**2) / (1 + first_root**2)) / 2
-        bend += np.arctan(last_root) - np.arctan(first_root)
+        first_root, last_root = portable.cbrt(first), portable.cbrt(last)
+        bend = (
+            portable.log((1 + last_root) / (1 + first_root))
+            + portable.log((1 + last_root**2) / (1 + first_root**2)) / 2
+        )
+        bend += portable.arctan(last_root) - portable.arctan(first_root)
     near = np.abs(last - first) < NEAR * first
     mean = np.where(near, 2 * count / (first + last), count + 2 / speed * bend)
     found: Floats = trip / law.steady * mean

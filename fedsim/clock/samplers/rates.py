@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedsim.clock.sampler import Numbers, Rows, Sampler
+from fedsim.core import portable
 from fedsim.core.errors import UserError
 from fedsim.core.table import Column, File, fault, read_lines
 from fedsim.core.units import Fraction
@@ -75,7 +76,7 @@ def _volunteers(rates: npt.NDArray[np.float64], rng: np.random.Generator) -> npt
     those after it decide freely, those before it have declined.
     """
     with np.errstate(divide="ignore"):
-        somebody = -np.expm1(np.cumsum(np.log1p(-rates)))
+        somebody = -portable.expm1(np.cumsum(portable.log1p(-rates)))
     first = min(int(np.searchsorted(somebody, rng.random() * somebody[-1], side="right")), len(rates) - 1)
     volunteers = rng.random(len(rates)) < rates
     volunteers[:first], volunteers[first] = False, True

@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.core import table
+from fedsim.core import portable, table
 from fedsim.core.table import Column
 from fedsim.net.inputs.profiles import divided
 
@@ -37,7 +37,7 @@ def _table() -> tuple[Floats, Floats]:
     """Return the normal scores of the quantiles, and the logarithms of the speeds over the median."""
     found = table.read(FILE, (Column("quantile"), Column("relative_speed", low=1e-9)))
     scores = [NormalDist().inv_cdf(quantile / 100) for quantile in found["quantile"].tolist()]
-    return np.array(scores), np.log(found["relative_speed"])
+    return np.array(scores), portable.log(found["relative_speed"])
 
 
 def phones(count: int, level: float, rng: np.random.Generator) -> Floats:
@@ -45,7 +45,7 @@ def phones(count: int, level: float, rng: np.random.Generator) -> Floats:
 
     They are interpolated linearly in the logarithm against the normal score and held beyond p1 and p99.
     """
-    return level * np.exp(np.interp(rng.standard_normal(count), *_table()))
+    return level * portable.exp(np.interp(rng.standard_normal(count), *_table()))
 
 
 def assigned(shares: Mapping[str, float], count: int, rng: np.random.Generator) -> Names:

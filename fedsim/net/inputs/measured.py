@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.core import table
+from fedsim.core import portable, table
 from fedsim.core.table import Column
 from fedsim.core.units import RATE, nearest
 
@@ -60,7 +60,7 @@ def _tables() -> Mapping[str, Links]:
     made = dict[str, Links]()
     for country in np.unique(found["country"]).tolist():
         own = np.flatnonzero(found["country"] == country)
-        logs = [np.log(found[name][own] * unit) for name, unit in VALUES.items()]
+        logs = [portable.log(found[name][own] * unit) for name, unit in VALUES.items()]
         made[country] = Links(np.array([scores[quantile] for quantile in found["quantile"][own].tolist()]), *logs)
     return made
 
@@ -127,9 +127,9 @@ def rows(
         if floor is not None:
             check_floor(floor, country)
             up = _above(up, its.below(floor))
-        found["downlink"][own] = np.exp(np.interp(down, its.scores, its.down))
-        found["uplink"][own] = np.exp(np.interp(up, its.scores, its.up))
-        found["latency"][own] = np.exp(np.interp(rtt, its.scores, its.rtt)) / 2
+        found["downlink"][own] = portable.exp(np.interp(down, its.scores, its.down))
+        found["uplink"][own] = portable.exp(np.interp(up, its.scores, its.up))
+        found["latency"][own] = portable.exp(np.interp(rtt, its.scores, its.rtt)) / 2
     return found
 
 

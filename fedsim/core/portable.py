@@ -1,0 +1,99 @@
+"""Elementary functions of arrays whose values do not depend on the processor.
+
+NumPy computes logarithms, exponentials and powers of arrays with the widest instructions that the processor has, and
+with AVX-512 they differ in the last bit from those without.  Simulated time must not, so here every number goes through
+the C library, some ten times slower.  Beyond a function's range values are those of NumPy: infinite, or NaN.
+
+Not covered: C libraries that differ.  Sums, products, quotients and square roots are exact to the last bit anyway.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def exp(numbers: npt.ArrayLike) -> Floats:
+    """Return e to the power of each number; infinity where that is too large."""
+    return _each(_exp, numbers)
+
+
+def log(numbers: npt.ArrayLike) -> Floats:
+    """Return natural logarithms: of zero minus infinity, of negative numbers NaN."""
+    return _each(_log, numbers)
+
+
+def log1p(numbers: npt.ArrayLike) -> Floats:
+    """Return the logarithms of one plus each number."""
+    return _each(_log1p, numbers)
+
+
+def expm1(numbers: npt.ArrayLike) -> Floats:
+    """Return e to the power of each number, less one."""
+    return _each(_expm1, numbers)
+
+
+def cbrt(numbers: npt.ArrayLike) -> Floats:
+    """Return cubic roots."""
+    return _each(math.cbrt, numbers)
+
+
+def arctan(numbers: npt.ArrayLike) -> Floats:
+    """Return arcs of the tangent."""
+    return _each(math.atan, numbers)
+
+
+def power(numbers: npt.ArrayLike, exponents: float | npt.NDArray[Any]) -> Floats:
+    """Return numbers, none below zero, to the power of one exponent or of one each."""
+    if isinstance(exponents, float | int) and exponents in (0.5, 1.0, 2.0):  # exact in NumPy
+        found: Floats = np.asarray(numbers, dtype=np.float64) ** exponents
+        return found
+    given, wanted = np.broadcast_arrays(np.asarray(numbers, np.float64), np.asarray(exponents, np.float64))
+    pairs = zip(given.ravel().tolist(), wanted.ravel().tolist(), strict=True)
+    return np.array([_power(*pair) for pair in pairs], dtype=np.float64).reshape(given.shape)
+
+
+def _each(function: Callable[[float], float], numbers: npt.ArrayLike) -> Floats:
+    given = np.asarray(numbers, dtype=np.float64)
+    return np.array([function(number) for number in given.ravel().tolist()], dtype=np.float64).reshape(given.shape)
+
+
+def _exp(number: float) -> float:
+    try:
+        return math.exp(number)
+    except OverflowError:
+        return math.inf
+
+
+def _expm1(number: float) -> float:
+    try:
+        return math.expm1(number)
+    except OverflowError:
+        return math.inf
+
+
+def _log(number: float) -> float:
+    if number <= 0:
+        return -math.inf if number == 0 else math.nan
+    return math.log(number)
+
+
+def _log1p(number: float) -> float:
+    if number <= -1:
+        return -math.inf if number == -1 else math.nan
+    return math.log1p(number)
+
+
+def _power(number: float, exponent: float) -> float:
+    if number == 0 and exponent < 0:
+        return math.inf
+    try:
+        return math.pow(number, exponent)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan
