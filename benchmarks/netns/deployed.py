@@ -3,7 +3,7 @@
     sudo python benchmarks/netns/deployed.py --out runs/netns              # needs root, Linux and fedsim[flower]
 
 Five clients, three settings of their links.  SuperLink and SuperNodes are the ordinary ones, each in a namespace
-whose packets cross the line in user space (`line.py`).  The scenario is `scenarios/deployed.yaml` with the setting's
+whose packets cross the line in user space (`line.py`).  The scenario is `scenarios/pilot.yaml` with the setting's
 links, so that the same file is simulated.  It is bounded (`--rounds`), sends nothing outside of the namespaces, and
 leaves nothing behind.  What it cannot do is give each client a processor of its own: all share this machine's, which
 makes Flower's processes start later than on hosts of their own.
@@ -33,7 +33,7 @@ from fedsim.point import check
 from fedsim.scenario import yaml_file
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios" / "deployed.yaml"
+SCENARIO = ROOT / "scenarios" / "pilot.yaml"
 CLIENTS = 5
 LINKS = {  # name: uplink, downlink in Mbit/s, latency in ms one way
     "fast": (100.0, 100.0, 5.0),

@@ -23,9 +23,9 @@ from fedsim.scenario.schema import Point
 
 EXAMPLES = """\
 examples:
-  python -m fedsim.deploy scenarios/deployed.yaml                a SuperLink and a SuperNode for each client, here
-  python -m fedsim.deploy scenarios/deployed.yaml --package pkg  write each client's package, to copy to its host
-  python -m fedsim.deploy scenarios/deployed.yaml --superlink my-link
+  python -m fedsim.deploy scenarios/pilot.yaml                a SuperLink and a SuperNode for each client, here
+  python -m fedsim.deploy scenarios/pilot.yaml --package pkg  write each client's package, to copy to its host
+  python -m fedsim.deploy scenarios/pilot.yaml --superlink my-link
                                        through a SuperLink of Flower's configuration, whose clients have these packages
 
 docs/deploy.md shows a deployment on several hosts.

@@ -24,8 +24,8 @@ from fedsim.deploy.real_time import Inbox, RealTime
 from fedsim.learn.algorithm import title_of
 from fedsim.point import learning
 from fedsim.point.parts import Parts
+from fedsim.point.run import described
 from fedsim.scenario.schema import Point
-from fedsim.scenario.yaml_file import dump
 
 Report = Callable[[Progress], None]
 REPORT_EVERY = 1.0  # seconds between two reports of progress
@@ -54,7 +54,7 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
     tables = recorder.close(folder)
     if not built.host.version and built.host.faults:
         raise UserError(f"no client could do its work; the first said: {built.host.faults[0]}")
-    (folder / "scenario.yaml").write_text(f"# point {point.id}, deployed\n{dump(scenario)}", "utf-8", newline="")
+    (folder / "scenario.yaml").write_text(described(point, True), encoding="utf-8", newline="")
     measure = scenario.measure
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],

@@ -110,7 +110,7 @@ def _run_noted(
     tables = recorder.close(folder)
     if views:
         views.close(folder)
-    (folder / "scenario.yaml").write_text(_described(point, observer is not None), encoding="utf-8", newline="")
+    (folder / "scenario.yaml").write_text(described(point, observer is not None), encoding="utf-8", newline="")
     measure = scenario.measure
     row = summarise(
         tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
@@ -210,7 +210,8 @@ def _close(world: World) -> None:
     log.info("bytes: %s", ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items()))
 
 
-def _described(point: Point, learned: bool) -> str:
+def described(point: Point, learned: bool) -> str:
+    """Return the text of a point's resolved scenario, with the versions of what computed it."""
     versions: Mapping[str, str] = {"fedsim": __version__, "simpy": simpy.__version__}
     if learned:
         from fedsim.point import learning

@@ -32,9 +32,9 @@ def ran(*words):
 def test_three_clients_learn_what_is_simulated(algorithm, tmp_path):
     protocol = "{name: one_shot}" if algorithm == "ghost" else "{name: sync, rounds: 2, participation: 1.0}"
     how = [*SHORT, "--set", f"algorithm={algorithm}", "--set", f"protocol={protocol}", "--no-report"]
-    done = ran("fedsim.deploy", "scenarios/deployed.yaml", "--out", str(tmp_path / "deployed"), *how)
+    done = ran("fedsim.deploy", "scenarios/pilot.yaml", "--out", str(tmp_path / "deployed"), *how)
     assert done.returncode == 0, done.stderr + done.stdout
-    assert ran("fedsim", "scenarios/deployed.yaml", "--out", str(tmp_path / "simulated"), *how).returncode == 0
+    assert ran("fedsim", "scenarios/pilot.yaml", "--out", str(tmp_path / "simulated"), *how).returncode == 0
     (here, point), (there, other) = scores(tmp_path / "deployed"), scores(tmp_path / "simulated")
     assert here == there
     sizes = [
