@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from analysis.summarise import summarise
 from fedsim.core import logbook
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
@@ -24,7 +23,7 @@ from fedsim.deploy.real_time import Inbox, RealTime
 from fedsim.learn.algorithm import title_of
 from fedsim.point import learning
 from fedsim.point.parts import Parts
-from fedsim.point.run import described
+from fedsim.point.run import described, summed_up
 from fedsim.scenario.schema import Point
 
 Report = Callable[[Progress], None]
@@ -55,12 +54,7 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
     if not built.host.version and built.host.faults:
         raise UserError(f"no client could do its work; the first said: {built.host.faults[0]}")
     (folder / "scenario.yaml").write_text(described(point, True), encoding="utf-8", newline="")
-    measure = scenario.measure
-    row = summarise(
-        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
-        target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
-        target_on=measure.target_on,
-    )  # fmt: skip
+    row = summed_up(tables, scenario.measure)
     own: dict[str, Any] = {
         "updates": built.host.version,
         "bytes_masking": None,

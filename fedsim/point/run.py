@@ -31,6 +31,7 @@ from fedsim.point.assemble import Built, build, observe
 from fedsim.point.checkpoint import EVERY, Keeper
 from fedsim.point.checkpoint_file import discard
 from fedsim.point.parts import Parts
+from fedsim.scenario.measure import Measure
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import dump
 
@@ -111,12 +112,7 @@ def _run_noted(
     if views:
         views.close(folder)
     (folder / "scenario.yaml").write_text(described(point, observer is not None), encoding="utf-8", newline="")
-    measure = scenario.measure
-    row = summarise(
-        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
-        target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
-        target_on=measure.target_on,
-    )  # fmt: skip
+    row = summed_up(tables, scenario.measure)
     row["updates"] = world.server.version if row["asked"] is not None else None
     row["metric"] = row["metric"] if observer else None
     row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
@@ -208,6 +204,15 @@ def _close(world: World) -> None:
     assert world.ledger is not None
     world.ledger.close()
     log.info("bytes: %s", ", ".join(f"{name} {value:.0f}" for name, value in world.ledger.summary().items()))
+
+
+def summed_up(tables: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
+    """Return the row of summary.csv that the tables of a point give."""
+    return summarise(
+        tables["transfers"], tables["updates"], tables["scores"], arrivals=tables["arrivals"], spans=tables["spans"],
+        target=measure.target, model=measure.models[0], metric=measure.metrics[0], split=measure.splits[0],
+        target_on=measure.target_on,
+    )  # fmt: skip
 
 
 def described(point: Point, learned: bool) -> str:
