@@ -70,8 +70,7 @@ ALGORITHMS_USE = (
     "fedsim.core.wire",
 )
 OUTER_NAMES = {"numpy", "simpy", "msgpack", "fedsim"}  # all that net/ may use beside the standard library
-NET_USES = {f"fedsim.core.{name}" for name in ("errors", "record", "seeds", "table", "units", "wire")}
-    "fedsim.core.portable",
+NET_USES = {f"fedsim.core.{name}" for name in ("errors", "portable", "record", "seeds", "table", "units", "wire")}
 FORBIDDEN_FILES = {"utils", "common", "base", "manager", "handler", "helpers", "misc"}
 
 
