@@ -49,7 +49,7 @@ from fedsim.learn.past_classes import PastClasses
 from fedsim.learn.pseudo_graphs import stand_in
 
 NORM, COSINE = 0.427, 0.78  # rms coordinate of the published anchors, and the mean cosine of two of them
-WIDE, GROUP = 256, 10  # width of a layer of noise, and how many labels share one
+WIDE, GROUP = 256, 10  # width of a layer of noise, and how many vertices share one, all of other labels
 HIDDEN = (128,)  # of the decoder
 
 

@@ -35,6 +35,7 @@ from fedsim.scenario import yaml_file
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios" / "pilot.yaml"
 CLIENTS = 5
+START = 1.6  # seconds, the default of flower_supernodes
 LINKS = {  # name: uplink, downlink in Mbit/s, latency in ms one way
     "fast": (100.0, 100.0, 5.0),
     "home": (5.0, 20.0, 25.0),
@@ -105,11 +106,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/netns"))
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--start", type=float, help="seconds in which Flower's process starts (fitted to the first)")
     parser.add_argument("--links", nargs="+", choices=[*LINKS], default=[*LINKS])
     given = parser.parse_args()
     if reason := spaces.refusal():
         print(f"deployed: {reason}", file=sys.stderr)
         return 2
+    start = given.start
     for setting in given.links:
         folder, keys = (given.out / setting).resolve(), changes(setting, given.rounds)
         try:
@@ -117,14 +120,27 @@ def main() -> int:
         except UserError as error:
             print(f"deployed: {error}", file=sys.stderr)
             return 2
-        words = [word for key in keys for word in ("--set", key)]
-        out = ["--out", str(folder / "simulated"), "--no-report", "--fresh"]
-        subprocess.run([sys.executable, "-m", "fedsim", str(SCENARIO), *words, *out], check=True, cwd=ROOT)
-        [simulated] = (folder / "simulated").glob("*/updates.parquet")
-        real, model = seconds(folder / "deployed" / "updates.parquet"), seconds(simulated)
-        print(f"{setting}: measured {real.median():.2f} s a round ({real.min():.2f} to {real.max():.2f}), "
-              f"simulated {model.median():.2f} ({model.min():.2f} to {model.max():.2f})")  # fmt: skip
+        real = seconds(folder / "deployed" / "updates.parquet")
+        if start is None:
+            start = START + real.median() - simulated(keys, START, folder / "default").median()
+            print(f"Flower's processes start in {start:.2f} s, fitted to the median round of {setting!r}")
+        model = simulated(keys, start, folder / "simulated")
+        print(
+            f"{setting}: measured {real.median():.2f} s a round ({real.min():.2f} to {real.max():.2f}), "
+            f"simulated {model.median():.2f} ({model.min():.2f} to {model.max():.2f}), "
+            f"{model.median() / real.median() - 1:+.1%}; mean {model.mean() / real.mean() - 1:+.1%}",
+            flush=True,
+        )
     return 0
+
+
+def simulated(keys: Sequence[str], start: float, out: Path) -> pd.Series:
+    """Simulate the scenario, with Flower's processes starting in so many seconds, and return the seconds of rounds."""
+    transport = f"network.transport={{name: flower_supernodes, start: {start} s}}"
+    words = [word for key in (*keys, transport, "grid.seed=[0, 1, 2, 3, 4]") for word in ("--set", key)]
+    command = [sys.executable, "-m", "fedsim", str(SCENARIO), *words, "--out", str(out), "--no-report", "--fresh"]
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    return pd.concat([seconds(path) for path in sorted(out.glob("*/updates.parquet"))])
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class Synthesis:
         return self.batch * (self.rounds - self.first_kept)
 
     def flops(self, task: Task, widths: Sequence[int]) -> float:
-        """Return the operations of `run`: a bound that depends on no value."""
+        """Return the operations of a whole synthesis: a bound that depends on no value."""
         once = task.flops(stand_in(self.batch, task.features, 1))
         drawing = 6.0 * self.batch * sum(a * b for a, b in pairwise(widths))
         taught = max(0, self.rounds - self.warm_up)

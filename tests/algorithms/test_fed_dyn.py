@@ -46,7 +46,7 @@ def test_the_first_round_of_all_goes_twice_as_far_as_the_mean():
     assert here.number != 0
 
 
-@pytest.mark.parametrize(("alpha", "rounds"), [(0.01, 2000), (0.1, 200), (1.0, 30)])
+@pytest.mark.parametrize(("alpha", "rounds"), [pytest.param(0.01, 2000, marks=pytest.mark.long), (0.1, 200), (1.0, 30)])
 def test_it_ends_at_the_optimum_where_every_variate_is_its_clients_slope(alpha, rounds):
     here = numbers(alpha=alpha, steps=40)
     for _ in range(rounds):
