@@ -57,7 +57,7 @@ def bare(code, *words, without="pymetis", cwd=ROOT):
 
 @pytest.mark.long
 def test_every_module_can_be_imported_without_posix_and_without_metis():
-    names = sorted({*modules()})
+    names = sorted({*modules()} - {"fedsim.deploy.flower"})  # which needs Flower
     assert len(names) > 300
     done = bare(IMPORT, *names, without="fcntl,resource,pymetis")
     assert done.returncode == 0, done.stderr

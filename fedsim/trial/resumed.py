@@ -23,7 +23,7 @@ from fedsim.trial.finding import Finding, broken, warning
 from fedsim.trial.stage import folder
 from fedsim.trial.trial import Trial
 
-PAUSE = 0.4  # seconds, by which a checkpoint is due again: its own time at least lies between it and the next 20 times
+PAUSE = 0.8  # seconds, by which a checkpoint is due again: its own time at least lies between it and the next 20 times
 REMEDY = (
     "all that later calls need must lie in the state or in job.memory, not on self and not in variables of the module"
 )

@@ -43,7 +43,15 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "llcg": {"corrections": 0},  # of graphs whose cut edges nobody knows
     "glfc": {"rebuild_steps": 2, "restarts": 0},
     "target": {"rounds": 2, "inner_steps": 1, "batch": 8, "warm_up": 1, "student_steps": 1, "noise": 4},
-    "lander": {"rounds": 3, "inner_steps": 1, "batch": 8, "warm_up": 2, "student_steps": 1, "anchor_size": 5},
+    "lander": {
+        "rounds": 3,
+        "inner_steps": 1,
+        "batch": 8,
+        "warm_up": 2,
+        "student_steps": 1,
+        "anchor_size": 5,
+        "kd": 0.1,
+    },
 }
 # Whose work beside training outweighs that of so small a model: its clients are fast enough for a deadline of 2 s.
 SLOW = {"fed_ego", "fgssl", "ghost", "oasis"}  # tried under sync, and under all protocols where long tests run

@@ -17,6 +17,8 @@ CHEAPER = {
     "fed_pub": ["proxy_blocks=1"],
     "feddgl": ["epochs=4"],
     "ghost": ["repeats=1", "server_steps=2"],
+    "target": ["rounds=2", "inner_steps=1", "batch=8", "warm_up=1", "student_steps=1", "noise=4"],
+    "lander": ["rounds=3", "inner_steps=1", "batch=8", "warm_up=2", "student_steps=1", "anchor_size=5"],
     "oasis": ["codes=5", "server_epochs=2", "teacher_steps=5"],
     "fens": ["aggregator_rounds=2", "width=6"],
     "fed_sd2c": ["latent=4", "width=6", "latent_steps=3", "server_epochs=3"],
