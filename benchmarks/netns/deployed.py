@@ -91,7 +91,7 @@ def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) ->
         where = federation.Places(server.address, insides)
         with federation.local(places, folder, where) as name, spaces.inside(server):
             return submit(
-                point, folder, folder, CLIENTS, print, connection=name, work=folder, beside=[],
+                point, folder, folder, CLIENTS, lambda progress: None, connection=name, work=folder, beside=[],
                 variables=federation.environment(folder / "home"),
             )  # fmt: skip
 
