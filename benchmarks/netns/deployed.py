@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import line
 import pandas as pd
@@ -78,8 +77,16 @@ def shaped(setting: str) -> Iterator[list[spaces.Host]]:
             os.close(host.space)
 
 
-def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) -> dict[str, Any]:
-    """Run the scenario over the shaped links and return the row of its summary."""
+def moved(host: spaces.Host) -> tuple[int, int]:
+    """Return the bytes that a host has received and sent over its line, IP headers included."""
+    with spaces.inside(host):
+        text = Path("/proc/thread-self/net/dev").read_text()
+    numbers = next(row for row in text.splitlines() if row.strip().startswith("line:")).split(":")[1].split()
+    return int(numbers[0]), int(numbers[8])
+
+
+def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) -> None:
+    """Run the scenario over the shaped links, and print what its clients have received and sent."""
     scenario, document = yaml_file.load(SCENARIO, [*simulated])
     (point,) = check.planned(scenario, document)
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,10 +97,15 @@ def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) ->
         insides = [partial(spaces.inside, host) for host in (server, *clients)]
         where = federation.Places(server.address, insides)
         with federation.local(places, folder, where) as name, spaces.inside(server):
-            return submit(
+            submit(
                 point, folder, folder, CLIENTS, lambda progress: None, connection=name, work=folder, beside=[],
                 variables=federation.environment(folder / "home"),
             )  # fmt: skip
+        down, up = (sum(each) / CLIENTS for each in zip(*map(moved, clients), strict=True))
+        print(
+            f"{setting}: with all that Flower sends, a client received {down:,.0f} bytes and sent {up:,.0f} "
+            f"in {rounds} rounds"
+        )
 
 
 def seconds(updates: Path) -> pd.Series:
