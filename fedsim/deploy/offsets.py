@@ -3,7 +3,7 @@
 An exchange is sent at s, received at r and answered at e by the client's clock, and arrived at a.  If both ways take
 equally long, the client's clock is ahead by ((r - s) + (e - a)) / 2, and wrong by at most half of what both ways take,
 a - s - (e - r).  So of a client's exchanges the one with the shortest ways counts (NTP's clock filter).  Clocks that
-already agree are left alone: where an offset of zero is within that bound, it is zero.
+already agree are left alone: where an offset of zero is within that bound, it is zero, and wrong by both ways at most.
 
 Not modelled: drift, and ways that differ.
 """
