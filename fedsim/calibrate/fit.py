@@ -5,7 +5,7 @@ within one percent and linear beyond, so that a few messages that were held up c
 median).  Messages of one size and direction count as the square root of their number, since a few of another size tell
 as much as many alike.
 
-A value is *told apart* if neither its double nor its half explains the messages as well, whatever the others are
+A value is *identifiable* if neither its double nor its half explains the messages as well, whatever the others are
 then: the mean error is so much larger that, by the number of messages, it is no chance.  Messages of one size do not
 tell a long round trip from a low rate, and short ones say nothing of a rate.
 
@@ -34,7 +34,7 @@ FINEST = 0.01  # of a way, or of a logarithm, to which bounds are sought
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A client's round trip (s), uplink and downlink (bit/s), and which of them are told apart; the mean error."""
+    """A client's round trip (s), uplink and downlink (bit/s), and which of them are identifiable; the mean error."""
 
     values: Floats  # (3,), NaN where no message says anything
     sure: Mask  # (3,)
@@ -78,8 +78,9 @@ def problem(forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0
 
 
 def solve(given: Problem, fixed: Floats) -> Link:
-    """Return the link that fits best with some values `fixed` (3,), NaN where they are free; nothing is told apart yet.
+    """Return the link that fits best with some values `fixed` (3,), NaN where they are free.
 
+    Whether its values are identifiable is not examined here.
     A direction without messages stays NaN unless it is fixed.
     """
     free = np.isnan(fixed) & given_by(given)
@@ -119,7 +120,7 @@ def longest(given: Problem) -> float:
 def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
     """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
 
-    They allow what costs next to nothing: what is not told apart may still be likelier than other values.  The error
+    They allow what costs next to nothing: what is not identifiable may still be likelier than other values.  The error
     stays that of the link.
     """
     most, own = link.error * (1 + SHARE) + SLACK, math.log(link.values[which])

@@ -1,7 +1,7 @@
 """Fleet fit: the links of all clients, where messages of one say too little with what the others' say.
 
-Round trips come first: one that is not told apart is the median of those that are, or, if none is, half of the longest
-that the client's messages allow; its rates are then those that fit this round trip.  A rate that is not told apart is
+Round trips come first: one that is not identifiable is the median of those that are, or, if none is, half of the
+longest that the client's messages allow; its rates are then those that fit this round trip.  A rate that is not identifiable is
 the median of those that are, but not below what the client's messages show, or, if none is, the lowest that they
 allow.  Each such value is marked.  Values that are known are not fitted.
 
@@ -26,11 +26,11 @@ FEWEST = 2  # messages of a direction that are enough without those that were he
 POOLED, KNOWN, ASSUMED, LEAST, GIVEN = "pooled", "known", "assumed", "at least", "given rtt"
 SHARED = "shared"  # may be the client's part of the server's link
 MARKS = {
-    POOLED: "not told apart by the client's own messages; the median of the clients for which it is",
+    POOLED: "not identifiable by the client's own messages; the median of the clients for which it is",
     KNOWN: "given, not fitted",
-    ASSUMED: "told apart for no client; half of the longest that the client's messages allow",
-    LEAST: "told apart for no client; the lowest rate that the client's messages allow",
-    GIVEN: "fits the messages together with a round trip that is not told apart",
+    ASSUMED: "identifiable for no client; half of the longest that the client's messages allow",
+    LEAST: "identifiable for no client; the lowest rate that the client's messages allow",
+    GIVEN: "fits the messages together with a round trip that is not identifiable",
     SHARED: "from messages that the server's link may have held up; the client's own link may be faster",
 }
 
@@ -127,7 +127,7 @@ def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Fl
         None if given is None or link is None else _rates(given, link, known[client], trips)
         for client, (given, link) in enumerate(zip(problems, links, strict=True))
     ]
-    # Rates that fit a round trip which is not told apart count only where there are no others.
+    # Rates that fit a round trip which is not identifiable count only where there are no others.
     best = [link for link in rated if link is not None and link.sure[TRIP]]
     pools = [trips, *(_told(best, which) if len(_told(best, which)) else _told(rated, which) for which in (UP, DOWN))]
     whole = [
@@ -138,7 +138,7 @@ def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Fl
 
 
 def _trip_first(given: Problem, known: Floats) -> Link:
-    """Return the best link, and whether its round trip is told apart."""
+    """Return the best link, and whether its round trip is identifiable."""
     link = fit.solve(given, known)
     if np.isnan(known[TRIP]):
         link.sure[TRIP] = fit.told_apart(given, link, known, TRIP)
@@ -146,7 +146,7 @@ def _trip_first(given: Problem, known: Floats) -> Link:
 
 
 def _rates(given: Problem, link: Link, known: Floats, trips: Floats) -> Link:
-    """Return the link with a round trip, and which of its rates are told apart at it."""
+    """Return the link with a round trip, and which of its rates are identifiable at it."""
     fixed, mark = known.copy(), ""
     if not np.isnan(known[TRIP]):
         mark = KNOWN
@@ -190,5 +190,5 @@ def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[
 
 
 def _told(links: Sequence[Link | None], which: int) -> Floats:
-    """Return the values in one place that are told apart, each by a client's messages."""
+    """Return the values in one place that are identifiable, each by a client's messages."""
     return np.array([link.values[which] for link in links if link is not None and link.sure[which]])

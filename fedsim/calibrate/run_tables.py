@@ -2,7 +2,7 @@
 
 A point's folder holds `scenario.yaml` and the tables of `core/record.py`; any program that writes these can be
 calibrated from.  Messages between the server and its clients are taken, of any kind.  A message arrived whole if its
-fate is delivered, late or discarded: a late one tells of a slow link, and without it slow clients would seem fast.
+fate is delivered, late or discarded: late ones come from slow links, and without them slow clients would seem fast.
 
 A job is finished if its client then sends something before its next job.  The tables do not say how many operations a
 job takes; `speeds.py` works that out, unless the spans have a column `operations`.
@@ -68,7 +68,7 @@ def point_of(run: Path) -> Path:
 def refuse_others(scenario: Scenario, place: Path) -> None:
     """Raise UserError for a network that is no star."""
     if (topology := scenario.network.topology.name) != "star":
-        raise UserError(f"{place}: the network is a {topology}; only the links of a star can be told apart")
+        raise UserError(f"{place}: the network is a {topology}; only the links of a star can be fitted")
 
 
 def _columns(folder: Path, name: str) -> Columns:

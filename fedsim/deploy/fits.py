@@ -10,7 +10,7 @@ PROTOCOLS = ("sync", "deadline", "one_shot")
 
 
 def check(parts: Parts) -> None:
-    """Raise ScenarioError, with the key and the mend, if a scenario cannot be deployed."""
+    """Raise ScenarioError, with the key and the remedy, if a scenario cannot be deployed."""
     if problems := [*_problems(parts)]:
         raise ScenarioError(problems)
 

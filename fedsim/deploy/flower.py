@@ -2,7 +2,8 @@
 
 One Flower message is one question or answer, as an array of bytes.  Each SuperNode belongs to one client, whose package
 its node config names: `--node-config 'package="/path/to/client-0"'`.  Flower starts a process for each message, so
-nothing but the package outlives a job.  Messages are encrypted as far as Flower is told to (`--insecure`, or TLS).
+nothing but the package outlives a job.  Messages are encrypted if Flower is set up with certificates; with
+`--insecure` they are not.
 
 Not modelled: what Flower itself sends; `wire_bytes` are the bytes handed to it.
 """

@@ -127,18 +127,14 @@ class RealHost(ServerHost):
         offset = self.offsets.of(answer.client, there.sent, received, ended, arrived)
         received, began, ended = (min(max(one - offset, there.sent), arrived) for one in (received, began, ended))
         client, step, version = answer.client, there.kind, there.version
-        self.write(
-            Transfer(
-                there.sent, received, self.node, client, step, version, there.nbytes, there.wire_bytes, "delivered"
-            )
-        )
+        self.write(replace(there, arrived=received, fate="delivered"))
         self.write(Span(client, began, ended, "train"))
         nbytes = len(answer.message) + (reported.BYTES if self.learner.reports else 0)
         self.moved(Transfer(ended, arrived, client, self.node, step, version, nbytes, brought.carried, "delivered"))
 
     def _fill(self, promise: RemotePromise, upload: Ticket, answer: Answer, number: int) -> None:
         """Open what has arrived."""
-        payload = trees.payload_of(answer.message)
+        _, payload = trees.parted(answer.message)
         tree = trees.tensors(payload if self.codec is None else self.codec.decode(payload), self.device)
         upload.nbytes = len(answer.message)
         promise.fill(tree, len(answer.message), Memory(answer.client, number, answer.loss, self.memories.read))

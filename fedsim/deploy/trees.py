@@ -13,19 +13,9 @@ from fedsim.core.wire import Tree
 
 
 def parted(message: bytes) -> tuple[dict[str, Any], Tree]:
-    """Return envelope and payload of an encoded message.  Raises ValueError for other bytes."""
+    """Return envelope and payload of an encoded message, with numpy's arrays.  Raises ValueError for other bytes."""
     envelope, used = wire.decode_first(message)
     return envelope, wire.decode(message[used:])
-
-
-def payload_of(message: bytes) -> Tree:
-    """Return the payload of an encoded message, with numpy's arrays."""
-    return parted(message)[1]
-
-
-def version_of(message: bytes) -> int:
-    """Return the version that a message tells."""
-    return int(parted(message)[0]["version"])
 
 
 def tensors(tree: Tree, device: str) -> Tree:

@@ -69,7 +69,7 @@ class Worker:
     def _work(self, asked: Question, received: float) -> Answer:
         began, client = time.time(), self.own.client
         down = self._parts.codecs["down"]
-        payload = trees.payload_of(asked.message)
+        envelope, payload = trees.parted(asked.message)
         download = trees.tensors(payload if down is None else down.decode(payload), self._device)
         before = self._kept.latest()
         period = next(one for one in self.own.periods if one.number == asked.period)
@@ -81,7 +81,7 @@ class Worker:
         loss = reported.of(job.memory)
         operations = self._lesson.cohort.flops(job)
         self._kept.keep(asked.ask, job.memory, notes)
-        message = Message(client, SERVER, asked.step, tree, trees.version_of(asked.message)).encode()
+        message = Message(client, SERVER, asked.step, tree, envelope["version"]).encode()
         return Answer(client, message, received, began, time.time(), operations, loss)
 
     def _compressed(self, tree: Tree, asked: Question, notes: dict[str, Any]) -> tuple[Tree, dict[str, Any]]:

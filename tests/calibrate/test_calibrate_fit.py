@@ -46,7 +46,7 @@ def test_messages_of_several_sizes_tell_the_link(link, forward):
 @settings(max_examples=20)
 @given(links)
 def test_what_is_told_apart_does_not_hang_on_where_the_search_begins(link):
-    """Rates low enough for eight megabytes to be long are always told apart, the round trip by the short messages."""
+    """Rates low enough for eight megabytes to be long are always identifiable, the round trip by the short messages."""
     link = (link[0], min(link[1], 2e7), min(link[2], 2e7))
     _, sure = told(problem(moved(link, (500, 60_000, 8_000_000))))
     assert sure == [True, True, True]

@@ -90,7 +90,7 @@ def test_kept_connections_tell_the_links_from_messages_of_one_size(traffic, tmp_
     folder = traffic(connection={"kind": "kept"})
     assert repeated(folder, tmp_path)[1] == pytest.approx(seconds(folder), rel=0.01)
     found, true = table(tmp_path / "c.csv"), table(tmp_path / "links.csv")
-    # Of client 0, 30 ms are too small a part of seconds to be told apart.
+    # Of client 0, 30 ms are too small a part of seconds to be identifiable.
     assert found["rtt_ms"][1:] == pytest.approx(true["rtt_ms"][1:], rel=0.02)
     assert found["uplink_mbps"][1:] == pytest.approx(true["uplink_mbps"][1:], rel=0.02)
     assert found["gflops"] == pytest.approx(true["gflops"], rel=1e-5)
@@ -99,7 +99,7 @@ def test_kept_connections_tell_the_links_from_messages_of_one_size(traffic, tmp_
 def test_fresh_ones_do_not_and_repeat_the_run_all_the_same(traffic, tmp_path, capsys):
     folder = traffic()
     first, again = repeated(folder, tmp_path)
-    assert "told apart for no client" in capsys.readouterr().out
+    assert "identifiable for no client" in capsys.readouterr().out
     assert again == pytest.approx(first, rel=0.02)
 
 
