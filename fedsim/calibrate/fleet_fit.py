@@ -1,9 +1,9 @@
 """Fleet fit: the links of all clients, where messages of one say too little with what the others' say.
 
 Round trips come first: one that is not identifiable is the median of those that are, or, if none is, half of the
-longest that the client's messages allow; its rates are then those that fit this round trip.  A rate that is not identifiable is
-the median of those that are, but not below what the client's messages show, or, if none is, the lowest that they
-allow.  Each such value is marked.  Values that are known are not fitted.
+longest that the client's messages allow; its rates are then those that fit this round trip. A rate that is not
+identifiable is the median of those that are, but not below what the client's messages show, or, if none is, the
+lowest that they allow. Each such value is marked. Values that are known are not fitted.
 
 Messages that were under way while clients could have filled the server's link are left out, unless a client has no
 others.  Not modelled: what slows several clients at once elsewhere.
