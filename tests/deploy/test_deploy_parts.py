@@ -106,3 +106,17 @@ def test_timeouts_and_answers_take_their_real_seconds():
 def test_a_run_that_waits_for_nothing_has_stalled():
     env = RealTime()
     assert Inbox(env, Slow(0.0)).run(env.event(), lambda: False) == "stalled"
+
+
+def test_a_timeout_begins_when_it_is_asked_for():
+    env, seen = RealTime(), []
+
+    def process():
+        yield env.timeout(0)
+        time.sleep(0.1)  # an update that takes real time
+        begun = env.now
+        yield env.timeout(0.05)
+        seen.append(env.now - begun)
+
+    Inbox(env, Slow(0.0)).run(env.process(process()), lambda: False)
+    assert seen[0] >= 0.05

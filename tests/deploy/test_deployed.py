@@ -144,3 +144,9 @@ def test_edges_between_clients_are_refused(tmp_path):
     data = {**small_points.PLAIN["data"], "stream": {"name": "static", "numbered": True}}
     with pytest.raises(UserError, match=r"data\.stream: clients would need the edges between them"):
         deploy(tmp_path / "run", small_points.point(data=data))
+
+
+def test_what_a_codec_leaves_out_is_kept_until_the_next_job(tmp_path):
+    codec = {"up": {"name": "top_k", "share": 0.2}}  # draws nothing, so that both must be equal
+    both(tmp_path, network={**small_points.PLAIN["network"], "codec": codec})
+    assert scores(tmp_path / "deployed") == scores(tmp_path / "simulated")
