@@ -1,0 +1,124 @@
+"""Sentences on costs, protocols, continual methods, pairs, and halved links."""
+
+from statistics import median
+
+from analysis.groups import joined
+from analysis.quantity import BYTES, show
+from fedsim.reference.findings import Findings, Outcome
+from fedsim.reference.leaders_said import FEDAVG
+from fedsim.reference.paired import difference
+from fedsim.reference.paired import of as scores_of
+from fedsim.reference.scores import FINAL
+from fedsim.reference.terms import SHARES, Contender
+from fedsim.reference.to_target import Cost
+from fedsim.reference.wording import of, points, share, times
+
+# that were made for classes or graphs that arrive one after another
+CONTINUAL = ("fed_dslr", "fed_ergnn", "fed_twp", "feddgl", "glfc", "lander", "power", "target")
+STATIC = "static"
+PHONES = "phones"
+SYNC, OTHERS = "sync", ("buffered", "deadline")
+
+
+def spread_of_bytes(found: Findings) -> str:
+    """Say how much more the byte-hungriest contender sends to 90 % of the best final score than the leanest."""
+    ends = [(one, *pair) for one in found.outcomes if (pair := _leanest_and_hungriest(one))]
+    if not ends:
+        return "In no setting do two contenders that send anything reach 90 % of the best final score in every seed."
+    ratios = [most.bytes / least.bytes for _, least, most in ends]
+    widest, least, most = max(ends, key=lambda end: end[2].bytes / end[1].bytes)
+    many = f"{times(min(ratios))} to {times(max(ratios))} times (median {times(median(ratios))})"
+    return (
+        f"To reach 90 % of the best final score, the contender that sends most moves"
+        f" {many if len(ends) > 1 else f'{times(ratios[0])} times'} the bytes of the leanest; on {widest.setting} it is"
+        f" {show(most.bytes, BYTES)} for {most.contender} and {show(least.bytes, BYTES)} for {least.contender}."
+    )
+
+
+def _leanest_and_hungriest(one: Outcome) -> tuple[Cost, Cost] | None:
+    there = [cost for cost in one.costs.values() if cost.reached == one.final.seeds and cost.bytes > 0]
+    there.sort(key=lambda cost: cost.bytes)
+    return (there[0], there[-1]) if len(there) > 1 else None
+
+
+def protocols_on_phones(found: Findings) -> str:
+    """Say how often a method under `buffered` or `deadline` is ahead of itself in rounds, by time, on phones."""
+    said = []
+    for protocol in OTHERS:
+        signs = [sign for one in found.outcomes if one.setting.deployment == PHONES for sign in _signs(one, protocol)]
+        if signs:
+            whole = f"{len(signs)} comparison{'s' if len(signs) > 1 else ''} at a time budget"
+            ahead, behind = signs.count(1), signs.count(-1)
+            said.append(f"{protocol} is significantly ahead of {SYNC} in {ahead} and behind in {behind} of {whole}")
+    if not said:
+        return f"On {PHONES}, no method could be compared under {SYNC} and under {joined(OTHERS, 'or')}."
+    return f"On {PHONES}, with the same method, {joined(said)}."
+
+
+def _signs(one: Outcome, protocol: str) -> list[int]:
+    """Return 1, 0 or -1 for ahead, level or behind of every method run under the protocol and in rounds."""
+    signs = []
+    for row in one.final.rows:
+        rival = Contender(row.contender.method, SYNC)
+        if row.contender.protocol != protocol or one.final.of(rival) is None:
+            continue
+        for budget in SHARES:
+            if budget.cost == "seconds":
+                own, other = (scores_of(one.runs, name, str(budget)) for name in (row.contender, rival))
+                apart = difference(own, other)
+                if apart.excludes_zero is not None:
+                    signs.append(0 if not apart.excludes_zero else 1 if apart.mean > 0 else -1)
+    return signs
+
+
+def continual_methods(found: Findings) -> str:
+    """Say how methods made for tasks in parts end beside FedAvg, on tasks that arrive in parts."""
+    apart = [
+        (gap, row.contender, one.setting)
+        for one in found.outcomes
+        if one.setting.task != STATIC
+        for row in one.final.rows
+        if row.contender.method in CONTINUAL
+        and (gap := difference(scores_of(one.runs, row.contender, FINAL), scores_of(one.runs, FEDAVG, FINAL))).units
+        and gap.excludes_zero is not None
+    ]
+    if not apart:
+        return f"No continual method could be compared with {FEDAVG} on a task that arrives in parts."
+    above = [case for case in apart if case[0].low > 0]
+    below = sum(gap.high < 0 for gap, _, _ in apart)
+    many = of(len(above), len(apart), "comparison")
+    best = ""
+    if above:
+        gap, contender, setting = max(above, key=lambda case: case[0].mean)
+        best = f", by up to {points(gap.mean)} ({contender} on {setting}),"
+    return (
+        f"On tasks that arrive in parts, continual methods end significantly above {FEDAVG} in {many}{best} and"
+        f" significantly below it in {below}."
+    )
+
+
+def pairs_not_apart(found: Findings) -> str:
+    """Say which share of the pairs of contenders cannot be told apart at the end."""
+    tested = [pair for one in found.outcomes for pair in one.pairs if pair.tested]
+    if not tested:
+        return "No pair of contenders has enough common seeds to be told apart."
+    level = sum(not pair.apart for pair in tested)
+    corrected = sum(not pair.holm for pair in tested)
+    seeds = sorted({len(pair.difference.units) for pair in tested})
+    return (
+        f"At the end of the runs, {level} of {len(tested)} pairs of contenders of one setting"
+        f" ({share(level, len(tested))}) cannot be told apart with {joined(list(map(str, seeds)), 'or')} seeds, and"
+        f" {share(corrected, len(tested))} cannot after Holm's correction for many comparisons."
+    )
+
+
+def halved_links(found: Findings) -> str:
+    """Say how many conclusions change when all clients' rates are halved."""
+    if not found.halved:
+        return "No setting could be compared with halved links."
+    sure = sum(one.significant for one in found.flips)
+    settings = len({one.setting for one in found.halved})
+    where = f"{settings} setting{'s' if settings > 1 else ''}"
+    many = of(len(found.flips), len(found.halved), "comparison")
+    rest = f", and the first one is then significantly behind in {sure or 'none'} of them" if found.flips else ""
+    return f"With all clients' rates halved, another contender leads in {many} ({where} at up to six budgets){rest}."

@@ -1,0 +1,87 @@
+"""What the study compares: settings, contenders, and the six budgets at which it compares them.
+
+A setting is a deployment with its data and task: all that is compared with one another. A contender is a method under a
+protocol. A cell is one of its runs, or without the seed all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from analysis.groups import joined
+
+GIVEN, HALVED = "given", "halved"  # links: as the deployment has them; with half of every client's rates
+COSTS = ("bytes", "seconds")
+PARTS = (0.01, 0.1, 1.0)  # of a setting's budget
+COMMAND = "python -m fedsim.reference --cell"
+
+
+class Limits(Protocol):
+    """A setting's two budgets: bytes on the wire in both directions, and simulated seconds."""
+
+    @property
+    def bytes(self) -> float:
+        """The budget of bytes."""
+
+    @property
+    def seconds(self) -> float:
+        """The budget of simulated seconds."""
+
+
+class Setting(NamedTuple):
+    """A deployment, its data and its task."""
+
+    deployment: str
+    data: str
+    task: str
+
+    def __str__(self) -> str:
+        """Return "campus/digits/static"."""
+        return "/".join(self)
+
+
+class Contender(NamedTuple):
+    """A method under a protocol."""
+
+    method: str
+    protocol: str
+
+    def __str__(self) -> str:
+        """Return "power/sync"."""
+        return "/".join(self)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of the six budgets: a share of a setting's bytes or seconds."""
+
+    cost: str
+    part: float
+
+    def __str__(self) -> str:
+        """Return "1 % of the bytes"."""
+        return f"{self.percent} of the {self.cost}"
+
+    @property
+    def percent(self) -> str:
+        """The share as a text: "10 %"."""
+        return f"{self.part * 100:g} %"
+
+    def of(self, limits: Limits) -> float:
+        """Return the budget of a setting, in bytes or seconds."""
+        whole = limits.bytes if self.cost == "bytes" else limits.seconds
+        return self.part * whole
+
+
+SHARES = tuple(Share(cost, part) for cost in COSTS for part in PARTS)
+Allowed = Mapping[tuple[str, str, str], Limits]  # the budgets of each setting
+
+
+def command(setting: Setting, contender: Contender, links: str = GIVEN, seed: int | None = None) -> str:
+    """Return the command that runs a contender alone in a setting, with all seeds or with one."""
+    return f"{COMMAND} {setting}/{contender}/{links}{'' if seed is None else f'/{seed}'}"
+
+
+def several(names: list[str]) -> str:
+    """Return names in a row, each once: "a", "a and b", "a, b and c"."""
+    return joined(list(dict.fromkeys(names)))
