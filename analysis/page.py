@@ -125,7 +125,9 @@ class Cell:
 
     shown: str
     key: float | str
-    kind: str = ""  # "" for a number, "text" or "prose"
+    kind: str = ""  # "" for a number, "text", "prose", or another class of the page's CSS
+    link: str = ""  # the anchor on the page that it leads to, if any
+    hint: str = ""  # what a pointer over the link shows
 
 
 def text(value: str, key: float | str | None = None) -> Cell:
@@ -225,4 +227,7 @@ def _class(kind: str) -> str:
 def _cell(cell: Cell, heading: bool = False) -> str:
     key = f"{cell.key:.6g}" if isinstance(cell.key, float) else str(cell.key)
     open_, close = ('th scope="row"', "th") if heading else ("td", "td")
-    return f'<{open_}{_class(cell.kind)} data-key="{escape(key)}">{escape(cell.shown)}</{close}>'
+    shown = escape(cell.shown)
+    if cell.link:
+        shown = f'<a href="#{escape(cell.link)}" title="{escape(cell.hint)}">{shown}</a>'
+    return f'<{open_}{_class(cell.kind)} data-key="{escape(key)}">{shown}</{close}>'

@@ -43,16 +43,17 @@ def _leanest_and_hungriest(one: Outcome) -> tuple[Cost, Cost] | None:
 
 def protocols_on_phones(found: Findings) -> str:
     """Say how often a method under `buffered` or `deadline` is ahead of itself in rounds, by time, on phones."""
-    said = []
+    said: list[str] = []
     for protocol in OTHERS:
         signs = [sign for one in found.outcomes if one.setting.deployment == PHONES for sign in _signs(one, protocol)]
         if signs:
-            whole = f"{len(signs)} comparison{'s' if len(signs) > 1 else ''} at a time budget"
-            ahead, behind = signs.count(1), signs.count(-1)
-            said.append(f"{protocol} is significantly ahead of {SYNC} in {ahead} and behind in {behind} of {whole}")
+            ahead, behind, whole = signs.count(1), signs.count(-1), len(signs)
+            words = f"is significantly ahead of {SYNC} at" if not said else "at"
+            budgets = f" time budget{'s' if whole > 1 else ''}" if not said else ""
+            said.append(f"{protocol} {words} {ahead} of {whole}{budgets} and behind at {behind}")
     if not said:
         return f"On {PHONES}, no method could be compared under {SYNC} and under {joined(OTHERS, 'or')}."
-    return f"On {PHONES}, with the same method, {joined(said)}."
+    return f"On {PHONES}, with the same method, {', '.join(said)}."
 
 
 def _signs(one: Outcome, protocol: str) -> list[int]:
@@ -107,8 +108,8 @@ def pairs_not_apart(found: Findings) -> str:
     seeds = sorted({len(pair.difference.units) for pair in tested})
     return (
         f"At the end of the runs, {level} of {len(tested)} pairs of contenders of one setting"
-        f" ({share(level, len(tested))}) cannot be told apart with {joined(list(map(str, seeds)), 'or')} seeds, and"
-        f" {share(corrected, len(tested))} cannot after Holm's correction for many comparisons."
+        f" ({share(level, len(tested))}) cannot be told apart with {joined(list(map(str, seeds)), 'or')} seeds, or"
+        f" {corrected} ({share(corrected, len(tested))}) with Holm's correction for many comparisons."
     )
 
 

@@ -41,7 +41,8 @@ def leaders_by_time(found: Findings) -> str:
         both = [(one.at[Share("bytes", part)].leader, one.at[Share("seconds", part)].leader) for one in found.outcomes]
         known = [pair for pair in both if None not in pair]
         apart.append(f"{sum(a != b for a, b in known)} of {len(known)}")
-    return f"By time, {_most_often(found, 'seconds')}; the leader by bytes is another one in {joined(apart)} settings."
+    others = f"at these shares, another one leads by bytes in {joined(apart)} settings"
+    return f"By time, {_most_often(found, 'seconds')}; {others}."
 
 
 def one_shot(found: Findings) -> str:
@@ -101,9 +102,10 @@ def _final(found: Findings) -> list[Standing]:
 
 
 def _most_often(found: Findings, cost: str) -> str:
+    """Return who leads in most settings at each share: "... are a/sync at 1 % of the budget (3 of 9), ..."."""
     clauses = []
     for part in PARTS:
-        share = Share(cost, part)
-        whole = len(found.outcomes)
-        clauses.append(f"{most_frequent(found.leaders(share), whole)} at {share.percent}")
-    return f"the most frequent leader is {joined(clauses)} of the budget"
+        share, whole, first = Share(cost, part), len(found.outcomes), part == PARTS[0]
+        where = f"at {share.percent}{' of the budget' if first else ''}"
+        clauses.append(most_frequent(found.leaders(share), f"{whole} settings" if first else str(whole), where))
+    return f"most often in the lead are {joined(clauses)}"

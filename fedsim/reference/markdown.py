@@ -75,9 +75,13 @@ def _command(one: Outcome) -> str:
     return f"{budgets_of(one)} A row alone: `{command(one.setting, first)}`, with the row's name for `{first}`."
 
 
+def heads() -> list[str]:
+    """Return the heads of a setting's table."""
+    six = [f"{budget.percent} {'B' if budget.cost == 'bytes' else 's'}" for budget in SHARES]
+    return ["contender", *six, f"bytes to {100 * PART:.0f} %", "time", "get there"]
+
+
 def _table(one: Outcome) -> str:
-    heads = ["contender", *(f"{budget.percent} {'B' if budget.cost == 'bytes' else 's'}" for budget in SHARES)]
-    heads += [f"bytes to {100 * PART:.0f} %", "time", "get there"]
     rows = [
         [
             f"`{row.contender}`",
@@ -86,7 +90,7 @@ def _table(one: Outcome) -> str:
         ]
         for row in one.final.rows
     ]
-    return table(heads, rows)
+    return table(heads(), rows)
 
 
 def _flips(found: Findings) -> Iterator[str]:

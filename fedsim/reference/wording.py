@@ -18,16 +18,15 @@ def of(count: int, whole: int, what: str = "setting") -> str:
     return f"{count} of {whole} {what}s"
 
 
-def most_frequent(names: Iterable[Contender], whole: int) -> str:
-    """Return who is named most often, and how often: "power/sync (3 of 9)", "a/sync and b/sync (2 of 9 each)"."""
+def most_frequent(names: Iterable[Contender], whole: str, where: str) -> str:
+    """Return who is named most often: "power/sync at 1 % (3 of 9)", "a/sync and b/sync at 1 % (2 of 9 each)"."""
     counts = Counter(names)
     if not counts:
-        return "nobody"
+        return f"nobody {where}"
     most = max(counts.values())
     first = sorted(str(name) for name, count in counts.items() if count == most)
-    if len(first) > MOST_NAMED:
-        return f"{len(first)} different ones ({most} of {whole} each)"
-    return f"{joined(first)} ({most} of {whole}{' each' if len(first) > 1 else ''})"
+    said = joined(first) if len(first) <= MOST_NAMED else f"{len(first)} contenders"
+    return f"{said} {where} ({most} of {whole}{' each' if len(first) > 1 else ''})"
 
 
 def points(difference: float) -> str:

@@ -21,7 +21,7 @@ HOW_TO_READ = (
 )
 PAIRS = (
     "The pairs whose last scores have a 95 % interval of paired differences that includes zero. There is no correction"
-    " for the many comparisons in this list: of pairs that do not differ at all, about one in twenty is missing from it."
+    " for the many comparisons in this list: of the pairs that do not differ at all, about one in twenty is missing."
     " How many pairs cannot be told apart with Holm's correction within a setting stands beside each number."
 )
 
