@@ -6,6 +6,7 @@ Exit codes are those of `python -m fedsim`: 0 done, 1 a cell failed, 2 a mistake
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,8 +14,8 @@ from rich.console import Console
 from analysis import terminal
 from fedsim.core import shipped
 from fedsim.core.errors import UserError
+from fedsim.reference import alone, results, running, spent, trials
 from fedsim.reference import plan as plans
-from fedsim.reference import results, running, trials
 from fedsim.reference.plan import Plan
 from fedsim.reference.running import Bench, Place
 
@@ -92,7 +93,10 @@ def command(given: argparse.Namespace, console: Console) -> int:
             return 0
         chosen = trials.chosen(trials.read(place.plan / trials.FILE))
         if given.cell:
-            return 0
+            bench = replace(bench, fresh=True)
+            compared = alone.run(plan, place, alone.meant(plan, given.cell), chosen, bench)
+            console.print(*alone.lines(compared, console.width), sep="\n", soft_wrap=True)
+            return 1 if any(one.clock is False for one in compared) else 0
         cells = running.missing(plan, results.read(place.tables), given.only)
         for found in running.run(plan, place, cells, chosen, bench, given.hours and given.hours * 3600):
             left = len(running.missing(plan, found))
@@ -102,6 +106,11 @@ def command(given: argparse.Namespace, console: Console) -> int:
 
 def listed(plan: Plan, place: Place, console: Console) -> int:
     """Print what is done and what is left, setting by setting, and return 0."""
+    known = results.read(place.tables)
+    heads = ["setting", "done", "failed", "left", "core time", "ahead"]
+    for line in terminal.table(heads, [*spent.lines(spent.by_setting(plan, known))], console.width):
+        console.print(line, soft_wrap=True)
+    console.print(spent.made(plan, known), soft_wrap=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""From a cell to its point: the deployment's scenario file with the keys of the plan and the chosen hyper-parameters."""
+"""From a cell to its point: its deployment's scenario, with keys of the plan and the chosen hyper-parameters."""
 
 import copy
 from collections.abc import Iterator, Mapping

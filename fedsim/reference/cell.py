@@ -46,4 +46,5 @@ class Cell:
         if len(steps) != len(fields(cls)) - 1 or not seed.isdecimal():
             form = "/".join(field.name.upper() for field in fields(cls))
             raise UserError(f"{name!r} is not a cell; write {form}, as in campus/digits/static/power/sync/given/3")
-        return cls(*steps, int(seed))  # type: ignore[arg-type]
+        deployment, data, task, method, protocol, links = steps
+        return cls(deployment, data, task, method, protocol, links, int(seed))

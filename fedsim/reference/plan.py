@@ -30,8 +30,8 @@ Keys = dict[str, Any]  # dotted keys of a scenario, and their values
 class Task(Section):
     """What is learned: keys of the scenario, the splits scored, and how the data arrive."""
 
-    set: Keys = {}
-    splits: list[str] = ["test"]
+    set: Keys = Field({})
+    splits: list[str] = Field(["test"])
     arrive: Fraction | None = None
 
 
@@ -39,7 +39,7 @@ class Deployment(Section):
     """A deployment: its protocols, whose parts name the number of clients."""
 
     protocols: dict[str, Part]
-    set: Keys = {}
+    set: Keys = Field({})
 
 
 class Method(Section):
@@ -48,7 +48,7 @@ class Method(Section):
     algorithm: Part
     tasks: list[str]
     protocols: list[str]
-    set: Keys = {}
+    set: Keys = Field({})
 
 
 class Setting(Section):
@@ -72,7 +72,7 @@ class Trials(Section):
     count: Count
     share: Fraction = Field(description="Of the setting's budgets.")
     lr: tuple[float, float]
-    splits: list[str] = ["val"]
+    splits: list[str] = Field(["val"])
 
 
 class LeftOut(Section):
@@ -100,7 +100,7 @@ class Plan(Section):
     deployments: dict[str, Deployment]
     methods: dict[str, Method]
     settings: list[Setting]
-    left_out: list[LeftOut] = []
+    left_out: list[LeftOut] = Field([])
 
     @model_validator(mode="after")
     def _names(self) -> "Plan":

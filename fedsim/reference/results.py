@@ -8,7 +8,7 @@ from them alone.  A cell is `done` (or `stalled`: nothing more could happen befo
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,9 @@ class Results:
 
     def with_rows(self, cells: Iterable[Mapping[str, Any]], courses: Iterable[pd.DataFrame]) -> "Results":
         """Return the results with these cells in place of those of the same names."""
-        new, own = pd.DataFrame([*cells], columns=COLUMNS), [*courses]
+        new, own = frame([*cells]), [*courses]
         names = {*new["cell"]}
-        kept, course = (frame[~frame["cell"].isin(names)] for frame in (self.cells, self.courses))
+        kept, course = (table[~table["cell"].isin(names)] for table in (self.cells, self.courses))
         return Results(_joined([kept, new]), _joined([course, *own]))
 
 
@@ -61,10 +61,10 @@ def write(results: Results, folder: Path, order: Iterable[str] = ()) -> None:
     ranks = {name: rank for rank, name in enumerate(order)}
     last = len(ranks)
     cells, courses = (
-        frame.assign(rank=[ranks.get(name, last) for name in frame["cell"]])
+        table.assign(rank=[ranks.get(name, last) for name in table["cell"]])
         .sort_values("rank", kind="stable")
         .drop(columns="rank")
-        for frame in (results.cells, results.courses)
+        for table in (results.cells, results.courses)
     )
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{COURSES}.partial"
@@ -91,6 +91,11 @@ def row(cell: Cell, point: str, folder: Path, ended: Mapping[str, Any]) -> tuple
         "score": float(course["score"].iloc[-1]), "real_seconds": ended["real_seconds"],
     }  # fmt: skip
     return made, course.astype({"bytes": "float64"})
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a frame with the columns COLUMNS."""
+    return pd.DataFrame([*rows], columns=COLUMNS)
 
 
 def failed(cell: Cell, point: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Hyper-parameters by one rule for all methods: equal trials in one setting, chosen on validation data.
 
-Every method has the same number of trials of each of its tasks: the first as its algorithm is written, the others drawn
-at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate evenly in
-the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the learning rate.
-A trial is one run, with a seed that the table does not use, under the method's first protocol; its value is the last
+Every method has the same number of trials of each of its tasks: the first as its algorithm is written, the others
+drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate
+evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
+learning rate.  A trial is one run, with a seed that the table does not use, under the method's first protocol; its value is the last
 score on validation data, on which alone it is scored.  What is chosen holds in all deployments and for all data.
 
 Not modelled: a search for each deployment; an interaction of options with the protocol.
