@@ -60,7 +60,7 @@ def run(plan: Plan, place: Place, cells: Sequence[Cell], chosen: Chosen, bench: 
     """Run the cells by themselves, anew, and compare them with the tables.  Raises UserError if one fails."""
     folder, known = place.out / "alone" / "-".join(cells[0].setting), results.read(place.tables)
     pairs = {cell: build.point(plan, place.plan, cell, chosen) for cell in cells}
-    running.sweep(pairs, folder, place.data, bench)
+    running.sweep([*pairs.values()], folder, place.data, bench)
     made = []
     for cell, point in pairs.items():
         ended = finished(folder / point.id)

@@ -71,20 +71,21 @@ def run(
         batch, folder = [*own], place.out / "-".join(key[1])
         pairs = {cell: build.point(plan, place.plan, cell, chosen) for cell in batch}
         try:
-            sweep(pairs, folder, place.data, bench)
+            sweep([*pairs.values()], folder, place.data, bench)
         finally:
             found = taken_over(results.read(place.tables), pairs, folder)
             results.write(found, place.tables, order)
         yield found
 
 
-def sweep(pairs: Pairs, folder: Path, data: Path, bench: Bench) -> None:
-    """Run the points in a folder.  Raises UserError if one of them cannot be run."""
-    points = [*pairs.values()]
+def sweep(points: Sequence[Point], folder: Path, data: Path, bench: Bench) -> None:
+    """Run the points in a folder, if there are any.  Raises UserError if one of them cannot be run."""
+    if not points:
+        return
     if wrong := check.points(points, whole=True):
         raise UserError("\n".join(f"{problem}" for problem in wrong))
     with bench.watcher() as watcher:  # type: ignore[attr-defined]
-        Sweep(points, "# cells of the reference table\n", folder, data).run(
+        Sweep([*points], "# cells of the reference table\n", folder, data).run(
             bench.run, bench.engine, watcher, bench.fresh
         )
 

@@ -3,8 +3,9 @@
 Every method has the same number of trials of each of its tasks: the first as its algorithm is written, the others
 drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate
 evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
-learning rate.  A trial is one run, with a seed that the table does not use, under the method's first protocol; its value is the last
-score on validation data, on which alone it is scored.  What is chosen holds in all deployments and for all data.
+learning rate.  A trial is one run, with a seed that the table does not use, under the method's first protocol; its
+value is the last score on validation data, on which alone it is scored.  What is chosen holds in all deployments and
+for all data.
 
 Not modelled: a search for each deployment; an interaction of options with the protocol.
 """
@@ -111,14 +112,12 @@ def search(plan: Plan, place: Place, bench: Bench, only: Sequence[str] = ()) -> 
         for one in wanted
         if not _same(known.get((one.task, one.method, one.number)), one) and (not only or one.method in only)
     ]
-    folder = place.out / "trials"
+    folder, points = place.out / "trials", [point(plan, place.plan, one) for one in new]
     try:
-        points = {index: point(plan, place.plan, one) for index, one in enumerate(new)}
-        if points:
-            running.sweep(points, folder, place.data, bench)  # type: ignore[arg-type]
+        running.sweep(points, folder, place.data, bench)
     finally:
-        for index, one in enumerate(new):
-            row = finished(folder / points[index].id)
+        for one, own in zip(new, points, strict=True):
+            row = finished(folder / own.id)
             if row is not None:
                 known[one.task, one.method, one.number] = replace(one, value=row["score"])
         kept = [known[key] for one in wanted if (key := (one.task, one.method, one.number)) in known]
