@@ -60,7 +60,7 @@ class FENS(Algorithm):
     aggregator_steps: Count = 20  # steps per exchange, at most the scenario's local steps
     width: Count = 64  # width of the aggregator's hidden layer
 
-    tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(1, 50, log=True)}
+    tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(choices=(1, 2, 5, 10, 20, 50))}
 
     def backbone(self, model: Model) -> Model:
         """Return ensembles of the scenario's model."""

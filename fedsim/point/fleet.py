@@ -1,7 +1,8 @@
 """The fleet: every client's access link and speed, from a scenario's draws, its profile and its table.
 
 The table takes precedence, then an explicit key of the scenario, then the profile; measured links are drawn in
-`populations.py`.  Draws come from one named stream per quantity, so that a table's column changes nothing else.
+`populations.py`.  Last, all access rates are multiplied by `network.rate_factor`; buffers, bursts and the server's link
+are not.  Draws come from one named stream per quantity, so that a table's column changes nothing else.
 """
 
 from collections.abc import Callable, Sequence
@@ -111,7 +112,7 @@ def rows(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> dict[
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
         message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
         raise ScenarioError([Problem("clients.speed", message)])
-    return found
+    return found | {key: found[key] * network.rate_factor for key in ("uplink", "downlink")}
 
 
 def countries(scenario: Scenario, rng: Callable[[str], np.random.Generator]) -> Codes:

@@ -159,6 +159,12 @@ class Network(Section):
     latency: SecondsDraw | None = Field(default=None, description="One way.")
     uplink: RateDraw | None = None
     downlink: RateDraw | None = None
+    rate_factor: float = Field(
+        default=1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Factor of all clients' access rates, whatever they come from: 0.5 halves them.",
+    )
     server: ServerLink = ServerLink()
     effects: list[Part] = Field(default=[])
     codec: CodecSection = CodecSection()

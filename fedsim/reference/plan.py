@@ -1,0 +1,163 @@
+"""The plan of the reference table: `scenarios/reference/plan.yaml`, which cells there are, and with which budgets.
+
+Each deployment is a scenario file beside it.  A dotted key under `set` changes a key of that scenario; the later of
+deployment, data, task, protocol and method wins.  Cells come in the order of the settings, then of protocols and
+methods as they are listed.
+
+A run ends when the first of its setting's two budgets is used up, or its protocol is through.  A task's periods arrive
+by the clock, one after each share `arrive` of the time budget, so that all contenders meet the same data at the same
+moments.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from fedsim.core.errors import UserError
+from fedsim.core.units import Bytes, Count, Fraction, Seconds
+from fedsim.reference.cell import GIVEN, HALVED, Cell, Key
+from fedsim.scenario import wording, yaml_text
+from fedsim.scenario.part import Part
+from fedsim.scenario.section import Section
+
+FILE = Path("scenarios/reference/plan.yaml")
+Keys = dict[str, Any]  # dotted keys of a scenario, and their values
+
+
+class Task(Section):
+    """What is learned: keys of the scenario, the splits scored, and how the data arrive."""
+
+    set: Keys = Field({})
+    splits: list[str] = Field(["test"])
+    arrive: Fraction | None = None
+
+
+class Deployment(Section):
+    """A deployment: its protocols, whose parts name the number of clients."""
+
+    protocols: dict[str, Part]
+    set: Keys = Field({})
+
+
+class Method(Section):
+    """An algorithm, the tasks and protocols that it fits, and the keys that it needs."""
+
+    algorithm: Part
+    tasks: list[str]
+    protocols: list[str]
+    set: Keys = Field({})
+
+
+class Setting(Section):
+    """A deployment with data: its budgets, the tasks and protocols run, whether links are halved too."""
+
+    deployment: str
+    data: str
+    tasks: list[str]
+    protocols: list[str]
+    bytes: Bytes
+    time: Seconds
+    halved: list[str] = Field([], description="Tasks that are also run at half the rates.")
+
+
+class Trials(Section):
+    """How hyper-parameters are chosen: where, how many trials for each method, over which learning rates."""
+
+    deployment: str
+    data: str
+    seed: Count
+    count: Count
+    share: Fraction = Field(description="Of the setting's budgets.")
+    lr: tuple[float, float]
+    splits: list[str] = Field(["val"])
+
+
+class LeftOut(Section):
+    """What is not in the table, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes on the wire, both directions together, and simulated seconds."""
+
+    bytes: float
+    seconds: float
+
+
+class Plan(Section):
+    """The whole plan."""
+
+    seeds: list[int] = Field(min_length=1)
+    trials: Trials
+    data: dict[str, Keys]
+    tasks: dict[str, Task]
+    deployments: dict[str, Deployment]
+    methods: dict[str, Method]
+    settings: list[Setting]
+    left_out: list[LeftOut] = Field([])
+
+    @model_validator(mode="after")
+    def _names(self) -> "Plan":
+        for place, names, known in self._named():
+            if unknown := [name for name in names if name not in known]:
+                raise ValueError(f"{place}: there is no {unknown[0]!r}; there are {', '.join(known)}")
+        return self
+
+    def _named(self) -> Iterator[tuple[str, list[str], Mapping[str, Any]]]:
+        yield "trials.deployment", [self.trials.deployment], self.deployments
+        yield "trials.data", [self.trials.data], self.data
+        for number, setting in enumerate(self.settings):
+            place = f"settings.{number}"
+            yield f"{place}.deployment", [setting.deployment], self.deployments
+            yield f"{place}.data", [setting.data], self.data
+            yield f"{place}.tasks", setting.tasks, self.tasks
+            yield f"{place}.halved", setting.halved, dict.fromkeys(setting.tasks)
+            yield f"{place}.protocols", setting.protocols, self.deployments[setting.deployment].protocols
+        for name, method in self.methods.items():
+            yield f"methods.{name}.tasks", method.tasks, self.tasks
+
+    def setting(self, key: Key) -> Setting:
+        """Return the setting of a deployment, data and task.  Raises UserError if the plan has none."""
+        for one in self.settings:
+            if (one.deployment, one.data) == key[:2] and key[2] in one.tasks:
+                return one
+        raise UserError(f"{FILE.name} has no setting {'/'.join(key)}")
+
+    @property
+    def budgets(self) -> dict[Key, Budget]:
+        """The budgets of each setting."""
+        return {
+            (one.deployment, one.data, task): Budget(one.bytes, one.time) for one in self.settings for task in one.tasks
+        }
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield all cells: those with links as given before those at half the rates, setting by setting."""
+        for links in (GIVEN, HALVED):
+            for one in self.settings:
+                for task in one.tasks if links == GIVEN else one.halved:
+                    for method, protocol in self._contenders(one, task):
+                        for seed in self.seeds:
+                            yield Cell(one.deployment, one.data, task, method, protocol, links, seed)
+
+    def _contenders(self, setting: Setting, task: str) -> Iterator[tuple[str, str]]:
+        for protocol in setting.protocols:
+            for name, method in self.methods.items():
+                if task in method.tasks and protocol in method.protocols:
+                    yield name, protocol
+
+
+def read(path: Path) -> Plan:
+    """Return the plan in a file.  Raises UserError, naming file and key, if it is not one."""
+    try:
+        return Plan.model_validate(yaml_text.read(path.read_text("utf-8"), str(path), {}))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; run this in fedsim's own folder") from None
+    except ValidationError as error:
+        found = wording.problems(error.errors(include_url=False), ())
+        raise UserError("\n".join(f"{path}: {problem}" for problem in found)) from None

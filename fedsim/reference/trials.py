@@ -1,0 +1,162 @@
+"""Hyper-parameters by one rule for all methods: equal trials in one setting, chosen on validation data.
+
+Every method has the same number of trials of each of its tasks: the first as its algorithm is written, the others
+drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate
+evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
+learning rate.  A trial is one run, with a seed that the table does not use, under the method's first protocol; its
+value is the last score on validation data, on which alone it is scored.  What is chosen holds in all deployments and
+for all data.
+
+Not modelled: a search for each deployment; an interaction of options with the protocol.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim.core import seeds
+from fedsim.core.span import Span
+from fedsim.core.table import Column
+from fedsim.core.whole_files import write_table
+from fedsim.point.folders import finished
+from fedsim.reference import build, running
+from fedsim.reference.cell import GIVEN, Cell
+from fedsim.reference.plan import Keys, Plan
+from fedsim.reference.running import Bench, Place
+from fedsim.scenario import find, yaml_file
+from fedsim.scenario.schema import Point
+
+FILE = "trials.csv"
+COLUMNS = ["task", "method", "trial", "keys", "value"]
+TEXTS = (Column("task", text=True), Column("method", text=True), Column("trial", whole=True))
+LR = "training.lr"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: of which task and method, its number from 1, the keys tried, and its value (None if it failed)."""
+
+    task: str
+    method: str
+    number: int
+    keys: Keys
+    value: float | None = None
+
+
+def planned(plan: Plan) -> Iterator[Trial]:
+    """Yield all trials of a plan."""
+    for task in plan.tasks:
+        for name, method in plan.methods.items():
+            if task in method.tasks and _cell(plan, task, name) is not None:
+                tunes = type(find.build("algorithm", method.algorithm)).tunes
+                for number in range(1, plan.trials.count + 1):
+                    yield Trial(task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
+
+
+def _drawn(plan: Plan, method: str, number: int, tunes: Mapping[str, Span]) -> Keys:
+    low, high = map(math.log, plan.trials.lr)
+    rate = seeds.generator(plan.trials.seed, f"reference/{number}/lr").uniform(low, high)
+    options = {
+        name: _of(span, seeds.generator(plan.trials.seed, f"reference/{number}/{method}/{name}"))
+        for name, span in tunes.items()
+    }
+    return {LR: float(f"{math.exp(rate):.3g}"), **({"options": options} if options else {})}
+
+
+def _of(span: Span, rng: np.random.Generator) -> int | float | str:
+    if span.choices:
+        return span.choices[int(rng.integers(len(span.choices)))]
+    if span.log:
+        return span.kept(math.exp(rng.uniform(math.log(span.low), math.log(span.high))))
+    if span.step:
+        return span.kept(span.low + span.step * int(rng.integers(round((span.high - span.low) / span.step) + 1)))
+    return span.kept(rng.uniform(span.low, span.high))
+
+
+def _cell(plan: Plan, task: str, method: str) -> Cell | None:
+    """Return the cell that a trial runs, None where the setting of the trials has no protocol for the method."""
+    own, where = plan.trials, [one for one in plan.settings if task in one.tasks]
+    places = sorted(where, key=lambda one: (one.deployment, one.data) != (own.deployment, own.data))
+    for one in places:  # the setting of the trials, or the first that has the task
+        for protocol in plan.methods[method].protocols:
+            if protocol in one.protocols:
+                return Cell(one.deployment, one.data, task, method, protocol, GIVEN, own.seed)
+    return None
+
+
+def point(plan: Plan, folder: Path, trial: Trial) -> Point:
+    """Return the point of a trial, scored on validation data alone.  Raises UserError as build.point does."""
+    cell = _cell(plan, trial.task, trial.method)
+    assert cell is not None
+    chosen = {(trial.task, trial.method): trial.keys}
+    document = build.scenario(plan, folder, cell, chosen, plan.trials.share)
+    yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
+    yaml_file.lay(document, "measure.every", "10 updates", "every")
+    given = yaml_file.validated(document)
+    whole = given.spelled_out()
+    axes = {"task": trial.task, "method": trial.method, "trial": trial.number}
+    return Point(whole.digest(), whole, axes, written=given.digest())
+
+
+def search(plan: Plan, place: Place, bench: Bench, only: Sequence[str] = ()) -> list[Trial]:
+    """Run the trials of a plan that have not been run, of these methods or all, and write and return all of them."""
+    known = {(one.task, one.method, one.number): one for one in read(place.plan / FILE)}
+    wanted = [*planned(plan)]
+    new = [
+        one
+        for one in wanted
+        if not _same(known.get((one.task, one.method, one.number)), one) and (not only or one.method in only)
+    ]
+    folder, points = place.out / "trials", [point(plan, place.plan, one) for one in new]
+    try:
+        running.sweep(points, folder, place.data, bench)
+    finally:
+        for one, own in zip(new, points, strict=True):
+            row = finished(folder / own.id)
+            if row is not None:
+                known[one.task, one.method, one.number] = replace(one, value=row["score"])
+        kept = [known[key] for one in wanted if (key := (one.task, one.method, one.number)) in known]
+        write(kept, place.plan / FILE)
+    return kept
+
+
+def _same(one: Trial | None, other: Trial) -> bool:
+    return one is not None and one.value is not None and one.keys == other.keys
+
+
+def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str], Keys]:
+    """Return the keys of the best trial for each task and method, the first of equals."""
+    best: dict[tuple[str, str], Trial] = {}
+    for one in trials:
+        key, value = (one.task, one.method), -math.inf if one.value is None else one.value
+        if key not in best or value > (-math.inf if best[key].value is None else best[key].value):  # type: ignore[operator]
+            best[key] = one
+    return {key: one.keys for key, one in best.items()}
+
+
+def read(path: Path) -> list[Trial]:
+    """Return the trials in a file, none if there is no such file."""
+    import pandas as pd
+
+    if not path.is_file():
+        return []
+    rows: list[dict[str, Any]] = pd.read_csv(path).to_dict("records")  # type: ignore[assignment]
+    return [
+        Trial(row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
+              None if row["value"] != row["value"] else float(row["value"]))
+        for row in rows
+    ]  # fmt: skip
+
+
+def write(trials: Sequence[Trial], path: Path) -> None:
+    """Write the trials, a row each."""
+    rows = [
+        {"task": one.task, "method": one.method, "trial": one.number, "keys": json.dumps(one.keys), "value": one.value}
+        for one in trials
+    ]
+    write_table(path, COLUMNS, rows)
