@@ -3,19 +3,18 @@
 from statistics import median
 
 from analysis.groups import joined
+from analysis.intervals import Interval
 from analysis.quantity import BYTES, show
 from fedsim.reference.findings import Findings, Outcome
 from fedsim.reference.leaders_said import FEDAVG
-from fedsim.reference.paired import difference
-from fedsim.reference.paired import of as scores_of
+from fedsim.reference.paired import by_seed, difference
 from fedsim.reference.scores import FINAL
 from fedsim.reference.terms import SHARES, Contender
 from fedsim.reference.to_target import Cost
 from fedsim.reference.wording import of, points, share, times
 
-# that were made for classes or graphs that arrive one after another
-CONTINUAL = ("fed_dslr", "fed_ergnn", "fed_twp", "feddgl", "glfc", "lander", "power", "target")
-STATIC = "static"
+CONTINUAL = ("fed_dslr", "fed_ergnn", "fed_twp", "glfc", "lander", "power", "target")  # made for what arrives in parts
+INCREMENTAL = "class_incremental"
 PHONES = "phones"
 SYNC, OTHERS = "sync", ("buffered", "deadline")
 
@@ -65,26 +64,24 @@ def _signs(one: Outcome, protocol: str) -> list[int]:
             continue
         for budget in SHARES:
             if budget.cost == "seconds":
-                own, other = (scores_of(one.runs, name, str(budget)) for name in (row.contender, rival))
-                apart = difference(own, other)
+                apart = _gap(one, row.contender, rival, str(budget))
                 if apart.excludes_zero is not None:
                     signs.append(0 if not apart.excludes_zero else 1 if apart.mean > 0 else -1)
     return signs
 
 
 def continual_methods(found: Findings) -> str:
-    """Say how methods made for tasks in parts end beside FedAvg, on tasks that arrive in parts."""
+    """Say how methods of continual learning end beside FedAvg under the same protocol, where classes arrive."""
     apart = [
         (gap, row.contender, one.setting)
         for one in found.outcomes
-        if one.setting.task != STATIC
+        if one.setting.task == INCREMENTAL
         for row in one.final.rows
         if row.contender.method in CONTINUAL
-        and (gap := difference(scores_of(one.runs, row.contender, FINAL), scores_of(one.runs, FEDAVG, FINAL))).units
-        and gap.excludes_zero is not None
+        and (gap := _gap(one, row.contender, _averaging(row.contender), FINAL)).excludes_zero is not None
     ]
     if not apart:
-        return f"No continual method could be compared with {FEDAVG} on a task that arrives in parts."
+        return f"No method of continual learning could be compared with {FEDAVG.method} where classes arrive over time."
     above = [case for case in apart if case[0].low > 0]
     below = sum(gap.high < 0 for gap, _, _ in apart)
     many = of(len(above), len(apart), "comparison")
@@ -93,9 +90,20 @@ def continual_methods(found: Findings) -> str:
         gap, contender, setting = max(above, key=lambda case: case[0].mean)
         best = f", by up to {points(gap.mean)} ({contender} on {setting}),"
     return (
-        f"On tasks that arrive in parts, continual methods end significantly above {FEDAVG} in {many}{best} and"
-        f" significantly below it in {below}."
+        f"Where classes arrive over time, methods of continual learning end significantly above {FEDAVG.method} under"
+        f" the same protocol in {many}{best} and significantly below it in {below or 'none'}."
     )
+
+
+def _averaging(name: Contender) -> Contender:
+    """Return FedAvg under a contender's protocol."""
+    return Contender(FEDAVG.method, name.protocol)
+
+
+def _gap(one: Outcome, name: Contender, rival: Contender, column: str) -> Interval:
+    """Return the paired difference of two contenders in a setting, with no interval where seeds are too few."""
+    own = by_seed(one.runs, column)
+    return difference(own.get(name, {}), own.get(rival, {}))
 
 
 def pairs_not_apart(found: Findings) -> str:

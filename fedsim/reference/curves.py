@@ -38,7 +38,7 @@ def drawn(one: Outcome) -> list[Contender]:
 
 def frame(one: Outcome, courses: pd.DataFrame, cost: str) -> pd.DataFrame:
     """Return the mean curves: columns algorithm, x (bytes or seconds), score, n (seeds)."""
-    whole = one.limits.bytes if cost == "bytes" else one.limits.seconds
+    whole = one.budget.bytes if cost == "bytes" else one.budget.seconds
     runs = {str(cell): rows.iloc[1:] for cell, rows in courses[courses["cell"].isin(one.runs["cell"])].groupby("cell")}
     first = min(
         (float(rows[cost].iloc[0]) for rows in runs.values() if len(rows) and rows[cost].iloc[0] > 0), default=0
@@ -60,7 +60,7 @@ def chart(one: Outcome, courses: pd.DataFrame, cost: str) -> dict[str, Any] | No
     if rows.empty:
         return None
     name, units = AXES["moved" if cost == "bytes" else "time"]
-    whole = one.limits.bytes if cost == "bytes" else one.limits.seconds
+    whole = one.budget.bytes if cost == "bytes" else one.budget.seconds
     across = amounts.along(rows["x"], units)
     rows = rows.assign(x=across.of(rows["x"]), column="", row="", place=range(len(rows)))
     names = list(rows["algorithm"].unique())

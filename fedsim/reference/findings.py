@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fedsim.reference.cell import GIVEN
 from fedsim.reference.pairs import Pair, pairs
+from fedsim.reference.plan import Budget
 from fedsim.reference.results import Results
-from fedsim.reference.scores import FINAL, scores
+from fedsim.reference.scores import FINAL, FINISHED, scores
 from fedsim.reference.sensitivity import Compared, sensitivity
 from fedsim.reference.standings import Standings, standings
-from fedsim.reference.terms import GIVEN, SHARES, Allowed, Contender, Limits, Setting, Share
+from fedsim.reference.terms import SHARES, Allowed, Contender, Setting, Share
 from fedsim.reference.to_target import Cost, costs, target
 
 
@@ -19,14 +21,14 @@ class Outcome:
     """One setting, with its links as given: the standings at the six budgets and at the end, costs and pairs."""
 
     setting: Setting
-    limits: Limits
+    budget: Budget
     at: Mapping[Share, Standings]
     final: Standings
     target: float
     costs: Mapping[Contender, Cost]
     pairs: tuple[Pair, ...]
     runs: pd.DataFrame  # the setting's rows of scores.scores
-    spent: Mapping[Contender, float]  # mean bytes at the end of the runs that are done
+    spent: Mapping[Contender, float]  # mean bytes at the end of the finished runs
 
     @property
     def level_pairs(self) -> list[Pair]:
@@ -67,7 +69,7 @@ def _outcomes(results: Results, found: pd.DataFrame, budgets: Allowed) -> Iterat
         at = {budget: standings(runs, str(budget), names) for budget in SHARES}
         final = standings(runs, FINAL, names)
         goal = target(final)
-        spent = own[own["status"] == "done"].groupby(["method", "protocol"])["bytes"].mean()
+        spent = own[own["status"].isin(FINISHED)].groupby(["method", "protocol"])["bytes"].mean()
         yield Outcome(
             setting, budgets[setting], at, final, goal,
             {cost.contender: cost for cost in costs(own, results.courses, goal)},

@@ -16,10 +16,11 @@ from analysis.choosing import interactive
 from analysis.looks import Looks, dressed
 from analysis.page import Cell, figure, page, paragraph, section, table, text
 from fedsim.reference import curves, markdown, matrix
+from fedsim.reference.cell import GIVEN
 from fedsim.reference.findings import Findings, Outcome
 from fedsim.reference.sentences import sentences
 from fedsim.reference.standings import Standing
-from fedsim.reference.terms import COSTS, GIVEN, SHARES, command
+from fedsim.reference.terms import COSTS, SHARES, command
 from fedsim.reference.words import HOW_TO_READ, INTRODUCTION, PAIRS, TITLE, about_flips, budgets_of, counted_pairs
 
 STYLE = f"""<style>

@@ -11,12 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import stdev
 
 import pandas as pd
 from scipy.special import stdtr
 
 from analysis.intervals import CONFIDENCE, FEWEST, Interval
-from fedsim.reference.paired import difference, of
+from fedsim.reference.paired import BySeed, by_seed, difference
 from fedsim.reference.scores import FINAL
 from fedsim.reference.terms import Contender
 
@@ -44,8 +45,8 @@ class Pair:
 
 def pairs(runs: pd.DataFrame, order: Sequence[Contender]) -> tuple[Pair, ...]:
     """Return all pairs of `order`; `runs` are the rows of one setting with one kind of links (see scores.scores)."""
-    own = {name: of(runs, name, FINAL) for name in order}
-    found = [_pair(one, other, own[one], own[other]) for one, other in combinations(order, 2)]
+    own = by_seed(runs, FINAL)
+    found = [_pair(one, other, own.get(one, {}), own.get(other, {})) for one, other in combinations(order, 2)]
     kept = holm([pair.p for pair in found])
     return tuple(
         Pair(pair.one, pair.other, pair.difference, pair.p, apart) for pair, apart in zip(found, kept, strict=True)
@@ -54,13 +55,13 @@ def pairs(runs: pd.DataFrame, order: Sequence[Contender]) -> tuple[Pair, ...]:
 
 def p_value(apart: Interval) -> float:
     """Return the two-sided p-value of Student's t for a mean of zero; NaN for too few units."""
-    units = pd.Series(apart.units, dtype="float64")
-    if len(units) < FEWEST:
+    count = len(apart.units)
+    if count < FEWEST:
         return math.nan
-    error = float(units.std(ddof=1)) / math.sqrt(len(units))
+    error = stdev(apart.units) / math.sqrt(count)
     if error == 0:
         return 1.0 if apart.mean == 0 else 0.0
-    return 2 * float(stdtr(len(units) - 1, -abs(apart.mean) / error))
+    return 2 * float(stdtr(count - 1, -abs(apart.mean) / error))
 
 
 def holm(values: Sequence[float]) -> list[bool]:
@@ -74,6 +75,6 @@ def holm(values: Sequence[float]) -> list[bool]:
     return rejected
 
 
-def _pair(one: Contender, other: Contender, first: pd.Series, second: pd.Series) -> Pair:
+def _pair(one: Contender, other: Contender, first: BySeed, second: BySeed) -> Pair:
     apart = difference(first, second)
     return Pair(one, other, apart, p_value(apart))

@@ -3,28 +3,33 @@
 A score is that of the last scoring at or before the budget, and a run's last score holds after its end, since the model
 stays. At 0 s every run has the score of the untrained model: where a budget allows no later scoring, there is no score.
 
-Not modelled: anything between two scorings. Runs that failed or came to a standstill have no rows.
+A run that came to a standstill counts like one that is done: its model stays as it is. Runs that failed have no rows.
+
+Not modelled: anything between two scorings.
 """
+
+import math
 
 import numpy as np
 import pandas as pd
 
 from analysis.frontier import on_grid
 from fedsim.core.errors import UserError
+from fedsim.reference.plan import Budget
 from fedsim.reference.results import Results
-from fedsim.reference.terms import COMMAND, COSTS, SHARES, Allowed, Limits, Setting
+from fedsim.reference.terms import COMMAND, COSTS, SHARES, Allowed, Setting
 
 COURSES, PLAN = "docs/reference/courses.parquet", "scenarios/reference/plan.yaml"
-DONE = "done"
+FINISHED = ("done", "stalled")
 FINAL = "final"
 PLACE = [*Setting._fields, "method", "protocol", "links", "seed"]
 
 
 def scores(results: Results, budgets: Allowed) -> pd.DataFrame:
-    """Return a row for each run that is done, in the order of its place: PLACE, cell, a column for each of SHARES
+    """Return a row for each finished run, in the order of its place: PLACE, cell, a column for each of SHARES
     (named by its text), and `final`, the run's last score. Scores are fractions, NaN where nobody has trained yet.
     """
-    cells = results.cells[results.cells["status"] == DONE].sort_values(PLACE, kind="stable")
+    cells = results.cells[results.cells["status"].isin(FINISHED)].sort_values(PLACE, kind="stable")
     courses = {str(cell): rows for cell, rows in results.courses.groupby("cell", sort=False)}
     rows = []
     for run in cells.to_dict("records"):
@@ -33,18 +38,19 @@ def scores(results: Results, budgets: Allowed) -> pd.DataFrame:
             raise UserError(f"{COURSES} has no rows of the cell {run['cell']}: run it again ({COMMAND} {run['cell']})")
         if setting not in budgets:
             raise UserError(f"{PLAN} has no budgets for the setting {setting}: add them to its settings")
-        found = at_budgets(courses[str(run["cell"])], budgets[setting])
-        rows.append({**{name: run[name] for name in PLACE}, "cell": run["cell"], **found, FINAL: run["score"]})
+        course = courses[str(run["cell"])]
+        found = {**at_budgets(course, budgets[setting]), FINAL: run["score"] if len(course) > 1 else math.nan}
+        rows.append({**{name: run[name] for name in PLACE}, "cell": run["cell"], **found})
     return pd.DataFrame(rows, columns=[*PLACE, "cell", *map(str, SHARES), FINAL])
 
 
-def at_budgets(course: pd.DataFrame, limits: Limits) -> dict[str, float]:
+def at_budgets(course: pd.DataFrame, whole: Budget) -> dict[str, float]:
     """Return one run's score at each budget; `course` has columns seconds, bytes and score, in order of time."""
     trained = course.iloc[1:]
     found: dict[str, float] = {}
     for cost in COSTS:
         own = [budget for budget in SHARES if budget.cost == cost]
-        held = on_grid(trained, cost, np.array([budget.of(limits) for budget in own])) if len(trained) else None
+        held = on_grid(trained, cost, np.array([budget.of(whole) for budget in own])) if len(trained) else None
         for place, budget in enumerate(own):
-            found[str(budget)] = float("nan") if held is None else float(held.iloc[place])
+            found[str(budget)] = math.nan if held is None else float(held.iloc[place])
     return found

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fedsim.reference.cell import GIVEN, HALVED
 from fedsim.reference.scores import PLACE
 from fedsim.reference.standings import standings
-from fedsim.reference.terms import GIVEN, HALVED, SHARES, Contender, Setting, Share
+from fedsim.reference.terms import SHARES, Contender, Setting, Share
 
 
 @dataclass(frozen=True)

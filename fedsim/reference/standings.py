@@ -16,7 +16,7 @@ from typing import Literal
 import pandas as pd
 
 from analysis.intervals import Interval, t_interval
-from fedsim.reference.paired import difference, of
+from fedsim.reference.paired import BySeed, by_seed, difference
 from fedsim.reference.terms import Contender
 
 Kind = Literal["leader", "level", "behind", "untested", "none"]
@@ -73,19 +73,19 @@ def standings(runs: pd.DataFrame, column: str, names: Sequence[Contender] = ()) 
 
     `names` are all contenders that were started, also those without a run that is done.
     """
-    seeds = sorted(set(runs["seed"]))
-    known = {Contender(*map(str, key)) for key, _ in runs.groupby(["method", "protocol"])}
-    values = {name: of(runs, name, column) for name in sorted({*names, *known})}
-    means = {name: t_interval(own) for name, own in values.items()}
-    order = sorted(values, key=lambda name: -means[name].mean if len(values[name]) else math.inf)
-    first = next((name for name in order if len(seeds) and len(values[name]) == len(seeds)), None)
+    seeds = runs["seed"].nunique()
+    known = by_seed(runs, column)
+    every = {*names, *map(Contender._make, zip(runs["method"], runs["protocol"], strict=True))}
+    values = {name: known.get(name, {}) for name in sorted(every)}
+    means = {name: t_interval(own[seed] for seed in sorted(own)) for name, own in values.items()}
+    order = sorted(values, key=lambda name: -means[name].mean if values[name] else math.inf)
+    first = next((name for name in order if seeds and len(values[name]) == seeds), None)
     lead = values[first] if first else None
-    rows = [_standing(name, values[name], means[name], lead) for name in order]
-    return Standings(tuple(rows), len(seeds))
+    return Standings(tuple(_standing(name, values[name], means[name], lead) for name in order), seeds)
 
 
-def _standing(name: Contender, own: pd.Series, mean: Interval, lead: pd.Series | None) -> Standing:
-    if own.empty:
+def _standing(name: Contender, own: BySeed, mean: Interval, lead: BySeed | None) -> Standing:
+    if not own:
         return Standing(name, "none", mean)
     if own is lead:
         return Standing(name, "leader", mean)

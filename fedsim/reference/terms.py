@@ -6,26 +6,14 @@ protocol. A cell is one of its runs, or without the seed all of them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from analysis.groups import joined
+from fedsim.reference.cell import GIVEN, Key
+from fedsim.reference.plan import Budget
 
-GIVEN, HALVED = "given", "halved"  # links: as the deployment has them; with half of every client's rates
 COSTS = ("bytes", "seconds")
 PARTS = (0.01, 0.1, 1.0)  # of a setting's budget
 COMMAND = "python -m fedsim.reference --cell"
-
-
-class Limits(Protocol):
-    """A setting's two budgets: bytes on the wire in both directions, and simulated seconds."""
-
-    @property
-    def bytes(self) -> float:
-        """The budget of bytes."""
-
-    @property
-    def seconds(self) -> float:
-        """The budget of simulated seconds."""
 
 
 class Setting(NamedTuple):
@@ -67,21 +55,15 @@ class Share:
         """The share as a text: "10 %"."""
         return f"{self.part * 100:g} %"
 
-    def of(self, limits: Limits) -> float:
+    def of(self, whole: Budget) -> float:
         """Return the budget of a setting, in bytes or seconds."""
-        whole = limits.bytes if self.cost == "bytes" else limits.seconds
-        return self.part * whole
+        return self.part * (whole.bytes if self.cost == "bytes" else whole.seconds)
 
 
 SHARES = tuple(Share(cost, part) for cost in COSTS for part in PARTS)
-Allowed = Mapping[tuple[str, str, str], Limits]  # the budgets of each setting
+Allowed = Mapping[Key, Budget]  # the budgets of each setting
 
 
 def command(setting: Setting, contender: Contender, links: str = GIVEN, seed: int | None = None) -> str:
     """Return the command that runs a contender alone in a setting, with all seeds or with one."""
     return f"{COMMAND} {setting}/{contender}/{links}{'' if seed is None else f'/{seed}'}"
-
-
-def several(names: list[str]) -> str:
-    """Return names in a row, each once: "a", "a and b", "a, b and c"."""
-    return joined(list(dict.fromkeys(names)))

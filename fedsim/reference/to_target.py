@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedsim.reference.scores import DONE
+from fedsim.reference.scores import FINISHED
 from fedsim.reference.standings import Standings
 from fedsim.reference.terms import Contender
 
@@ -37,9 +37,9 @@ def target(final: Standings) -> float:
 
 def costs(cells: pd.DataFrame, courses: pd.DataFrame, goal: float) -> tuple[Cost, ...]:
     """Return each contender's cost; `cells` are those of one setting with one kind of links, `courses` of any."""
-    done = cells[cells["status"] == DONE]
+    finished = cells[cells["status"].isin(FINISHED)]
     at = courses[courses["score"] >= goal].drop_duplicates("cell").set_index("cell")[["bytes", "seconds"]]
-    return tuple(_costs(done.join(at.add_suffix("_there"), on="cell")))
+    return tuple(_costs(finished.join(at.add_suffix("_there"), on="cell")))
 
 
 def _costs(runs: pd.DataFrame) -> Iterator[Cost]:

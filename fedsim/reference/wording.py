@@ -19,12 +19,16 @@ def of(count: int, whole: int, what: str = "setting") -> str:
 
 
 def most_frequent(names: Iterable[Contender], whole: str, where: str) -> str:
-    """Return who is named most often: "power/sync at 1 % (3 of 9)", "a/sync and b/sync at 1 % (2 of 9 each)"."""
+    """Return who is named most often: "power/sync at 1 % (3 of 9)", "a/sync and b/sync at 1 % (2 of 9 each)",
+    "another one each time at 1 % (5 of 9)".
+    """
     counts = Counter(names)
     if not counts:
         return f"nobody {where}"
     most = max(counts.values())
     first = sorted(str(name) for name, count in counts.items() if count == most)
+    if most == 1 and len(first) > 1:
+        return f"another one each time {where} ({len(first)} of {whole})"
     said = joined(first) if len(first) <= MOST_NAMED else f"{len(first)} contenders"
     return f"{said} {where} ({most} of {whole}{' each' if len(first) > 1 else ''})"
 

@@ -28,7 +28,7 @@ PAIRS = (
 
 def budgets_of(one: Outcome) -> str:
     """Return a setting's budgets, the number of its seeds and the target as a sentence."""
-    limits = f"{show(one.limits.bytes, BYTES)} and {show(one.limits.seconds, SECONDS)}"
+    limits = f"{show(one.budget.bytes, BYTES)} and {show(one.budget.seconds, SECONDS)}"
     goal = "" if one.target != one.target else f"; 90 % of the best is {100 * one.target:.1f} %"
     return f"Budgets {limits}; {one.final.seeds} seeds{goal}."
 

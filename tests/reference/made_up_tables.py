@@ -1,22 +1,12 @@
 """Small made-up tables of a reference study: courses are given, the cells follow from them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
 from fedsim.reference.results import Results
 
 UNTRAINED = (0.0, 0.0, 0.1)  # seconds, bytes, score
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The budgets of a setting."""
-
-    bytes: float
-    seconds: float
-
 
 Course = Sequence[tuple[float, float, float]]
 
