@@ -5,7 +5,7 @@ from analysis.quantity import PERCENT, show
 from fedsim.reference.findings import Findings, Outcome
 from fedsim.reference.standings import Kind, Standing
 from fedsim.reference.terms import PARTS, Contender, Share
-from fedsim.reference.wording import most_frequent, of, points
+from fedsim.reference.wording import most_frequent, of, often, points
 
 FEDAVG = Contender("fedavg", "sync")
 ONE_SHOT = "one_shot"
@@ -31,7 +31,7 @@ def plain_averaging(found: Findings) -> str:
 
 def leaders_by_bytes(found: Findings) -> str:
     """Say who leads most often at each share of the bytes."""
-    return f"By bytes, {_most_often(found, 'bytes')}."
+    return f"{_most_often(found, 'bytes')}."
 
 
 def leaders_by_time(found: Findings) -> str:
@@ -39,10 +39,9 @@ def leaders_by_time(found: Findings) -> str:
     apart = []
     for part in PARTS:
         both = [(one.at[Share("bytes", part)].leader, one.at[Share("seconds", part)].leader) for one in found.outcomes]
-        known = [pair for pair in both if None not in pair]
-        apart.append(f"{sum(a != b for a, b in known)} of {len(known)}")
-    others = f"at these shares, another one leads by bytes in {joined(apart)} settings"
-    return f"By time, {_most_often(found, 'seconds')}; {others}."
+        apart.append(sum(a != b for a, b in both if a and b))
+    counts = joined([*map(str, apart[:-1]), often(apart[-1])])
+    return f"{_most_often(found, 'seconds')}; where both have a leader, the one by bytes is another one {counts}."
 
 
 def one_shot(found: Findings) -> str:
@@ -71,7 +70,7 @@ def without_bytes(found: Findings) -> str:
     """Say what is reached by the best contender of each setting that sends nothing."""
     best = [(one, name) for one in found.outcomes if (name := _silent(one))]
     if not best:
-        return "No contender does without sending anything."
+        return "No contender that sends nothing has finished in every seed."
     places = [(one, place) for one, name in best if (place := one.final.of(name))]
     near = sum(place.kind in ("leader", "level") for _, place in places)
     behind = [one.final.best - place.score.mean for one, place in places]
@@ -102,10 +101,9 @@ def _final(found: Findings) -> list[Standing]:
 
 
 def _most_often(found: Findings, cost: str) -> str:
-    """Return who leads in most settings at each share: "... are a/sync at 1 % of the budget (3 of 9), ..."."""
-    clauses = []
-    for part in PARTS:
-        share, whole, first = Share(cost, part), len(found.outcomes), part == PARTS[0]
-        where = f"at {share.percent}{' of the budget' if first else ''}"
-        clauses.append(most_frequent(found.leaders(share), f"{whole} settings" if first else str(whole), where))
-    return f"most often in the lead are {joined(clauses)}"
+    """Return who leads in most settings at each share: "At 1 %, ... of the bytes, the most frequent leader ..."."""
+    shares = [Share(cost, part) for part in PARTS]
+    first = [most_frequent(found.leaders(share)) for share in shares]
+    places = joined([share.percent for share in shares])
+    settings = "the one setting" if len(found.outcomes) == 1 else f"the {len(found.outcomes)} settings"
+    return f"At {places} of the {cost}, the most frequent leader in {settings} is {joined(first)}"

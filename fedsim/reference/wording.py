@@ -18,19 +18,22 @@ def of(count: int, whole: int, what: str = "setting") -> str:
     return f"{count} of {whole} {what}s"
 
 
-def most_frequent(names: Iterable[Contender], whole: str, where: str) -> str:
-    """Return who is named most often: "power/sync at 1 % (3 of 9)", "a/sync and b/sync at 1 % (2 of 9 each)",
-    "another one each time at 1 % (5 of 9)".
-    """
+def often(count: int) -> str:
+    """Return "once" or "3 times"."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def most_frequent(names: Iterable[Contender]) -> str:
+    """Return who is named most often: "power/sync (3 times)", "a/sync or b/sync (2 times each)", "nobody"."""
     counts = Counter(names)
     if not counts:
-        return f"nobody {where}"
+        return "nobody"
     most = max(counts.values())
     first = sorted(str(name) for name, count in counts.items() if count == most)
     if most == 1 and len(first) > 1:
-        return f"another one each time {where} ({len(first)} of {whole})"
-    said = joined(first) if len(first) <= MOST_NAMED else f"{len(first)} contenders"
-    return f"{said} {where} ({most} of {whole}{' each' if len(first) > 1 else ''})"
+        return "another one each time"
+    said = joined(first, "or") if len(first) <= MOST_NAMED else f"one of {len(first)}"
+    return f"{said} ({often(most)}{' each' if len(first) > 1 else ''})"
 
 
 def points(difference: float) -> str:
