@@ -5,7 +5,7 @@ from analysis.quantity import PERCENT, show
 from fedsim.reference.findings import Findings, Outcome
 from fedsim.reference.standings import Kind, Standing
 from fedsim.reference.terms import PARTS, Contender, Share
-from fedsim.reference.wording import most_frequent, of, often, points
+from fedsim.reference.wording import most_frequent, of, points
 
 FEDAVG = Contender("fedavg", "sync")
 ONE_SHOT = "one_shot"
@@ -40,8 +40,8 @@ def leaders_by_time(found: Findings) -> str:
     for part in PARTS:
         both = [(one.at[Share("bytes", part)].leader, one.at[Share("seconds", part)].leader) for one in found.outcomes]
         apart.append(sum(a != b for a, b in both if a and b))
-    counts = joined([*map(str, apart[:-1]), often(apart[-1])])
-    return f"{_most_often(found, 'seconds')}; where both have a leader, the one by bytes is another one {counts}."
+    counts = joined(list(map(str, apart)))
+    return f"{_most_often(found, 'seconds')}; the leaders by time and by bytes differ in {counts} of them."
 
 
 def one_shot(found: Findings) -> str:
@@ -62,7 +62,7 @@ def one_shot(found: Findings) -> str:
         for cost in ("bytes", "seconds")
     }
     upto = [f"at up to {Share(cost, part)}" for cost, part in ends.items() if part]
-    never = [f"never by {'time' if cost == 'seconds' else cost}" for cost, part in ends.items() if not part]
+    never = [f"never by {Share(cost, 1.0).resource}" for cost, part in ends.items() if not part]
     return f"A one-shot contender leads in {settings}, {joined([*upto, *never])}."
 
 
@@ -106,4 +106,4 @@ def _most_often(found: Findings, cost: str) -> str:
     first = [most_frequent(found.leaders(share)) for share in shares]
     places = joined([share.percent for share in shares])
     settings = "the one setting" if len(found.outcomes) == 1 else f"the {len(found.outcomes)} settings"
-    return f"At {places} of the {cost}, the most frequent leader in {settings} is {joined(first)}"
+    return f"At {places} of the {shares[0].resource}, the most frequent leader in {settings} is {joined(first)}"

@@ -47,8 +47,13 @@ class Share:
     part: float
 
     def __str__(self) -> str:
-        """Return "1 % of the bytes"."""
-        return f"{self.percent} of the {self.cost}"
+        """Return "1 % of the bytes" or "1 % of the time"."""
+        return f"{self.percent} of the {self.resource}"
+
+    @property
+    def resource(self) -> str:
+        """What the budget is of: "bytes" or "time"."""
+        return "bytes" if self.cost == "bytes" else "time"
 
     @property
     def percent(self) -> str:

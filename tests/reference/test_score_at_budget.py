@@ -53,8 +53,8 @@ def test_a_score_at_the_budget_itself_counts_and_the_last_one_stays():
     runs = {"campus/digits/static/power/sync/given/0": [(5.0, 10.0, 0.3), (20.0, 50.0, 0.6)]}
     (row,) = scores(tables(runs), {("campus", "digits", "static"): WHOLE}).to_dict("records")
     assert [row[str(share)] for share in SHARES[:3]] == [0.3, 0.6, 0.6]
-    assert math.isnan(row["1 % of the seconds"])
-    assert (row["10 % of the seconds"], row["100 % of the seconds"], row[FINAL]) == (0.3, 0.6, 0.6)
+    assert math.isnan(row["1 % of the time"])
+    assert (row["10 % of the time"], row["100 % of the time"], row[FINAL]) == (0.3, 0.6, 0.6)
 
 
 def test_what_sends_nothing_has_its_last_score_at_every_budget_of_bytes():
