@@ -39,15 +39,13 @@ def drawn(one: Outcome) -> list[Contender]:
 def frame(one: Outcome, courses: pd.DataFrame, cost: str) -> pd.DataFrame:
     """Return the mean curves: columns algorithm, x (bytes or seconds), score, n (seeds)."""
     whole = one.budget.bytes if cost == "bytes" else one.budget.seconds
-    runs = {str(cell): rows.iloc[1:] for cell, rows in courses[courses["cell"].isin(one.runs["cell"])].groupby("cell")}
-    first = min(
-        (float(rows[cost].iloc[0]) for rows in runs.values() if len(rows) and rows[cost].iloc[0] > 0), default=0
-    )
+    runs = {str(cell): rows for cell, rows in courses[courses["cell"].isin(one.runs["cell"])].groupby("cell")}
+    first = min((float(rows[cost].iloc[0]) for rows in runs.values() if rows[cost].iloc[0] > 0), default=0)
     grid = np.geomspace(min(max(first, LEAST * whole), PARTS[0] * whole / 2), whole, PLACES)
     parts = []
     for name in drawn(one):
         own = one.runs[(one.runs["method"] == name.method) & (one.runs["protocol"] == name.protocol)]
-        held = np.array([on_grid(runs[cell], cost, grid).to_numpy(float) for cell in own["cell"] if len(runs[cell])])
+        held = np.array([on_grid(runs[cell], cost, grid).to_numpy(float) for cell in own["cell"] if cell in runs])
         if len(held):
             mean = held.mean(axis=0)  # NaN until all have trained
             parts.append(pd.DataFrame({"algorithm": str(name), "x": grid, "score": mean, "n": len(held)}).dropna())

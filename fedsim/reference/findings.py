@@ -9,7 +9,7 @@ from fedsim.reference.cell import GIVEN
 from fedsim.reference.pairs import Pair, pairs
 from fedsim.reference.plan import Budget
 from fedsim.reference.results import Results
-from fedsim.reference.scores import FINAL, FINISHED, scores
+from fedsim.reference.scores import FINAL, FINISHED, scores, trained
 from fedsim.reference.sensitivity import Compared, sensitivity
 from fedsim.reference.standings import Standings, standings
 from fedsim.reference.terms import SHARES, Allowed, Contender, Setting, Share
@@ -42,6 +42,7 @@ class Findings:
 
     outcomes: tuple[Outcome, ...]
     halved: tuple[Compared, ...]
+    courses: pd.DataFrame  # of all runs, see scores.trained
 
     @property
     def flips(self) -> list[Compared]:
@@ -55,12 +56,12 @@ class Findings:
 
 def findings(results: Results, budgets: Allowed) -> Findings:
     """Return what the tables say. Raises UserError for a setting without budgets, and for a run without a course."""
-    found = scores(results, budgets)
-    return Findings(tuple(_outcomes(results, found, budgets)), sensitivity(found))
+    found, courses = scores(results, budgets), trained(results)
+    return Findings(tuple(_outcomes(results.cells, courses, found, budgets)), sensitivity(found), courses)
 
 
-def _outcomes(results: Results, found: pd.DataFrame, budgets: Allowed) -> Iterator[Outcome]:
-    cells = results.cells[results.cells["links"] == GIVEN]
+def _outcomes(cells: pd.DataFrame, courses: pd.DataFrame, found: pd.DataFrame, budgets: Allowed) -> Iterator[Outcome]:
+    cells = cells[cells["links"] == GIVEN]
     given = found[found["links"] == GIVEN]
     for key, own in cells.groupby([*Setting._fields]):
         setting = Setting(*map(str, key))
@@ -72,7 +73,7 @@ def _outcomes(results: Results, found: pd.DataFrame, budgets: Allowed) -> Iterat
         spent = own[own["status"].isin(FINISHED)].groupby(["method", "protocol"])["bytes"].mean()
         yield Outcome(
             setting, budgets[setting], at, final, goal,
-            {cost.contender: cost for cost in costs(own, results.courses, goal)},
+            {cost.contender: cost for cost in costs(own, courses, goal)},
             pairs(runs, [row.contender for row in final.rows if row.kind != "none"]), runs,
             {Contender(*name): float(spent[name]) for name in spent.index},
         )  # fmt: skip

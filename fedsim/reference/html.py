@@ -33,7 +33,7 @@ p.command a {{ margin-left: 18px; }} @media print {{ p.command:target {{ display
 {matrix.STYLE}</style>"""
 
 
-def html(found: Findings, courses: pd.DataFrame, made: str) -> str:
+def html(found: Findings, made: str) -> str:
     """Return the whole page; `made` is as in markdown.markdown."""
     charts: dict[str, Any] = {}
     looks = Looks(tuple(dict.fromkeys(str(name) for one in found.outcomes for name in curves.drawn(one))))
@@ -45,7 +45,7 @@ def html(found: Findings, courses: pd.DataFrame, made: str) -> str:
     }
     for one in found.outcomes:
         name = str(one.setting)
-        parts[name] = section(_anchor(one), name, *_setting(one, courses, charts, looks))
+        parts[name] = section(_anchor(one), name, *_setting(one, found.courses, charts, looks))
     parts["Halved links"] = section("halved", "What changes with halved links", *_flips(found))
     return page(TITLE, INTRODUCTION.partition(". ")[0] + ".", parts, charts)
 

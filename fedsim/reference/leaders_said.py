@@ -14,7 +14,7 @@ WAYS: dict[Kind, str] = {
     "level": "is level with the leader in",
     "behind": "is significantly behind the leader in",
     "untested": "has too few seeds to be compared in",
-    "none": "has no finished run in",
+    "none": "has trained nothing within the budgets in",
 }
 
 
@@ -47,7 +47,7 @@ def leaders_by_time(found: Findings) -> str:
 def one_shot(found: Findings) -> str:
     """Say whether a one-shot contender leads anywhere, and up to which share of the budgets."""
     if not any(row.contender.protocol == ONE_SHOT and row.kind != "none" for row in _final(found)):
-        return "No one-shot contender has finished a run."
+        return "No one-shot contender has trained anything within the budgets."
     led = [
         (one.setting, share, standing.leader)
         for one in found.outcomes

@@ -1,7 +1,8 @@
 """What it costs each contender to reach 90 % of the best mean final score of its setting.
 
 A run is there at its first scoring at or above the target, even if a later one is lower. Bytes and seconds are means
-over the runs that get there; how many do is said beside them. The best is that of the final standings' leader.
+over the runs that get there; how many do is said beside them. The best is that of the final standings' leader. Scores
+of the untrained model do not count (see scores).
 
 Not modelled: anything after a run's end; a run that ends below the target may only have lacked the budget.
 """
@@ -36,7 +37,7 @@ def target(final: Standings) -> float:
 
 
 def costs(cells: pd.DataFrame, courses: pd.DataFrame, goal: float) -> tuple[Cost, ...]:
-    """Return each contender's cost; `cells` are those of one setting with one kind of links, `courses` of any."""
+    """Return each contender's cost; `cells` are those of one setting and kind of links, `courses` see scores.trained."""
     finished = cells[cells["status"].isin(FINISHED)]
     at = courses[courses["score"] >= goal].drop_duplicates("cell").set_index("cell")[["bytes", "seconds"]]
     return tuple(_costs(finished.join(at.add_suffix("_there"), on="cell")))

@@ -17,7 +17,7 @@ def write(results: Results, budgets: Allowed, made: str, docs: Path) -> list[Pat
     the tables lack a course or a setting's budgets, and OSError where nothing can be written.
     """
     found = findings(results, budgets)
-    texts = {docs / "reference.md": markdown(found, made), docs / "reference.html": html(found, results.courses, made)}
+    texts = {docs / "reference.md": markdown(found, made), docs / "reference.html": html(found, made)}
     for path, text in texts.items():
         whole_files.replace(path, text)
     return list(texts)

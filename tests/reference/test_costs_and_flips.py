@@ -25,7 +25,7 @@ def test_costs_are_means_over_the_runs_that_reach_the_target(number):
         for seed in range(5):
             scores = rng.random(int(rng.integers(1, 6)))
             runs[f"{PLACE}/{name}/sync/given/{seed}"] = [
-                (float(at + rng.random()), float(10 * at + rng.random()), float(score))
+                (float(at + 1 - rng.random()), float(10 * at + rng.random()), float(score))
                 for at, score in enumerate(scores)
             ]
     (one,) = findings(tables(runs), BUDGETS).outcomes
@@ -34,7 +34,7 @@ def test_costs_are_means_over_the_runs_that_reach_the_target(number):
     for name in "abc":
         there = []
         for seed in range(5):
-            course = [(0.0, 0.0, 0.1), *runs[f"{PLACE}/{name}/sync/given/{seed}"]]
+            course = runs[f"{PLACE}/{name}/sync/given/{seed}"]
             there += [row for row in course if row[2] >= one.target][:1]
         cost = one.costs[Contender(name, "sync")]
         assert (cost.reached, cost.seeds) == (len(there), 5)

@@ -2,7 +2,6 @@
 
 import math
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +9,11 @@ from made_up_tables import tables
 
 from fedsim.core.errors import UserError
 from fedsim.reference.plan import Budget
-from fedsim.reference.scores import FINAL, at_budgets, scores
+from fedsim.reference.scores import FINAL, at_budgets, scores, trained
 from fedsim.reference.terms import SHARES, Share
 
 WHOLE = Budget(1000.0, 50.0)
+PLACE = "campus/digits/static/power/sync/given/0"
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.25, 0.5, 5.0, 30.0]), st.sampled_from([0.0, 5.0, 10.0, 100.0, 700.0]), st.floats(0, 1)
@@ -34,16 +34,16 @@ def course(steps):
 @given(STEPS)
 def test_the_last_scoring_at_or_before_the_budget_counts(steps):
     rows = course(steps)
-    found = at_budgets(pd.DataFrame(rows, columns=["seconds", "bytes", "score"]), WHOLE)
+    found = at_budgets(trained(tables({PLACE: rows[1:]})), WHOLE)
     for share in SHARES:
         place, most = (1, 1000.0) if share.cost == "bytes" else (0, 50.0)
-        before = [row[2] for row in rows[1:] if row[place] <= share.part * most]
+        before = [row[2] for row in rows if row[0] > 0 and row[place] <= share.part * most]
         assert found[str(share)] == before[-1] if before else math.isnan(found[str(share)])
 
 
 @given(STEPS)
 def test_a_larger_budget_never_loses_a_score(steps):
-    found = at_budgets(pd.DataFrame(course(steps), columns=["seconds", "bytes", "score"]), WHOLE)
+    found = at_budgets(trained(tables({PLACE: course(steps)[1:]})), WHOLE)
     for cost in ("bytes", "seconds"):
         known = [found[str(Share(cost, part))] == found[str(Share(cost, part))] for part in (0.01, 0.1, 1.0)]
         assert known == sorted(known)
@@ -64,17 +64,25 @@ def test_what_sends_nothing_has_its_last_score_at_every_budget_of_bytes():
 
 
 def test_who_was_never_trained_has_no_final_score_and_who_failed_no_row():
-    place = "campus/digits/static/power/sync/given"
-    found = scores(tables({f"{place}/0": []}, [f"{place}/1"]), {("campus", "digits", "static"): WHOLE})
-    assert found["seed"].tolist() == [0]
-    assert found[FINAL].isna().all()
+    made = tables({PLACE: [], PLACE.replace("/0", "/2"): [(3.0, 30.0, 0.1)]}, [PLACE.replace("/0", "/1")])
+    made.cells["updates"] = 0
+    found = scores(made, {("campus", "digits", "static"): WHOLE})
+    assert found["seed"].tolist() == [0, 2]
+    assert found[[FINAL, *map(str, SHARES)]].isna().all(axis=None)
+
+
+def test_a_run_at_a_standstill_counts_and_courses_may_begin_after_0_s():
+    made = tables({PLACE: [(3.0, 30.0, 0.4)]})
+    made.cells["status"] = "stalled"
+    begun = type(made)(made.cells, made.courses[made.courses["seconds"] > 0])
+    for one in (made, begun):
+        assert scores(one, {("campus", "digits", "static"): WHOLE})[FINAL].tolist() == [0.4]
 
 
 def test_tables_that_do_not_fit_together_are_refused():
-    place = "campus/digits/static/power/sync/given/0"
-    made = tables({place: [(1.0, 1.0, 0.5)]})
-    with pytest.raises(UserError, match=r"plan\.yaml has no budgets for the setting campus/digits/static"):
+    made = tables({PLACE: [(1.0, 1.0, 0.5)]})
+    with pytest.raises(UserError, match=r"plan\.yaml has no setting campus/digits/static"):
         scores(made, {})
     without = type(made)(made.cells, made.courses.iloc[:0])
-    with pytest.raises(UserError, match=rf"courses\.parquet has no rows of the cell {place}"):
+    with pytest.raises(UserError, match=rf"courses\.parquet has no rows of the cell {PLACE}"):
         scores(without, {("campus", "digits", "static"): WHOLE})
