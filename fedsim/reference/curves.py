@@ -79,4 +79,4 @@ def chart(one: Outcome, courses: pd.DataFrame, cost: str) -> dict[str, Any] | No
     says = "Last scores: " + ranges_text(last, "score", lambda value: show(value, PERCENT))
     title = f"{one.setting}: accuracy against {name}"
     note = "Mean over seeds, as steps; dashed: 1 %, 10 % and 100 % of the budget"
-    return finished(facet(layers, rows, height=260, width=860), rows, title, note, tips, says)
+    return finished(facet(layers, rows, height=260, width=940), rows, title, note, tips, says)

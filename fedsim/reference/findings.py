@@ -73,7 +73,7 @@ def _outcomes(cells: pd.DataFrame, courses: pd.DataFrame, found: pd.DataFrame, b
         spent = own[own["status"].isin(FINISHED)].groupby(["method", "protocol"])["bytes"].mean()
         yield Outcome(
             setting, budgets[setting], at, final, goal,
-            {cost.contender: cost for cost in costs(own, courses, goal)},
+            {cost.contender: cost for cost in costs(own, courses, goal, final.seeds)},
             pairs(runs, [row.contender for row in final.rows if row.kind != "none"]), runs,
             {Contender(*name): float(spent[name]) for name in spent.index},
         )  # fmt: skip

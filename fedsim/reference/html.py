@@ -18,12 +18,14 @@ from analysis.page import Cell, figure, page, paragraph, section, table, text
 from fedsim.reference import curves, markdown, matrix
 from fedsim.reference.cell import GIVEN
 from fedsim.reference.findings import Findings, Outcome
+from fedsim.reference.prose import prose
 from fedsim.reference.sentences import sentences
 from fedsim.reference.standings import Standing
 from fedsim.reference.terms import COSTS, SHARES, command
 from fedsim.reference.words import HOW_TO_READ, INTRODUCTION, PAIRS, TITLE, about_flips, budgets_of, counted_pairs
 
 STYLE = f"""<style>
+.wide {{ max-height: none; }} p.scroll {{ display: none; }}
 td.leader {{ font-weight: 700; }} td.leader, td.level {{ background: var(--mark); }}
 td a {{ color: inherit; text-decoration: none; }} td a:hover, td a:focus {{ text-decoration: underline; }}
 p.command {{ display: none; }}
@@ -40,8 +42,8 @@ def html(found: Findings, made: str) -> str:
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(found))
     parts = {
         "Ten sentences": section("sentences", "Ten sentences", f'{STYLE}<div class="first"><ol>{said}</ol></div>'),
-        "How it was made": section("made", "How it was made", *map(paragraph, made.strip().split("\n\n"))),
-        "How to read the tables": section("reading", "How to read the tables", paragraph(HOW_TO_READ)),
+        "How it was made": section("made", "How it was made", prose(made)),
+        "How to read the tables": section("reading", "How to read the tables", prose(HOW_TO_READ)),
     }
     for one in found.outcomes:
         name = str(one.setting)
@@ -64,7 +66,7 @@ def _setting(one: Outcome, courses: pd.DataFrame, charts: dict[str, Any], looks:
             drawing: str = vl_convert.vegalite_to_svg(spec)
             yield figure(drawing, name, title["text"], title["subtitle"], spec["description"])
     yield f"<details><summary>Pairs that cannot be told apart: {escape(counted_pairs(one))}</summary>"
-    yield f"{paragraph(PAIRS, 'note')}{matrix.matrix(one)}</details>"
+    yield f"{prose(f'{PAIRS} {matrix.SIGNS}', 'note')}{matrix.matrix(one)}</details>"
 
 
 def _row(one: Outcome, row: Standing) -> Iterator[Cell]:
@@ -76,9 +78,9 @@ def _row(one: Outcome, row: Standing) -> Iterator[Cell]:
         kind = own.kind if own and own.kind in ("leader", "level") else ""
         mean = key(own.score.mean) if own else ""
         yield Cell(markdown.score(own, one.final.seeds).replace("*", ""), mean, kind, anchor, hint)
-    cost = one.costs.get(row.contender)
+    cost = one.costs[row.contender]
     shown = markdown.spent(cost)
-    keys = (key(cost.bytes), key(cost.seconds), cost.reached) if cost else ("", "", 0)
+    keys = (key(cost.bytes), key(cost.seconds), cost.reached)
     for words, sorts in zip(shown, keys, strict=True):
         yield Cell(words, sorts, "", anchor, hint)
 

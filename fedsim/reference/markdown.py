@@ -54,10 +54,8 @@ def score(row: Standing | None, seeds: int) -> str:
     return f"**{number}**" if row.kind == "leader" else f"= {number}" if row.kind == "level" else number
 
 
-def spent(cost: Cost | None) -> tuple[str, str, str]:
+def spent(cost: Cost) -> tuple[str, str, str]:
     """Return bytes and seconds to the target, and how many runs got there: "12.3 MB", "45.6 s", "5 of 5"."""
-    if cost is None:
-        return MISSING, MISSING, "0 of 0"
     return show(cost.bytes, BYTES), show(cost.seconds, SECONDS), f"{cost.reached} of {cost.seeds}"
 
 
@@ -86,7 +84,7 @@ def _table(one: Outcome) -> str:
         [
             f"`{row.contender}`",
             *(score(one.at[budget].of(row.contender), one.final.seeds) for budget in SHARES),
-            *spent(one.costs.get(row.contender)),
+            *spent(one.costs[row.contender]),
         ]
         for row in one.final.rows
     ]

@@ -1,7 +1,6 @@
-"""Who can be told apart at the end of the runs: a setting's pairs as a matrix.
+"""Who can be told apart at the end of the runs: a setting's pairs as a matrix, below the diagonal alone.
 
-Below the diagonal, the row against the column: `=` cannot be told apart, `−` the row is significantly below, `+` above
-(which the order by means makes rare), `·` too few common seeds to compare.
+Contenders stand in the order of their means, so that a row is hardly ever significantly above a column.
 """
 
 from html import escape
@@ -17,6 +16,10 @@ table.pairs td { text-align: center; color: var(--soft); }
 table.pairs td.level { background: var(--mark); color: var(--ink); font-weight: 700; }
 """
 UNTESTED = "·"
+SIGNS = (
+    "In the matrix, a row against a column: `=` cannot be told apart, `−` significantly below, `+` above, `·` too few"
+    " common seeds."
+)
 
 
 def matrix(one: Outcome) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedsim.reference.scores import FINISHED
 from fedsim.reference.standings import Standings
 from fedsim.reference.terms import Contender
 
@@ -22,7 +21,10 @@ PART = 0.9  # of the best mean final score
 
 @dataclass(frozen=True)
 class Cost:
-    """What the target costs a contender: means over the `reached` of `seeds` runs that get there, NaN if none do."""
+    """What the target costs a contender: means over the `reached` runs that get there, NaN if none do.
+
+    `seeds` is the number of the setting's seeds.
+    """
 
     contender: Contender
     bytes: float
@@ -36,15 +38,17 @@ def target(final: Standings) -> float:
     return PART * final.best
 
 
-def costs(cells: pd.DataFrame, courses: pd.DataFrame, goal: float) -> tuple[Cost, ...]:
-    """Return each contender's cost; `cells` are those of one setting and kind of links, `courses` see scores.trained."""
-    finished = cells[cells["status"].isin(FINISHED)]
+def costs(cells: pd.DataFrame, courses: pd.DataFrame, goal: float, seeds: int) -> tuple[Cost, ...]:
+    """Return each contender's cost: `cells` are of one setting and kind of links, `courses` those of scores.trained.
+
+    `seeds` is the number of the setting's seeds.
+    """
     at = courses[courses["score"] >= goal].drop_duplicates("cell").set_index("cell")[["bytes", "seconds"]]
-    return tuple(_costs(finished.join(at.add_suffix("_there"), on="cell")))
+    return tuple(_costs(cells.join(at.add_suffix("_there"), on="cell"), seeds))
 
 
-def _costs(runs: pd.DataFrame) -> Iterator[Cost]:
+def _costs(runs: pd.DataFrame, seeds: int) -> Iterator[Cost]:
     for key, rows in runs.groupby(["method", "protocol"]):
         there = rows.dropna(subset="seconds_there")
         spent = [float(there[f"{cost}_there"].mean()) if len(there) else math.nan for cost in ("bytes", "seconds")]
-        yield Cost(Contender(*map(str, key)), spent[0], spent[1], len(there), len(rows))
+        yield Cost(Contender(*map(str, key)), spent[0], spent[1], len(there), seeds)

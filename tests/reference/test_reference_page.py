@@ -1,0 +1,159 @@
+"""The page in both forms: what its tables hold, that all it links to is there, and that it is made of the tables."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up_tables import seeds, tables
+
+from analysis.page import POLICY
+from fedsim.reference import markdown, plan, results
+from fedsim.reference.findings import findings
+from fedsim.reference.plan import Budget
+from fedsim.reference.prose import prose
+from fedsim.reference.sentences import sentences
+from fedsim.reference.written import write
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+HIGH, NEAR, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.84, 0.78, 0.85, 0.79, 0.80), (0.70, 0.72, 0.71, 0.70, 0.72)
+CAMPUS = "campus/digits/static"
+BUDGETS = {("campus", "digits", "static"): Budget(1e6, 50.0)}
+MADE = "Some hours.\n\n- `oasis`: it took\n  too long\n- two <b>: why"
+RUNS = (
+    seeds(f"{CAMPUS}/a/sync/given", HIGH, 4e5, 20)
+    | seeds(f"{CAMPUS}/b/sync/given", NEAR, 5e4, 2)
+    | seeds(f"{CAMPUS}/c/sync/given", LOW, 4e5, 20)
+    | seeds(f"{CAMPUS}/d/sync/given", HIGH[:3], 4e5, 20)
+    | seeds(f"{CAMPUS}/a/sync/halved", HIGH, 4e5, 40)
+    | seeds(f"{CAMPUS}/b/sync/halved", LOW, 5e4, 4)
+)
+COMMAND = "python -m fedsim.reference --cell campus/digits/static"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs")
+    paths = write(tables(RUNS, [f"{CAMPUS}/d/sync/given/3"]), BUDGETS, MADE, folder)
+    assert paths == [folder / "reference.md", folder / "reference.html"]
+    assert sorted(folder.iterdir()) == sorted(paths)
+    return [path.read_text("utf-8") for path in paths]
+
+
+def test_a_table_of_markdown_holds_scores_leaders_costs_and_seeds(pages):
+    rows = [line for line in pages[0].splitlines() if line.startswith("| `")]
+    best = "**81.2 ±3.9**"
+    assert rows == [
+        f"| `b/sync` | – | {best} | {best} | – | {best} | {best} | 50.0 kB | 2.00 s | 5 of 5 |",
+        "| `d/sync` | – | – | 81.0 (3) | – | – | 81.0 (3) | 400 kB | 20.0 s | 3 of 5 |",
+        "| `a/sync` | – | – | = 80.8 ±1.0 | – | – | = 80.8 ±1.0 | 400 kB | 20.0 s | 5 of 5 |",
+        "| `c/sync` | – | – | 71.0 ±1.2 | – | – | 71.0 ±1.2 | – | – | 0 of 5 |",
+    ]
+    assert (
+        f"Budgets 1.00 MB and 50.0 s; 5 seeds; 90 % of the best is 73.1 %. A row alone: `{COMMAND}/b/sync" in pages[0]
+    )
+
+
+def test_flips_and_pairs_are_listed(pages):
+    assert "| campus/digits/static, 100 % of the bytes | `b/sync` | `a/sync` | yes |" in pages[0]
+    assert "campus/digits/static: 1 of 3 pairs (1 with Holm's correction); 3 more lack seeds" in pages[0]
+    assert "`b/sync` and `a/sync`\n" in pages[0]
+
+
+def test_how_it_was_made_stands_on_both_and_can_be_read_back(pages):
+    assert markdown.made_in(pages[0]) == MADE
+    assert "<ul><li><code>oasis</code>: it took too long</li><li>two &lt;b&gt;: why</li></ul>" in pages[1]
+
+
+class Read(HTMLParser):
+    """The anchors, links and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.names, self.links, self.addresses, self.data = [], {}, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.names += [found["id"]] if "id" in found else []
+        if "href" in found:
+            self.links[found["href"]] = found.get("title")
+        self.addresses += [found[name] for name in ("src", "action") if name in found]
+
+    def handle_data(self, data):
+        self.data.append(data)
+
+
+def test_every_number_leads_to_the_command_that_makes_it(pages):
+    read = Read(pages[1])
+    inner = {link[1:]: title for link, title in read.links.items() if link != "#closed"}
+    assert {*inner} <= {*read.names}
+    assert len(read.names) == len({*read.names})
+    for name in "abcd":
+        assert inner[f"campus/digits/static/{name}/sync/given"] == f"{COMMAND}/{name}/sync/given"
+        assert f"{COMMAND}/{name}/sync/given" in read.data
+    numbers = re.findall(r'<td[^>]*data-key="[^"]*">(.*?)</td>', pages[1].partition('id="halved"')[0])
+    assert numbers
+    assert all(number.startswith('<a href="#campus/') for number in numbers)
+
+
+def test_the_page_asks_for_nothing(pages):
+    read = Read(pages[1])
+    assert read.addresses == []
+    assert all(link.startswith("#") for link in read.links)
+    assert f'content="{POLICY}"' in pages[1]
+
+
+def test_both_forms_say_the_same_sentences(pages):
+    said = sentences(findings(tables(RUNS), BUDGETS))
+    for place, sentence in enumerate(said, 1):
+        assert f"\n{place}. {sentence}\n" in pages[0]
+        assert sentence in Read(pages[1]).data
+    for one in ("campus-digits-static-bytes", "campus-digits-static-seconds"):
+        assert f'data-chart="{one}"' in pages[1]
+
+
+def test_the_matrix_marks_who_cannot_be_told_apart(pages):
+    table = pages[1].partition('<table class="pairs">')[2].partition("</table>")[0]
+    signs = [re.findall(r"<td[^>]*>(.)</td>", row) for row in table.split("<tr>")[2:]]
+    assert signs == [[], ["·"], ["=", "·"], ["−", "·", "−"]]
+    assert 'title="a/sync less b/sync: −0.4 points (' in table
+
+
+def test_the_page_is_the_same_again(pages, tmp_path):
+    for path, text in zip(
+        write(tables(RUNS, [f"{CAMPUS}/d/sync/given/3"]), BUDGETS, MADE, tmp_path), pages, strict=True
+    ):
+        assert path.read_text("utf-8") == text
+
+
+def test_prose_is_escaped():
+    assert prose("a <b> `c<d>`\nmore\n\n- one\n- two", "note") == (
+        '<p class="note">a &lt;b&gt; <code>c&lt;d&gt;</code> more</p>\n<ul><li>one</li><li>two</li></ul>'
+    )
+
+
+committed = pytest.mark.skipif(
+    not (DOCS / "reference" / results.CELLS).is_file(),
+    reason="docs/reference/cells.csv is not there: the reference study has not been run",
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return findings(results.read(DOCS / "reference"), plan.read(ROOT / plan.FILE).budgets)
+
+
+@committed
+def test_the_ten_sentences_are_those_of_the_tables(found):
+    page = (DOCS / "reference.md").read_text("utf-8")
+    shown = re.findall(r"^\d+\. (.*)$", page.partition(markdown.MADE)[0], re.MULTILINE)
+    assert shown == sentences(found)
+    assert len(shown) == 10
+
+
+@committed
+def test_the_page_is_made_of_the_tables(found):
+    page = (DOCS / "reference.md").read_text("utf-8")
+    assert markdown.markdown(found, markdown.made_in(page)) == page
