@@ -125,3 +125,32 @@ def test_constants_that_do_not_go_together_are_reported_with_their_key(load):
     problems = check.points([*scenario.points()])
     assert [problem.key for problem in problems] == ["network.tcp"]
     assert "rtt_bias" in problems[0].message
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "{latency: 1 ms, uplink: 'lognormal(5 Mbit/s, 1)', downlink: 9 Mbit/s",
+        "{profile: lte",
+        "{profile: {measured: {country: US}}",
+    ],
+)
+def test_a_factor_changes_all_access_rates_and_nothing_else(load, network):
+    table = HEAD + "1,5,50,40,2,0.01,0.02,3,1000,2000,64000,\n"
+    clients = "{table: clients.csv, count: 4, speed: 1 GFLOP/s}"
+    own, half = (
+        fleet.rows(load(table, clients=clients, network=f"{network}{more}}}"), Streams(0))
+        for more in ("", ", rate_factor: 0.5")
+    )
+    for key in own:
+        np.testing.assert_array_equal(half[key], own[key] * (0.5 if key in ("uplink", "downlink") else 1))
+    assert own["uplink"][1] == 5e6
+
+
+@pytest.mark.parametrize("factor", ["0", "-1", ".inf", ".nan"])
+def test_a_factor_that_makes_no_sense_is_refused(load, factor):
+    with pytest.raises(UserError, match=r"network\.rate_factor"):
+        load(
+            clients="{count: 1}",
+            network=f"{{latency: 1 ms, uplink: 1 Mbit/s, downlink: 1 Mbit/s, rate_factor: {factor}}}",
+        )

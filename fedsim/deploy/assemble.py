@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
+from fedsim.clock import partition_work
 from fedsim.clock.clients import Clients
 from fedsim.clock.observer import Observer
 from fedsim.clock.world import World
 from fedsim.core import seeds
-from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.record import Recorder
 from fedsim.core.seeds import Streams
+from fedsim.deploy import neighbours
 from fedsim.deploy.host import RealHost
 from fedsim.deploy.package import Own
 from fedsim.deploy.real_time import Inbox
@@ -44,13 +45,13 @@ def packages(scenario: Scenario, data_root: Path) -> list[Own]:
     """Return what each client of a scenario is given.  Raises ScenarioError where its data cannot be had."""
     parts = Parts(scenario)
     made = learning.made(parts, data_root)
-    if made.overview is not None:
-        message = "clients would need the edges between them, which a deployed run does not give them"
-        raise ScenarioError(
-            [Problem("data.stream", f"{message}; take 'static' without numbered, or 'class_incremental'")]
-        )
-    count = len(made.periods)
-    return [Own(client, count, own, made.features, made.classes) for client, own in enumerate(made.periods)]
+    count, seen = len(made.periods), made.overview
+    if seen is not None:
+        neighbours.check(seen)
+    return [
+        Own(client, count, own, made.features, made.classes, [*neighbours.known_to(client, seen)] if seen else ())
+        for client, own in enumerate(made.periods)
+    ]
 
 
 def assemble(scenario: Scenario, data_root: Path, inbox: Inbox, recorder: Recorder) -> Deployed:
@@ -77,5 +78,7 @@ def assemble(scenario: Scenario, data_root: Path, inbox: Inbox, recorder: Record
     trained.scoring = lesson.scoring(trained, scenario)
     observer = Observer(world, recorder.extend, scenario.measure.every)
     observer.start()
+    if lesson.overview is not None:
+        env.process(partition_work.watch(world, lesson.overview, count))
     env.process(lesson.stream.run(world, lesson.periods))
     return Deployed(world, host, learner, observer, parts, env.process(parts.protocol.run(world)))

@@ -17,7 +17,7 @@ from fedsim.core.record import SERVER
 from fedsim.core.seeds import Streams
 from fedsim.core.version import __version__
 from fedsim.core.wire import Tree
-from fedsim.deploy import package, trees
+from fedsim.deploy import neighbours, package, trees
 from fedsim.deploy.memory import Kept
 from fedsim.deploy.question import END, HELLO, MEMORY, Answer, Question, pack, unpack
 from fedsim.learn import reported
@@ -41,7 +41,8 @@ class Worker:
         if device != "cpu":
             scenario, self.own = package.read(folder, device)
         self._parts, self._device = Parts(scenario), device
-        made = Prepared([self.own.periods], self.own.features, self.own.classes, None, {})
+        seen = neighbours.overview_of(self.own.known)
+        made = Prepared([self.own.periods], self.own.features, self.own.classes, seen, {})
         self._lesson = learning.lesson_of(self._parts, made, self.own.clients, device)
         self._kept = Kept(folder, self._lesson.given)
 

@@ -8,6 +8,7 @@ from them alone.  A cell is `done` (or `stalled`: nothing more could happen befo
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ class Results:
     """`cells` has the columns COLUMNS: `seconds` simulated and `bytes` moved by the end, the last `score` (fraction),
     `real_seconds` on one core; `stamp` is a digest of the sources that it was made from.
 
-    `courses` has COURSE: a row a scoring, with the seconds and bytes until then, in order of time.
+    `courses` has COURSE: a row a scoring, with the seconds and bytes until then, in order of time.  The model that
+    nobody has trained is left out: a run whose budget allowed no update has no rows, and no score (NaN).
     """
 
     cells: pd.DataFrame
@@ -83,12 +85,13 @@ def row(cell: Cell, point: str, folder: Path, ended: Mapping[str, Any]) -> tuple
     whole = frontier.over_all_periods(scores, "global", "accuracy")
     if len(whole):
         course = whole.rename(columns={"whole": "score"}).merge(course.drop(columns="score"), on=["time", "version"])
-    course = course.rename(columns={"time": "seconds", "moved": "bytes"}).assign(cell=str(cell))[COURSE]
+    course = course[course["version"] > 0].rename(columns={"time": "seconds", "moved": "bytes"})
+    course = course.assign(cell=str(cell))[COURSE]
     made = {
         **cell.row, "cell": str(cell), "point": point, "stamp": digest(stamp.read(folder / "stamp.json")),
         "status": ended.get("status") or "done", "seconds": ended["sim_seconds"],
         "bytes": int(transfers["wire_bytes"].sum()), "updates": ended["updates"],
-        "score": float(course["score"].iloc[-1]), "real_seconds": ended["real_seconds"],
+        "score": float(course["score"].iloc[-1]) if len(course) else math.nan, "real_seconds": ended["real_seconds"],
     }  # fmt: skip
     return made, course.astype({"bytes": "float64"})
 

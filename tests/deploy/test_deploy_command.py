@@ -45,7 +45,9 @@ def test_what_is_no_package_is_told(tmp_path):
         ([PILOT, "--set", "protocol={name: gossip, rounds: 2}", "--set", "network={latency: 1 ms, uplink: 1 Mbit/s, "
           "downlink: 1 Mbit/s, topology: {name: peers, graph: ring}}"], "protocol: 'gossip' is not deployed"),
         ([PILOT, "--set", "grid.seed=[0, 1]", "--package", "unused"], "has 2 points"),
-        ([PILOT, "--set", "data.stream={name: static, numbered: true}", "--package", "unused"], "data.stream: clients"),
+        ([PILOT, "--set", "data.dataset={name: drifting, vertices: 200, edges: 800, classes: 3, snapshots: 5}", "--set",
+          "data.partition={name: louvain, each_snapshot: true}", "--set", "data.stream={name: snapshots, steps: 4, "
+          "every: 2 updates}", "--set", "measure.splits=[test]", "--package", "unused"], "vertices get other owners"),
     ],
 )  # fmt: skip
 def test_mistakes_have_one_message_and_exit_code_2(words, says, capsys, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from deploy_here import deploy
 
 from fedsim.core.errors import UserError
 from fedsim.deploy import fits
+from fedsim.deploy.assemble import packages
 from fedsim.deploy.host import ClientFault
 from fedsim.deploy.worker import Worker
 from fedsim.point.parts import Parts
@@ -140,10 +141,53 @@ def test_a_fault_of_a_client_is_shown_and_not_taken_for_a_loss(tmp_path, monkeyp
         deploy(tmp_path / "run", small_points.point())
 
 
-def test_edges_between_clients_are_refused(tmp_path):
-    data = {**small_points.PLAIN["data"], "stream": {"name": "static", "numbered": True}}
-    with pytest.raises(UserError, match=r"data\.stream: clients would need the edges between them"):
-        deploy(tmp_path / "run", small_points.point(data=data))
+NUMBERED = {**small_points.PLAIN["data"], "stream": {"name": "static", "numbered": True}}
+CHANGING = {
+    "dataset": {"name": "drifting", "vertices": 120, "edges": 400, "classes": 3, "snapshots": 5, "features": 8},
+    "partition": "random",
+    "stream": {"name": "snapshots", "steps": 4, "every": "2 updates"},
+}
+ROLAND = {"name": "roland", "hidden": 4, "layers": 2, "dropout": 0}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        ({"name": "fed_gcn", "hops": 1}, {"data": NUMBERED}),
+        pytest.param({"name": "fed_gcn", "hops": 2}, {"data": NUMBERED}, marks=pytest.mark.long),
+        ({"name": "llcg", "corrections": 1, "data": "uploaded"}, {"data": NUMBERED}),
+        pytest.param({"name": "llcg", "corrections": 1, "data": "known"}, {"data": NUMBERED}, marks=pytest.mark.long),
+        ("dg_colearn", {"data": CHANGING, "model": ROLAND}),
+        pytest.param("fedavg", {"data": CHANGING}, marks=pytest.mark.long),
+    ],
+)
+def test_edges_between_clients_are_used_as_in_simulation(algorithm, changes, tmp_path):
+    simulated, row, _ = both(tmp_path, algorithm=algorithm, **changes)
+    assert scores(tmp_path / "deployed") == scores(tmp_path / "simulated")
+    assert row["updates"] == simulated["updates"]
+    cuts = [small_points.table(tmp_path / name, "partitions") for name in ("deployed", "simulated")]
+    assert [{**one, "time": 0} for one in cuts[0]] == [{**one, "time": 0} for one in cuts[1]]
+
+
+def test_a_client_knows_no_edges_but_its_own(tmp_path):
+    point = small_points.point(data=NUMBERED)
+    owns = packages(point.scenario, tmp_path)
+    sides = []
+    for own in owns:
+        (known,) = own.known
+        mine = {*known["vertex"][known["owner"] == own.client].tolist()}
+        edges = [tuple(edge) for edge in known["edges"].T.tolist()]
+        assert all(mine & {*edge} for edge in edges)
+        assert {*known["vertex"].tolist()} == mine | {end for edge in edges for end in edge}
+        sides.append({edge for edge in edges if not {*edge} <= mine})
+    assert sum(map(len, sides)) == 2 * len(set.union(*sides))  # each cut edge is known at both of its ends
+    assert set.union(*sides)
+
+
+def test_vertices_that_change_owners_are_refused(tmp_path):
+    data = {**CHANGING, "partition": {"name": "louvain", "each_snapshot": True}}
+    with pytest.raises(UserError, match=r"data\.partition: vertices get other owners"):
+        deploy(tmp_path / "run", small_points.point(data=data, model=ROLAND, algorithm="dg_colearn"))
 
 
 def test_what_a_codec_leaves_out_is_kept_until_the_next_job(tmp_path):

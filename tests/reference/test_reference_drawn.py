@@ -1,0 +1,64 @@
+"""Ten cells of the reference table, drawn anew whenever the table changes, run alone and held against it.
+
+Seconds, bytes and updates must be those of the table.  Scores must be too on the kind of processor that made it; on
+another one sums are rounded otherwise, and a run may drift: then the ten must agree in the mean.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_plan import bench
+
+from fedsim.core import seeds
+from fedsim.reference import alone, results, trials
+from fedsim.reference import plan as plans
+from fedsim.reference.cell import Cell
+from fedsim.reference.running import Place
+
+ROOT = Path(__file__).parents[2]
+FOLDER, TABLES = ROOT / "scenarios/reference", ROOT / "docs/reference"
+DRAWN, MOST = 10, 20.0  # cells, and seconds that the slowest of them may have taken
+APART = 0.02  # mean difference of the last scores on another kind of processor
+
+
+@pytest.mark.long
+def test_ten_drawn_cells_run_alone_are_as_in_the_table(tmp_path):
+    plan, known = plans.read(ROOT / plans.FILE), results.read(TABLES)
+    done = known.cells[(known.cells["status"] == "done") & (known.cells["real_seconds"] < MOST)]
+    made_from = seeds.integer(len(known.cells), "".join(sorted(done["cell"])))
+    cells = [Cell.of(name) for name in np.random.default_rng(made_from).choice(done["cell"], DRAWN, replace=False)]
+    place = Place(FOLDER, TABLES, tmp_path, tmp_path)
+    chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
+    found = [one for cell in cells for one in alone.run(plan, place, [cell], chosen, bench())]
+    assert [one.cell for one in found] == cells
+    assert all(one.clock for one in found), [*alone.lines(found, 200)]
+    table = done.set_index("cell")["score"]
+    apart = [one.score - table[str(one.cell)] for one in found if one.score == one.score]
+    assert abs(np.mean(apart)) <= APART, [*alone.lines(found, 200)]
+
+
+@pytest.mark.long
+def test_the_table_holds_the_points_of_the_plan_as_it_is():
+    from fedsim.reference import build
+
+    plan, known = plans.read(ROOT / plans.FILE), results.read(TABLES)
+    chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
+    ids = known.cells.set_index("cell")["point"]
+    wanted = [cell for cell in plan.cells() if str(cell) in ids.index and cell.seed == 0]
+    assert wanted
+    assert {str(cell): build.point(plan, FOLDER, cell, chosen).id for cell in wanted} == {
+        str(cell): ids[str(cell)] for cell in wanted
+    }
+
+
+def test_every_cell_of_the_table_is_in_the_plan_and_has_a_course_if_it_was_trained():
+    plan, known = plans.read(ROOT / plans.FILE), results.read(TABLES)
+    assert {*known.cells["cell"]} <= {str(cell) for cell in plan.cells()}
+    trained = known.cells.loc[known.cells["score"].notna(), "cell"]
+    assert {*trained} == {*known.courses["cell"]}
+    ends = known.courses.groupby("cell").tail(1).set_index("cell")
+    rows = known.cells.set_index("cell").loc[ends.index]
+    assert (ends["score"] == rows["score"]).all()
+    assert (ends["seconds"] <= rows["seconds"]).all()
+    assert (ends["bytes"] <= rows["bytes"]).all()

@@ -1,0 +1,202 @@
+"""Running: what is missing is run, once, and taken over; one cell alone is the same as in the table."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_plan import bench, written
+
+from analysis.stored import tables
+from fedsim.core.errors import UserError
+from fedsim.point.run import run as run_point
+from fedsim.reference import alone, build, results, running, spent
+from fedsim.reference.cell import Cell
+from fedsim.reference.results import COLUMNS, COURSE, Results
+
+EMPTY = Results(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COURSE))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The small plan, run to its end."""
+    plan, place = written(tmp_path_factory.mktemp("plan"))
+    *_, found = running.run(plan, place, running.missing(plan, EMPTY), {}, bench())
+    return plan, place, found
+
+
+def test_all_cells_are_done_and_in_the_plans_order(whole):
+    plan, place, found = whole
+    assert [*found.cells["cell"]] == [str(cell) for cell in plan.cells()] or len(found.cells) == 16
+    kept = results.read(place.tables)
+    assert [*kept.cells["cell"]] == [str(cell) for cell in plan.cells()]
+    assert {*kept.cells["status"]} == {"done"}
+    assert running.missing(plan, kept) == []
+
+
+def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whole):
+    plan, place, found = whole
+    for name in ("office/small/static/prox/sync/given/1", "office/small/arriving/fedavg/sync/given/0"):
+        cell = Cell.of(name)
+        folder = place.out / "-".join(cell.setting) / build.point(plan, place.plan, cell, {}).id
+        scores, transfers = (tables(folder)[table] for table in ("scores", "transfers"))
+        split = "all_periods" if cell.task == "arriving" else "test"
+        own = found.courses[found.courses["cell"] == name]
+        rows = scores[scores["split"] == split]
+        assert [*own["seconds"]] == sorted({*rows.loc[rows["version"] > 0, "time"]})
+        last = rows[rows["version"] == rows["version"].max()]
+        means = [np.average(part["value"], weights=part["weight"]) for _, part in last.groupby("period")]
+        assert own["score"].iloc[-1] == pytest.approx(np.mean(means))
+        for _, row in own.iterrows():
+            moved = transfers.loc[transfers["arrived"] <= row["seconds"], "wire_bytes"].sum()
+            assert row["bytes"] == moved
+
+
+def test_the_budgets_end_a_run(tmp_path):
+    plan, place = written(tmp_path)
+    tight = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"time": 0.2, "halved": []})]})
+    cells = [cell for cell in tight.cells() if cell.method == "fedavg" and cell.seed == 0]
+    *_, found = running.run(tight, place, cells, {}, bench())
+    assert (found.cells["seconds"] <= 0.2).all()
+
+
+def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
+    plan, place = written(tmp_path)
+    poor = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "halved": []})]})
+    cells = [cell for cell in poor.cells() if cell.method == "fedavg" and cell.task == "static" and cell.seed == 0]
+    *_, found = running.run(poor, place, cells, {}, bench())
+    assert found.cells["score"].isna().all()
+    assert found.courses.empty
+
+
+def test_what_is_there_is_not_run_again_and_only_says_which(whole):
+    plan, _, found = whole
+    lacking = Results(found.cells[found.cells["seed"] == 0], found.courses)
+    left = running.missing(plan, lacking)
+    assert {cell.seed for cell in left} == {1}
+    assert len(left) == len(found.cells) // 2
+    some = running.missing(plan, lacking, ["office/small/static/prox", "office/small/arriving/fedavg/buffered"])
+    assert {(cell.method, cell.protocol) for cell in some} == {("prox", "sync"), ("fedavg", "buffered")}
+
+
+def test_a_failed_cell_is_recorded_and_missing_still(tmp_path):
+    plan, place = written(tmp_path)
+    cells = [Cell.of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
+
+    def run(point, *rest):
+        if point.scenario.seed:
+            raise RuntimeError("made to fail")
+        return run_point(point, *rest)
+
+    *_, found = running.run(plan, place, cells, {}, replace(bench(), run=run))
+    assert [*found.cells["status"]] == ["done", "failed"]
+    assert cells[1] in running.missing(plan, found)
+    assert cells[0] not in running.missing(plan, found)
+    assert {*found.courses["cell"]} == {str(cells[0])}
+
+
+def test_what_has_finished_before_ctrl_c_is_kept(tmp_path):
+    plan, place = written(tmp_path)
+    cells = [Cell.of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
+
+    def run(point, *rest):
+        if point.scenario.seed:
+            raise KeyboardInterrupt
+        return run_point(point, *rest)
+
+    with pytest.raises(KeyboardInterrupt):
+        [*running.run(plan, place, cells, {}, replace(bench(), run=run))]
+    kept = results.read(place.tables)
+    assert [*kept.cells["cell"]] == [str(cells[0])]
+
+
+def test_no_part_begins_after_the_hours_are_over(tmp_path):
+    plan, place = written(tmp_path)
+    assert [*running.run(plan, place, running.missing(plan, EMPTY), {}, bench(), seconds=-1.0)] == []
+
+
+def test_a_cell_alone_is_as_in_the_table(whole, tmp_path):
+    plan, place, _ = whole
+    own = replace(place, out=tmp_path)
+    cells = alone.meant(plan, "office/small/arriving/fedavg/buffered/given")
+    found = alone.run(plan, own, cells, {}, bench())
+    assert [one.cell.seed for one in found] == [0, 1]
+    assert all(one.same for one in found)
+    assert all("as in the table" in line for line in [*alone.lines(found, 200)][1:])
+
+
+def test_a_cell_that_differs_from_the_table_is_reported(whole):
+    _, _, known = whole
+    name = "office/small/static/prox/sync/given/0"
+    row, course = (frame[frame["cell"] == name] for frame in (known.cells, known.courses))
+    same = alone.against(Cell.of(name), known, Results(row, course))
+    assert same.same
+    slower = alone.against(Cell.of(name), known, Results(row.assign(seconds=row["seconds"] * (1 + 1e-9)), course))
+    assert (slower.clock, slower.apart) == (False, 0)
+    better = alone.against(Cell.of(name), known, Results(row, course.assign(score=course["score"] + 0.01)))
+    assert better.clock
+    assert better.apart == pytest.approx(0.01)
+    assert "points apart" in [*alone.lines([better], 200)][1]
+    later = alone.against(Cell.of(name), known, Results(row, course.iloc[1:]))
+    assert later.apart == np.inf
+    unknown = alone.against(Cell.of(name), EMPTY, Results(row, course))
+    assert (unknown.clock, unknown.apart, unknown.same) == (None, None, False)
+
+
+@pytest.mark.parametrize(("name", "says"), [("nowhere", "no such cell"), ("office/small/static", "several methods")])
+def test_alone_means_one_contender(whole, name, says):
+    with pytest.raises(UserError, match=says):
+        alone.meant(whole[0], name)
+
+
+def test_time_ahead_is_that_of_the_cells_most_alike():
+    cells = [
+        Cell.of(name) for name in ("a/x/t/m/p/given/0", "b/x/t/m/p/given/0", "a/y/t/m/p/given/0", "a/x/t/n/p/given/0")
+    ]
+    rows = [
+        {**cell.row, "cell": str(cell), "status": "done", "real_seconds": took}
+        for cell, took in zip(cells, (1, 3, 8, 20), strict=True)
+    ]
+    done = results.frame(rows)
+    for name, expected in (
+        ("c/x/t/m/q/given/1", 2),
+        ("c/z/t/m/p/given/0", 4),
+        ("c/z/u/m/p/given/0", 4),
+        ("c/x/t/o/p/given/0", 8),
+    ):
+        assert spent.estimate(Cell.of(name), done) == pytest.approx(expected)
+
+
+def test_what_was_spent_adds_up(whole):
+    plan, _, found = whole
+    half = Results(found.cells[found.cells["task"] == "static"], found.courses)
+    parts = spent.by_setting(plan, half)
+    assert [(one.name, one.done, one.left) for one in parts] == [
+        ("office/small/static", 12, 0),
+        ("office/small/arriving", 0, 4),
+    ]
+    assert parts[0].seconds == pytest.approx(half.cells["real_seconds"].sum())
+    assert parts[1].ahead > 0
+    assert "4 cells of the plan are still to be run" in spent.made(plan, half)
+    assert "still to be run" not in spent.made(plan, found)
+
+
+def test_tables_are_replaced_cell_by_cell_and_read_back(tmp_path):
+    rows = [
+        {**Cell.of(f"a/b/c/d/e/given/{seed}").row, "cell": f"a/b/c/d/e/given/{seed}", "status": "done"}
+        for seed in (1, 0)
+    ]
+    courses = [
+        pd.DataFrame({"cell": row["cell"], "seconds": [0.0, 1.5], "bytes": [0.0, 7.0], "score": [0.1, 1 / 3]})
+        for row in rows
+    ]
+    first = EMPTY.with_rows(rows, courses)
+    second = first.with_rows([{**rows[0], "score": 0.5}], [courses[0].iloc[:1]])
+    assert [*second.cells["cell"]] == [rows[1]["cell"], rows[0]["cell"]]
+    assert len(second.courses) == 3
+    results.write(second, tmp_path, order=[rows[0]["cell"], rows[1]["cell"]])
+    again = results.read(tmp_path)
+    assert [*again.cells["cell"]] == [rows[0]["cell"], rows[1]["cell"]]
+    assert again.courses["score"].tolist() == [0.1, 0.1, 1 / 3]
+    assert results.read(Path(tmp_path / "none")).cells.empty

@@ -1,0 +1,86 @@
+"""Hyper-parameters: equal trials for all, drawn within each algorithm's ranges, and the best of them by validation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_plan import bench, written
+
+from fedsim.point import check
+from fedsim.reference import plan as plans
+from fedsim.reference import trials
+from fedsim.reference.trials import LR, Trial
+from fedsim.scenario import find
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = plans.read(ROOT / plans.FILE)
+PLANNED = [*trials.planned(SHIPPED)]
+
+
+def test_every_method_has_the_same_number_of_trials_of_each_task_the_first_as_written():
+    numbers = {}
+    for one in PLANNED:
+        numbers.setdefault((one.task, one.method), []).append(one.number)
+        assert (one.keys == {}) == (one.number == 1)
+    assert {key: [1, 2, 3, 4] for key in numbers} == numbers
+    assert {*numbers} == {(cell.task, cell.method) for cell in SHIPPED.cells()}
+
+
+def test_all_methods_share_the_learning_rates_that_are_tried():
+    for number in range(2, SHIPPED.trials.count + 1):
+        rates = {one.keys[LR] for one in PLANNED if one.number == number}
+        assert len(rates) == 1
+        assert SHIPPED.trials.lr[0] <= rates.pop() <= SHIPPED.trials.lr[1]
+
+
+def test_options_are_drawn_within_the_ranges_of_their_algorithm():
+    for one in PLANNED:
+        tunes = type(find.build("algorithm", SHIPPED.methods[one.method].algorithm)).tunes
+        options = one.keys.get("options", {})
+        assert {*options} == ({*tunes} if one.number > 1 else set())
+        assert all(tunes[name].holds(value) for name, value in options.items())
+
+
+@pytest.mark.parametrize("task", [*SHIPPED.tasks])
+def test_every_trial_can_be_run_and_is_scored_on_validation_data_alone(task):
+    folder = ROOT / "scenarios/reference"
+    made = [trials.point(SHIPPED, folder, one) for one in PLANNED if one.task == task]
+    assert check.points(made, whole=True) == []
+    assert {tuple(point.scenario.measure.splits) for point in made} == {("val",)}
+    assert {point.scenario.seed for point in made} == {SHIPPED.trials.seed}
+
+
+def test_the_trials_on_record_are_those_of_the_plan():
+    known = trials.read(ROOT / "scenarios/reference" / trials.FILE)
+    assert [(one.task, one.method, one.number, one.keys) for one in known] == [
+        (one.task, one.method, one.number, one.keys) for one in PLANNED
+    ]
+    assert all(one.value is not None for one in known)
+
+
+def test_the_best_trial_is_chosen_and_the_first_of_equals():
+    found = trials.chosen([
+        Trial("t", "a", 1, {}, 0.5), Trial("t", "a", 2, {LR: 0.1}, 0.7), Trial("t", "a", 3, {LR: 0.2}, 0.7),
+        Trial("t", "b", 1, {}, None), Trial("t", "b", 2, {LR: 0.1}, 0.0), Trial("u", "a", 1, {}, 0.1),
+    ])  # fmt: skip
+    assert found == {("t", "a"): {LR: 0.1}, ("t", "b"): {LR: 0.1}, ("u", "a"): {}}
+
+
+def test_trials_are_read_back_as_they_were_written(tmp_path):
+    made = [Trial("t", "a", 1, {}, None), Trial("t", "a", 2, {LR: 0.03, "options": {"mu": 1e-4, "how": "x"}}, 0.25)]
+    trials.write(made, tmp_path / trials.FILE)
+    assert trials.read(tmp_path / trials.FILE) == made
+    assert trials.read(tmp_path / "none.csv") == []
+
+
+def test_a_search_runs_its_trials_once(tmp_path):
+    plan, place = written(tmp_path)
+    found = trials.search(plan, place, bench())
+    assert len(found) == 9  # fedavg and prox of static, fedavg of arriving
+    assert all(0 <= one.value <= 1 for one in found)
+    again = trials.search(plan, place, replace(bench(), run=_refused))
+    assert again == found
+
+
+def _refused(*_):
+    raise AssertionError("nothing should run")
