@@ -23,7 +23,6 @@ FLOORS = [
     (8, "fedsim.calibrate", "a client table fitted to a run"),
     (8, "fedsim.reference", "every method at equal bytes and at equal seconds"),
     (8, "fedsim", "what notebooks import"),
-    (8, "fedsim.reference", "every method at equal bytes and at equal seconds"),
     (8, "fedsim.deploy", "the same on real machines: the wall clock, and messages over Flower"),
     (7, "fedsim.trial", "--try: whether an algorithm keeps its promises"),
     (7, "fedsim.sweep", "many points, and how they are shown"),

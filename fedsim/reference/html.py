@@ -49,7 +49,7 @@ def html(found: Findings, made: str) -> str:
         name = str(one.setting)
         parts[name] = section(_anchor(one), name, *_setting(one, found.courses, charts, looks))
     parts["Halved links"] = section("halved", "What changes with halved links", *_flips(found))
-    return page(TITLE, INTRODUCTION.partition(". ")[0] + ".", parts, charts)
+    return page(TITLE, INTRODUCTION, parts, charts)
 
 
 def _setting(one: Outcome, courses: pd.DataFrame, charts: dict[str, Any], looks: Looks) -> Iterator[str]:

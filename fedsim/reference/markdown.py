@@ -8,7 +8,16 @@ from fedsim.reference.sentences import sentences
 from fedsim.reference.standings import Standing
 from fedsim.reference.terms import SHARES, command
 from fedsim.reference.to_target import PART, Cost
-from fedsim.reference.words import HOW_TO_READ, INTRODUCTION, PAIRS, TITLE, about_flips, budgets_of, counted_pairs
+from fedsim.reference.words import (
+    ABOUT,
+    HOW_TO_READ,
+    INTRODUCTION,
+    PAIRS,
+    TITLE,
+    about_flips,
+    budgets_of,
+    counted_pairs,
+)
 
 MADE = "## How it was made"
 
@@ -17,7 +26,7 @@ def markdown(found: Findings, made: str) -> str:
     """Return the whole page; `made` says how long the study took, and what was left out and why."""
     parts = [
         f"# {TITLE}",
-        INTRODUCTION,
+        f"{INTRODUCTION} {ABOUT}",
         "\n".join(f"{place}. {sentence}" for place, sentence in enumerate(sentences(found), 1)),
         f"{MADE}\n\n{made.strip()}",
         f"## How to read the tables\n\n{HOW_TO_READ}",

@@ -43,7 +43,7 @@ def scores(results: Results, budgets: Allowed) -> pd.DataFrame:
     rows = []
     for run in cells.to_dict("records"):
         setting = Setting(*(str(run[name]) for name in Setting._fields))
-        if run["cell"] not in scored:
+        if run["score"] == run["score"] and run["cell"] not in scored:
             raise UserError(f"{COURSES} has no rows of the cell {run['cell']}: run it again ({COMMAND} {run['cell']})")
         if setting not in budgets:
             raise UserError(f"{PLAN} has no setting {setting}: add it, or remove its rows from the tables")

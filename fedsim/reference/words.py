@@ -6,7 +6,11 @@ from fedsim.reference.findings import Findings, Outcome
 TITLE = "Every method at equal bytes and at equal seconds"
 INTRODUCTION = (
     "What each method reaches when all may send the same bytes, and when all may take the same time, in four"
-    " deployments. Ten sentences computed from the tables:"
+    " deployments."
+)
+ABOUT = (
+    "[reference.html](reference.html), opened in a browser, has the same with tables that sort, and charts. Ten"
+    " sentences, computed from the tables:"
 )
 HOW_TO_READ = (
     "A row is a contender: a method under a protocol. The six columns are its accuracy in percent, mean ± half of the"

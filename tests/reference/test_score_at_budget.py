@@ -66,9 +66,11 @@ def test_what_sends_nothing_has_its_last_score_at_every_budget_of_bytes():
 def test_who_was_never_trained_has_no_final_score_and_who_failed_no_row():
     made = tables({PLACE: [], PLACE.replace("/0", "/2"): [(3.0, 30.0, 0.1)]}, [PLACE.replace("/0", "/1")])
     made.cells["updates"] = 0
-    found = scores(made, {("campus", "digits", "static"): WHOLE})
-    assert found["seed"].tolist() == [0, 2]
-    assert found[[FINAL, *map(str, SHARES)]].isna().all(axis=None)
+    without = type(made)(made.cells.assign(score=math.nan), made.courses.iloc[:0])
+    for one in (made, without):
+        found = scores(one, {("campus", "digits", "static"): WHOLE})
+        assert found["seed"].tolist() == [0, 2]
+        assert found[[FINAL, *map(str, SHARES)]].isna().all(axis=None)
 
 
 def test_a_run_at_a_standstill_counts_and_courses_may_begin_after_0_s():
