@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import vl_convert
 
-from analysis.cells import key
+from analysis.cells import key, shown_in_points
 from analysis.choosing import interactive
 from analysis.looks import Looks, dressed
 from analysis.page import Cell, figure, page, paragraph, section, table, text
@@ -77,12 +77,22 @@ def _row(one: Outcome, row: Standing) -> Iterator[Cell]:
         own = standing.of(row.contender)
         kind = own.kind if own and own.kind in ("leader", "level") else ""
         mean = key(own.score.mean) if own else ""
-        yield Cell(markdown.score(own, one.final.seeds).replace("*", ""), mean, kind, anchor, hint)
+        told = f"{_behind(own)}{hint}"
+        yield Cell(markdown.score(own, one.final.seeds).replace("*", ""), mean, kind, anchor, told)
     cost = one.costs[row.contender]
     shown = markdown.spent(cost)
     keys = (key(cost.bytes), key(cost.seconds), cost.reached)
     for words, sorts in zip(shown, keys, strict=True):
         yield Cell(words, sorts, "", anchor, hint)
+
+
+def _behind(row: Standing | None) -> str:
+    """Return the paired difference from the leader in words, before the command; "" where there is none."""
+    if row is None or row.kind not in ("level", "behind"):
+        return ""
+    apart = row.difference
+    ends = f"{shown_in_points(apart.low)} to {shown_in_points(apart.high)}"
+    return f"{shown_in_points(apart.mean)} points from the leader ({ends}); "
 
 
 def _command(one: Outcome, row: Standing) -> str:

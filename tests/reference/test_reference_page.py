@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_up_tables import seeds, tables
+from scipy import stats
 
 from analysis.page import POLICY
 from fedsim.reference import markdown, plan, results
@@ -96,6 +97,13 @@ def test_every_number_leads_to_the_command_that_makes_it(pages):
     numbers = re.findall(r'<td[^>]*data-key="[^"]*">(.*?)</td>', pages[1].partition('id="halved"')[0])
     assert numbers
     assert all(number.startswith('<a href="#campus/') for number in numbers)
+
+
+def test_a_score_tells_its_paired_difference_from_the_leader(pages):
+    apart = stats.ttest_rel(HIGH, NEAR).confidence_interval(0.95)
+    low, high = (f"{100 * end:.1f}".replace("-", "−") for end in apart)
+    assert f'title="−0.4 points from the leader ({low} to {high}); {COMMAND}/a/sync/given">= 80.8 ±1.0</a>' in pages[1]
+    assert f'title="{COMMAND}/b/sync/given">81.2 ±3.9</a>' in pages[1]
 
 
 def test_the_page_asks_for_nothing(pages):
