@@ -14,7 +14,7 @@ from rich.console import Console
 from analysis import terminal
 from fedsim.core import shipped
 from fedsim.core.errors import UserError
-from fedsim.reference import alone, results, running, spent, trials
+from fedsim.reference import alone, made, results, running, spent, trials, written
 from fedsim.reference import plan as plans
 from fedsim.reference.plan import Plan
 from fedsim.reference.running import Bench, Place
@@ -110,13 +110,18 @@ def listed(plan: Plan, place: Place, console: Console) -> int:
     heads = ["setting", "done", "failed", "left", "core time", "ahead"]
     for line in terminal.table(heads, [*spent.lines(spent.by_setting(plan, known))], console.width):
         console.print(line, soft_wrap=True)
-    console.print(spent.made(plan, known), soft_wrap=True)
+    console.print(spent.summary(plan, known), soft_wrap=True)
     return 0
 
 
 def page(plan: Plan, place: Place, docs: Path, console: Console) -> int:
-    """Write the page, and return the exit code."""
-    return 1 if (results.read(place.tables).cells["status"] == "failed").any() else 0
+    """Write the page from the tables, and return the exit code: 1 if a cell has failed."""
+    found = results.read(place.tables)
+    if found.cells.empty:
+        raise UserError(f"{place.tables} has no results yet: python -m fedsim.reference runs the cells")
+    for path in written.write(found, plan.budgets, made.text(plan, found), docs):
+        console.print(f"written: {path}", soft_wrap=True)
+    return 1 if (found.cells["status"] == "failed").any() else 0
 
 
 if __name__ == "__main__":

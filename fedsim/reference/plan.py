@@ -101,6 +101,8 @@ class Plan(Section):
     methods: dict[str, Method]
     settings: list[Setting]
     left_out: list[LeftOut] = Field([])
+    pilot: str = Field(default="", description="What a first run said of how long the whole would take.")
+    notes: list[str] = Field([], description="What a reader of the page should know beside.")
 
     @model_validator(mode="after")
     def _names(self) -> "Plan":

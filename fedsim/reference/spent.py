@@ -47,8 +47,8 @@ def estimate(cell: Cell, done: pd.DataFrame) -> float:
     return float(done["real_seconds"].mean())
 
 
-def made(plan: Plan, known: Results) -> str:
-    """Return a paragraph on how the table was made: cells, core-hours, what failed."""
+def summary(plan: Plan, known: Results) -> str:
+    """Return a paragraph: how many cells there are, how long they took, how many failed."""
     parts = by_setting(plan, known)
     done, left, failed = (sum(getattr(one, name) for one in parts) for name in ("done", "left", "failed"))
     seconds = sum(one.seconds for one in parts)

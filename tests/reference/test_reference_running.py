@@ -178,8 +178,8 @@ def test_what_was_spent_adds_up(whole):
     ]
     assert parts[0].seconds == pytest.approx(half.cells["real_seconds"].sum())
     assert parts[1].ahead > 0
-    assert "4 cells of the plan are still to be run" in spent.made(plan, half)
-    assert "still to be run" not in spent.made(plan, found)
+    assert "4 cells of the plan are still to be run" in spent.summary(plan, half)
+    assert "still to be run" not in spent.summary(plan, found)
 
 
 def test_tables_are_replaced_cell_by_cell_and_read_back(tmp_path):
