@@ -207,7 +207,9 @@ def shaped(rate: float, trip: float) -> Iterator[tuple[list[spaces.Host], Any]]:
 
 def _carry(star: line.Star, stop: int, there: Any) -> None:
     line.serve(star, stop)
-    there.send((star.late / max(1, star.packets), sum(link.dropped for link in (star.clients[0].up, star.clients[0].down))))
+    there.send(
+        (star.late / max(1, star.packets), sum(link.dropped for link in (star.clients[0].up, star.clients[0].down)))
+    )
 
 
 def carried_out(python: str, rate: float, trip: float, fixed: bool, messages: list[Any]) -> tuple[list[Any], Any]:
@@ -217,7 +219,8 @@ def carried_out(python: str, rate: float, trip: float, fixed: bool, messages: li
         with spaces.inside(hosts[0]):
             serving = subprocess.Popen([*command, json.dumps([hosts[0].address, fixed])], stdout=subprocess.PIPE)
         try:
-            assert serving.stdout is not None and serving.stdout.readline(), "the server has not started"
+            if serving.stdout is None or not serving.stdout.readline():
+                raise RuntimeError("the server has not started: has this Python grpcio and protobuf?")
             with spaces.inside(hosts[1]):
                 given = json.dumps([hosts[0].address, {"messages": messages}])
                 ended = subprocess.run([*command, given], stdout=subprocess.PIPE, text=True, check=True, timeout=600)
@@ -298,7 +301,10 @@ def report(rows: Any) -> None:
     table["error"] = (table["simulated"] / table["median"] - 1) * 100
     table["seconds off"] = table["simulated"] - table["median"]
     table["wire error"] = ([wire for _, wire in found] / table["wire"] - 1) * 100
-    table["half"] = ["open" if setting in SETTINGS[:OPEN] else "held out" for setting in zip(table["rate"], table["trip"], strict=True)]
+    table["half"] = [
+        "open" if setting in SETTINGS[:OPEN] else "held out"
+        for setting in zip(table["rate"], table["trip"], strict=True)
+    ]
     with pd.option_context("display.width", 200, "display.max_rows", 500, "display.max_columns", 20):
         print(table.round(4).to_string(index=False), "\n")
         by = table.assign(absolute=table["error"].abs()).groupby(["case", "half"], sort=False)
@@ -311,7 +317,9 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the Python that has grpcio and protobuf")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("grpc_calls.csv"), help="the real messages (grpc_calls.csv)")
-    parser.add_argument("--measured", type=Path, nargs="+", help="compare with the real messages of these files, send none")
+    parser.add_argument(
+        "--measured", type=Path, nargs="+", help="compare with the real messages of these files, send none"
+    )
     parser.add_argument("--end", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.end:

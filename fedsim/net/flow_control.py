@@ -32,7 +32,8 @@ def ceilings(constants: TransferModel, terms: Terms, trip: Floats, rate: Floats)
     if terms.window == math.inf:
         return rate
     some, found = trip > 0, rate.copy()
-    found[some] = np.minimum(rate[some], ceiling(constants, terms, trip[some]))
+    with np.errstate(over="ignore"):  # the rate is infinite for a tiny round trip
+        found[some] = np.minimum(rate[some], ceiling(constants, terms, trip[some]))
     return found
 
 
