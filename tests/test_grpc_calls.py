@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 RIG = Path(__file__).resolve().parents[1] / "benchmarks" / "netns"
-TOUCHY = 1.0  # percent more bytes that may take a further round trip: where a window ends within it, packets decide
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +41,19 @@ def test_most_calls_take_as_long_as_real_ones(table, case, within):
     assert own.groupby("half")["error"].apply(lambda errors: errors.abs().median()).max() < within
 
 
-def test_what_is_a_round_trip_off_would_not_be_with_a_few_packets_more_or_less(table, calls):
-    """Where unary calls are off by more than 4 %, the simulation jumps by as much within a percent of the bytes."""
-    off = table[(table["error"].abs() > 4) & ~table["case"].str.startswith("stream")]
-    assert len(off)
+def test_a_new_window_that_is_a_round_trip_off_would_not_be_with_a_packet_more(table, calls):
+    """Where the first message on a connection is off by more than 10 %, 1.5 % more bytes take that time here."""
+    off = table[(table["error"].abs() > 10) & table["case"].str.endswith(("fresh", "kept"))]
+    assert set(off["nbytes"]) == {100_000}
     for row in off.itertuples():
-        least, most = (
-            calls.simulated(row.rate, row.trip, row.case, row.upload, round(row.nbytes * (1 + change / 100)))[0]
-            for change in (-TOUCHY, 1.5 * TOUCHY)
-        )
-        assert least * 0.96 <= row.median <= most * 1.04, row
+        longer, _ = calls.simulated(row.rate, row.trip, row.case, row.upload, round(row.nbytes * 1.015))
+        assert row.simulated < row.median < 1.04 * longer, row
+
+
+def test_on_an_open_window_grpc_is_as_far_from_the_simulation_as_plain_sockets(table):
+    """A message after one of its size: what TCP's kept window gets wrong is in both; gRPC's copies take 20 ms more."""
+    keys = ["rate", "trip", "upload", "nbytes"]
+    off = {case: own.set_index(keys) for case, own in table.groupby("case")}
+    ours, plain = (off[case]["simulated"] - off[case]["median"] for case in ("grpc again", "plain again"))
+    assert len(ours) == 24
+    assert (ours - plain).between(-0.045, 0.025).all()

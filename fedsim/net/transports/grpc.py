@@ -35,7 +35,7 @@ AHEAD = 2**20  # bytes beyond a window for which gRPC makes room at most
 class Grpc(Transport):
     """What gRPC adds; half of all seconds are spent at either end."""
 
-    call: Seconds = 2e-3  # of handing a message over
+    call: Seconds = 1e-3  # of handing a message over
     per_megabyte: Seconds = 2e-3  # of writing and reading one
     overhead: Bytes = 100  # of headers, trailers and window updates that go with a message
     frame: Bytes = 16384  # of data at most
