@@ -93,7 +93,7 @@ class Carrier:
 
     def held(self, clients: Ints, nbytes: Ints, upload: bool) -> Floats:
         """Return the seconds (n,) for which the next message of each client is held before its connection opens."""
-        found = np.full(len(nbytes), self._before[upload]) + self._handling * nbytes
+        found = self._seconds(self._before[upload], nbytes)
         if self._polling and not upload:
             pairs = [(SERVER, client) for client in clients.tolist()]
             found += self._polling * self._draws.many(pairs)[0]
@@ -102,8 +102,13 @@ class Carrier:
 
     def handed(self, nbytes: Ints, upload: bool) -> Floats:
         """Return the seconds (n,) from the last byte to the arrival."""
-        return np.full(len(nbytes), self._after[upload]) + self._handling * nbytes
+        return self._seconds(self._after[upload], nbytes)
 
     def carried(self, nbytes: Ints, upload: bool) -> Ints:
         """Return the bytes (n,) that connections carry for messages of so many."""
         return self._transport.carried(nbytes, upload)
+
+    def _seconds(self, each: float, nbytes: Ints) -> Floats:
+        found: Floats = np.full(len(nbytes), each)
+        found += self._handling * nbytes
+        return found
