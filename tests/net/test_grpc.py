@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 
 from fedsim.core.errors import ScenarioError
+from fedsim.net import kept
 from fedsim.net.connecting import Connecting
+from fedsim.net.kept import Window
 from fedsim.net.model import Naive
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
@@ -113,10 +115,21 @@ def test_a_message_waits_once_for_room_where_its_sender_could_send_more():
     assert waited - free == pytest.approx(0.1 + (1500 - first) / 10e6)
 
 
-def test_slow_start_takes_as_long_as_that_wait():
-    options = {"uplink": 80e6, "latency": 0.05}
+@pytest.mark.parametrize("messages", [[up(0, 900_000)], [up(0, 0), up(0, 900_000)]])
+def test_slow_start_takes_as_long_as_that_wait(messages):
+    """On a new connection, and on one that has carried a packet."""
+    options = {"uplink": 80e6, "latency": 0.05, "connecting": OPEN}
     fixed = Grpc(call=0.0, per_megabyte=0.0, overhead=0, window=65536)
-    assert seconds(up(0, 900_000), transport=fixed, **options) == seconds(up(0, 900_000), transport=BARE, **options)
+    assert seconds(*messages, transport=fixed, **options) == seconds(*messages, transport=BARE, **options)
+
+
+def test_a_window_that_grows_slowly_pauses_between_its_rounds():
+    """Five packets, then by a packet a round at most: 60 kB at 10 MB/s and 100 ms take seven to eight pauses."""
+    constants = fluid(congestion_control="reno").constants
+    slow = kept.pause(constants, 60_000, 0.1, 1e7, Window(5.0, 5.0))
+    found = kept.start(constants, 60_000, 0.1, 1e7, 0.0, math.inf, Window(5.0, 5.0))
+    assert slow == pytest.approx(found.idle + 60_000 / found.limit - 60_000 / 1e7)
+    assert 0.4 < slow < 0.8
 
 
 def test_a_message_has_room_a_mebibyte_ahead():

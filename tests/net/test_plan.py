@@ -34,7 +34,7 @@ models = st.sampled_from(
 
 carriers = st.sampled_from(
     [Tcp(), Tcp(), FlowerSupernodes(own_up=9000), Grpc(poll=1.0), Grpc(window=4000, overhead=9),
-     Grpc(window=30_000, renewed="bytes", settings_rtts=3), Grpc(window=10**6)]
+     Grpc(window=30_000, renewed="bytes", settings_rtts=3), Grpc(window=40_000)]
 )  # fmt: skip
 
 

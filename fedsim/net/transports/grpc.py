@@ -28,7 +28,7 @@ from fedsim.net.transport import Transport
 PREFIX, HEADER = 5, 9  # bytes before a message, and before a frame
 FRAMES = 2**14, 2**24 - 1  # the least and the most that a peer may set as the largest frame
 MEGABYTE = 1e6
-AHEAD = 2**20  # bytes beyond a window for which gRPC makes room at most
+AHEAD = 2**20  # bytes beyond a window for which gRPC makes room at most (kMaxWindowDelta in its core)
 
 
 @dataclass(frozen=True)
