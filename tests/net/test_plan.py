@@ -78,6 +78,23 @@ def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start, t
     assert [row.wire_bytes for row in found] == np.rint(leg.size).astype(int).tolist()
 
 
+@pytest.mark.parametrize(("window", "waits"), [(4000, True), (40_000, False)])
+@pytest.mark.parametrize("upload", [True, False])
+def test_a_plan_waits_for_room_as_the_network_does(window, waits, upload):
+    """For 4 kB, less than a first window of TCP, and not for 40 kB, which slow start takes as long to send."""
+    rows, found = [(0.05, 80e6, 80e6, 0, 0, 0), (0.2, 8e6, 8e6, 0, 0, 0)], []
+    for transport in (Grpc(), Grpc(window=window)):
+        env, net, log = network(rows, transport=transport)
+        for k in range(2):
+            net.send(Message.sized(*((k, SERVER) if upload else (SERVER, k)), "x", 300_000))
+        env.run()
+        leg = network(rows, transport=transport)[1].planner.plan(np.arange(2), np.zeros(2), np.full(2, 300_000), upload)
+        assert leg.arrives.tolist() == pytest.approx(sorted(row.arrived for row in log), rel=1e-12)
+        found.append(leg.arrives)
+    assert (found[1] > found[0] + 0.09).tolist() == [waits, waits]
+    assert waits or found[1].tolist() == found[0].tolist()
+
+
 @given(clients, st.integers(1, 3_000_000), st.booleans(), st.floats(0, 1))
 def test_what_has_moved_is_what_the_network_tells_of_a_cut(rows, nbytes, upload, share):
     everybody = np.arange(len(rows))
