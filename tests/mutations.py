@@ -45,7 +45,7 @@ MORE = {
     "network.connection": [
         {"kind": "kept"}, {"kind": "exchange"}, {"kind": "kept", "request": "push", "idle_restart": False},
     ],
-    "network.transport": ["flower_supernodes"],
+    "network.transport": ["flower_supernodes", "grpc"],
     "network.congestion_control": ["bbr", "reno"], "network.tls_rtts": [1, 2],
     "network.profile": ["lte", {"fibre": 0.5, "iot": 0.5}], "clients.sampler": ["availability", "weighted", "rates"],
     "privacy": [{"clip": 1.0, "noise": 1.0}, {"secure_aggregation": True}, {"secure_aggregation": {"neighbours": 2}}],

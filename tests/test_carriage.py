@@ -19,6 +19,8 @@ EXCHANGE = ", connection: {kind: exchange}"
 PUSH = ", connection: {kind: kept, request: push}"
 FLOWER = ", transport: {name: flower_supernodes, poll: 0 s}"
 TREE = ", topology: {name: tree, edges: 1, uplink: 8 Mbit/s, downlink: 8 Mbit/s, latency: 25 ms}"
+GRPC = ", transport: {name: grpc, call: 40 ms, per_megabyte: 0 s, overhead: 60 B}"
+PEERS = ", topology: {name: peers, graph: ring}"
 SYNC = "{name: sync, rounds: 2, participation: 1}"
 
 
@@ -61,6 +63,25 @@ def test_both_exchanges_of_a_client_take_their_round_trips_bytes_and_delays(tmp_
     assert between == pytest.approx([WORK, WORK])
 
 
+@pytest.mark.parametrize(
+    ("network", "trip", "first", "second"),
+    [
+        ("", TRIP, (3, 2.5), (3, 2.5)),
+        (EXCHANGE, TRIP, (3, 0.5), (3, 0.5)),
+        (", connection: {kind: kept}", TRIP, (3, 0.5), (1, 0.5)),
+        (", connection: {kind: kept}" + TREE.replace("8 Mbit/s", "80 Gbit/s"), TRIP + 0.05, (3, 0.5), (1, 0.5)),
+    ],
+)  # fmt: skip
+def test_exchanges_over_grpc_take_a_channels_round_trip_more_and_its_frames(tmp_path, network, trip, first, second):
+    """The ledger holds the bytes against the meters at the end."""
+    rows = transfers(written(tmp_path, network + GRPC))
+    own = rows[(rows["src"] == 1) | (rows["dst"] == 1)].sort_values("sent")
+    carried = own["nbytes"] + 5 + 9 + 60
+    assert own["wire_bytes"].tolist() == (carried + 52 * -(-carried // 1448)).tolist()
+    took = own["arrived"] - own["sent"] - own["wire_bytes"] / 1e6 - 0.04
+    assert took.tolist() == pytest.approx([trips * trip for trips in (*first, *second)])
+
+
 def test_an_edge_answers_the_cloud_on_its_connection(tmp_path):
     protocol = "{name: hierarchical, rounds: 1, participation: 1}"
     found = [transfers(written(tmp_path, TREE + more, protocol)) for more in ("", EXCHANGE)]
@@ -80,6 +101,10 @@ def test_an_edge_answers_the_cloud_on_its_connection(tmp_path):
         (", connection: {kind: exchange}", "{name: replay, transfers: moved.csv}", "and 'replay' has none: take fresh"),
         (FLOWER, "{name: replay, transfers: moved.csv}", "'flower_supernodes' carries what clients are asked"),
         (FLOWER + TREE, SYNC, "network.transport: 'flower_supernodes' has one server"),
+        (GRPC + PEERS, "{name: gossip, rounds: 2}", "network.transport: 'grpc' has a channel between each"),
+        (", transport: {name: grpc, poll: 1 s}", "{name: replay, transfers: moved.csv}", "the protocol asks none"),
+        (", transport: {name: grpc, frame: 1 kB}", SYNC, "frame: is 1000 bytes, and HTTP/2 allows 16384 to 16777215"),
+        (", transport: {name: grpc, renewed: bytes}", SYNC, "renewed: is about a window of a fixed size"),
         (", transport: {name: flower_supernodes, pole: 3 s}", SYNC, "has no option 'pole'"),
     ],
 )  # fmt: skip

@@ -34,11 +34,23 @@ OWN = "latency: lognormal(50 ms, 1)\n  uplink: lognormal(5 Mbit/s, 1)\n  downlin
 LOSSY = "profile: {fibre: 0.5, lte: 0.5}"
 EXCHANGE = "\n  connection: {kind: exchange}"
 FLOWER = "\n  transport: {name: flower_supernodes, poll: 2 s}"
+GRPC = "\n  transport: {name: grpc, window: 64 KiB, poll: 500 ms}"
+STREAMED = "\n  transport: {name: grpc, window: 256 KiB, renewed: bytes}"
 runs = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 99),
         "links": st.sampled_from(
-            [OWN, LOSSY, OWN + EXCHANGE, LOSSY + EXCHANGE, OWN + FLOWER, LOSSY + EXCHANGE + FLOWER]
+            [
+                OWN,
+                LOSSY,
+                OWN + EXCHANGE,
+                LOSSY + EXCHANGE,
+                OWN + FLOWER,
+                LOSSY + EXCHANGE + FLOWER,
+                OWN + EXCHANGE + GRPC,
+                LOSSY + GRPC,
+                OWN + STREAMED,
+            ]
         ),
         "model": st.sampled_from(["fluid", "fluid", "naive"]),
         "effects": st.sampled_from(["", CHURN, DROPOUT, RESTART, f"{CHURN}, {DROPOUT}, {RESTART}"]),

@@ -85,6 +85,7 @@ def check_passages(seen):
     """
     nodes, network = seen.world.network.nodes, seen.scenario.network
     losses = [find.build("effect", each) for each in network.effects if each.name == "loss"]
+    over_grpc = network.transport.name == "grpc"
     came, closed = (
         defaultdict(list),
         defaultdict(list),
@@ -97,14 +98,14 @@ def check_passages(seen):
             came[frozenset((row.src, row.dst))].append(row.arrived)
     for row in sorted(seen.rows("transfers"), key=lambda row: row.sent):
         ends = [(row.src, True)] * (row.src >= 0) + [(row.dst, False)] * (row.dst >= 0)
-        keep, size = 1.0, row.nbytes
+        keep, size = 1.0, row.nbytes + (5 + 9 * -(-(row.nbytes + 5) // 16384) + 100 if over_grpc else 0)
         if seen.fluid:
             for end, up in ends:
                 keep *= 1 - (nodes.loss_up if up else nodes.loss_down)[end]
                 for loss in losses:
                     own = loss.up if up else loss.down
                     keep *= 1 - (loss.rate if own is None else own)
-            size = (row.nbytes + 52 * -(-row.nbytes // 1448)) / keep
+            size = (size + 52 * -(-size // 1448)) / keep
         assert row.wire_bytes <= size + 0.5001
         if row.fate not in WHOLE:
             continue
@@ -115,7 +116,7 @@ def check_passages(seen):
         kind = network.connection.kind
         opened = (kind == "kept" and last < math.inf and not shut) or (kind == "exchange" and up)
         asked = not up and not (opened and network.connection.request == "push")
-        trips = (1.0 if asked else 0.5) + (0 if opened else 1 + network.tls_rtts) if seen.fluid else 0.5
+        trips = (1.0 if asked else 0.5) + (0 if opened else 1 + network.tls_rtts + over_grpc) if seen.fluid else 0.5
         least = trips * seen.trip(row.src, row.dst)
         bursts = sum((nodes.up_burst if up else nodes.down_burst)[end] for end, up in ends)
         bursts += (network.server.ingress_burst or 0) * (row.dst == SERVER)

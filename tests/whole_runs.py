@@ -97,7 +97,10 @@ KEPT: list[dict[str, Any]] = [
     {}, {}, {"kind": "kept"}, {"kind": "kept", "request": "push"}, {"kind": "kept", "idle_restart": False},
 ]  # fmt: skip
 CONNECTIONS = [*KEPT, {"kind": "exchange"}]
-TRANSPORTS: list[Any] = ["tcp", "tcp", "tcp", {"name": "flower_supernodes", "poll": "2 s", "start": "300 ms"}]
+TRANSPORTS: list[Any] = [
+    "tcp", "tcp", "tcp", {"name": "flower_supernodes", "poll": "2 s", "start": "300 ms"},
+    "grpc", {"name": "grpc", "window": "64 KiB", "renewed": "bytes"},
+]  # fmt: skip
 
 
 def scenarios(protocols: Sequence[str] = ()) -> st.SearchStrategy[dict[str, Any]]:

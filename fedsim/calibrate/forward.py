@@ -9,7 +9,8 @@ Under losses a message takes what it does in the median: handshakes and first lo
 their probability.
 
 Not modelled: jitter, which ends up in the round trip; acknowledgements that a far slower way back holds up, so that a
-rate is what they allow; flows that share a link; a transport's polling, of which the mean is taken.
+rate is what they allow; flows that share a link; a transport's polling, of which the mean is taken, and its bytes,
+windows and times by size.
 """
 
 import math

@@ -46,6 +46,12 @@ def idled(constants: TransferModel, window: Window, timeouts: int) -> Window:
     return Window(max(least, window.packets * 0.5**timeouts), max(window.threshold, 0.75 * window.packets))
 
 
+def pause(constants: TransferModel, size: float, trip: float, rate: float, window: Window) -> float:
+    """Return the seconds in which a flow that starts in this window leaves the link idle before its last bytes."""
+    found = _rounds(constants, size, trip, rate if rate > OUTAGE else FASTEST, window)
+    return found.idle + found.crawl
+
+
 def start(
     constants: TransferModel, size: float, trip: float, rate: float, loss: float, packet: float, window: Window
 ) -> Start:

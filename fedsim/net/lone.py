@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.net.transfer import PLAIN, Terms
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -21,7 +23,7 @@ class Access(NamedTuple):
 class Rows(NamedTuple):
     """K unhindered messages, each a row (K,): bytes, round trip in seconds with mean jitter, bytes/s, losses.
 
-    `server` is the rate of the slowest link that they share, in bytes/s.
+    `server` is the rate of the slowest link that they share, in bytes/s, `terms` those of their transport.
     """
 
     nbytes: Ints
@@ -31,6 +33,7 @@ class Rows(NamedTuple):
     server: float
     loss_up: Floats
     loss_down: Floats
+    terms: Terms = PLAIN
 
 
 class Lone(NamedTuple):

@@ -1,7 +1,8 @@
 """Model: how long the parts of a transfer take, and how much of a link it may use.
 
 `Fluid` is TCP on a shared fluid link.  `Naive` is latency plus size over bandwidth, for comparison: no link is shared,
-and there are no headers, handshakes, slow starts or losses; aborts and changes of rate still apply.
+and there are no headers of TCP, handshakes, slow starts, flow control or losses; aborts and changes of rate still
+apply.
 """
 
 import math
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net import kept, tcp, window
+from fedsim.net import flow_control, kept, tcp, window
 from fedsim.net.draws import Draws
 from fedsim.net.kept import Window
 from fedsim.net.lone import Access, Lone, Rows
@@ -136,7 +137,8 @@ class Fluid(Model):
         if transfer.loss_up or transfer.loss_down:
             lost = 1 - (1 - transfer.loss_up) * (1 - transfer.loss_down)
             wait = tcp.syn_wait(self.constants, lost, transfer.handshake_draw)
-        return transfer.trip * (1 + self.constants.tls_rtts) + request + wait
+        trips = 1 + self.constants.tls_rtts + transfer.terms.trips
+        return transfer.trip * trips + request + wait
 
     def queue(self, transfer: Transfer, links: Sequence[LinkState], now: float) -> float:
         """Return the standing queues of the route."""
@@ -151,7 +153,25 @@ class Fluid(Model):
         full: Sequence[link_state.SharedState],
         overflows: Draws,
     ) -> Start:
-        """Return the idle time of slow start and the first loss, drawn or of a full queue."""
+        """Return the idle time of slow start and the first loss, drawn or of a full queue.
+
+        The transport's flow control may add to the first.
+        """
+        found, terms = self._start(transfer, size, rate, ceiling, full, overflows), transfer.terms
+        if terms.first == math.inf:
+            return found
+        more = flow_control.stall(self.constants, terms, size, transfer.trip, rate, transfer.window)
+        return found._replace(idle=found.idle + more)
+
+    def _start(
+        self,
+        transfer: Transfer,
+        size: float,
+        rate: float,
+        ceiling: float,
+        full: Sequence[link_state.SharedState],
+        overflows: Draws,
+    ) -> Start:
         own, loss, trip, packet = self.constants, transfer.loss, transfer.trip, math.inf
         if loss and trip:
             packet = tcp.first_loss(own, tcp.packets(own, transfer.nbytes), loss, transfer.loss_draw)
@@ -203,10 +223,12 @@ class Fluid(Model):
         return tcp.weight(self.constants, transfer.trip) if self.constants.rtt_bias else 1.0
 
     def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
-        """Return the client's share of its own link, or what acknowledgements and the window allow."""
+        """Return the client's share of its own link, or what acknowledgements, the window and the transport allow."""
         rate, acks = access.rate / access.flows, tcp.ack_ceiling(self.constants, access.reverse)
         if acks < rate:
             rate = acks
+        if transfer.terms.window < math.inf and (trip := transfer.quiet_trip):
+            rate = min(rate, flow_control.ceiling(self.constants, transfer.terms, trip))
         return rate if rate <= limit else limit
 
     def timeout(self, transfer: Transfer, rounds: float) -> float:
@@ -227,9 +249,10 @@ class Fluid(Model):
         """Return the effects of handshakes, slow start and losses."""
         loss, own = rows.loss_up if upload else rows.loss_down, self.constants
         size = tcp.wire_size(own, rows.nbytes, loss)
-        handshake = np.zeros(len(size)) if reused else rows.trip * (1 + own.tls_rtts)
+        handshake = np.zeros(len(size)) if reused else rows.trip * (1 + own.tls_rtts + rows.terms.trips)
         before = handshake + (0.0 if upload else rows.trip / 2)
         fast = np.minimum(rows.rate, tcp.ack_ceiling(own, rows.reverse))
+        fast = flow_control.ceilings(own, rows.terms, rows.trip, fast)
         if not reused:
             before += tcp.syn_waits(own, 1 - (1 - rows.loss_up) * (1 - rows.loss_down), draws[0])
         packet = tcp.first_losses(own, tcp.packets(own, rows.nbytes), loss, draws[1])
@@ -243,6 +266,8 @@ class Fluid(Model):
             left = size[cut] - part[cut]
             slow[cut] = window.limits(own, rows.trip[cut], loss[cut], fast[cut], rest.window, left, rest.gap)
         idle += tcp.pacing(own, tcp.packets(own, rows.nbytes), rows.trip, fast)
+        if rows.terms.first < math.inf:
+            idle += flow_control.stalls(own, rows.terms, size, rows.trip, fast)
         return Lone(before + idle, size, part, fast, slow, late)
 
 

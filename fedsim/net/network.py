@@ -35,7 +35,7 @@ from fedsim.net.topologies.star import Star
 from fedsim.net.topology import LinkSpec, Route, Topology
 from fedsim.net.traits import Traits, unknown
 from fedsim.net.transfer import Delivery, Lost, Transfer
-from fedsim.net.transport import Delays, Transport
+from fedsim.net.transport import Carrier, Transport
 from fedsim.net.transports.tcp import Tcp
 
 
@@ -98,7 +98,7 @@ class Network:
         self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
         self._connecting = connecting
         self._connections = Connections(model, connecting.idle_restart) if connecting.kind != "fresh" else None
-        self._delays = None if transport.plain else Delays(transport, rng)
+        self._carrier = None if transport.plain else Carrier(transport, rng)
         self._draws = Draws(int(rng("transfers").integers(2**62)))
         for effect in self.effects:
             check_hooks(effect)
@@ -166,7 +166,7 @@ class Network:
         routes = {up: self._links.over(Route(None, (name,), None)) for up, name in WAYS.items()} if star else {}
         return Planner(
             self.env, self.nodes, self.model, routes, self._draws, self._channels.carried, self.effects,
-            self._delays, self._connecting.on_open,
+            self._carrier, self._connecting.on_open,
         )  # fmt: skip
 
     @property
@@ -237,8 +237,8 @@ class Network:
         name = f"transfer/{message.src}/{message.dst}/{number}"
         draws, stream = partial(self._draws.of, pair, number), partial(self._rng, name)
         transfer = shaped(message, route, self.nodes, self._shaping, self.env.now, draws, stream)
-        if self._delays is not None:
-            self._delays.delay(transfer)
+        if self._carrier is not None:
+            self._carrier.take(transfer)
         return transfer
 
     def _connect(self, transfer: Transfer, answers: Delivery | None) -> Connection | None:

@@ -28,7 +28,8 @@ from fedsim.net.node import Nodes
 from fedsim.net.passage import Passage
 from fedsim.net.shaping import half
 from fedsim.net.sharing.link_state import EXACT
-from fedsim.net.transport import Delays
+from fedsim.net.transfer import PLAIN
+from fedsim.net.transport import Carrier
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -78,18 +79,18 @@ class Planner:
         draws: Draws,
         carried: Mapping[bool, Floats],
         effects: Sequence[Effect],
-        delays: Delays | None = None,
+        carrier: Carrier | None = None,
         on_open: bool = False,
     ) -> None:
         """Serve the clients of a network.
 
         `routes` are the server's links for uploads (True) and downloads, empty unless the network is a plain star;
-        `carried` counts the bytes that access links have carried.  `delays` are those of a transport; with `on_open` an
+        `carried` counts the bytes that access links have carried.  `carrier` is that of a transport; with `on_open` an
         upload uses the connection of its download.
         """
         self._env, self._nodes, self._model, self._routes = env, nodes, model, routes
         self._draws, self._carried = draws, carried
-        self._delays, self._on_open = delays, on_open
+        self._carrier, self._on_open = carrier, on_open
         calm = all(not effect.shapes and (effect.calm or not effect.drives) for effect in effects)
         bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(route.shaped for route in routes.values())
         asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
@@ -116,15 +117,19 @@ class Planner:
         own, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
         trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
         losses = nodes.loss_up[clients], nodes.loss_down[clients]
-        access = Rows(nbytes, trip, own[clients] / BITS, reverse[clients] / BITS, self._routes[upload].slowest, *losses)
+        handed: Floats | float = 0.0
+        terms, carrier = PLAIN, self._carrier
+        if carrier is not None:
+            sent, handed = sent + carrier.held(clients, nbytes, upload), carrier.handed(nbytes, upload)
+            nbytes, terms = carrier.carried(nbytes, upload), carrier.terms
+        rates = own[clients] / BITS, reverse[clients] / BITS
+        access = Rows(nbytes, trip, *rates, self._routes[upload].slowest, *losses, terms)
         draws, reused = self.draws(clients, upload, counted=True), upload and self._on_open
         lone = self._model.lone(access, draws, upload, reused)
-        if self._delays is not None:
-            sent = sent + self._delays.held(clients, upload)
         joins = sent + lone.before
         rejoins = joins + lone.part / lone.fast
         leaves = rejoins + (lone.size - lone.part) / lone.slow
-        arrives = leaves + trip / 2 + lone.late + (self._delays.handed(upload) if self._delays is not None else 0.0)
+        arrives = leaves + trip / 2 + lone.late + handed
         return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, arrives, lone.size)
 
     def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
@@ -166,8 +171,8 @@ class Planner:
             self._draws.number(ends)
             transfer.handshake_draw, transfer.loss_draw = draws
         transfer.reused = upload and self._on_open
-        if self._delays is not None:
-            self._delays.delay(transfer)
+        if self._carrier is not None:
+            self._carrier.take(transfer)
         return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
 
     def change(self, client: int) -> None:

@@ -3,7 +3,8 @@
 Rates are in wire bytes per second, times in seconds, `trip` is the round trip with its mean jitter.  Sources: RFC 6928
 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye et al. 1998
 (time-outs), Cardwell et al. 2016 (BBR's pacing).  What a window does between the first loss and the steady state is in
-`window.py`, what connections keep of it in `kept.py`.  Not modelled: receive windows.
+`window.py`, what connections keep of it in `kept.py`.  Not modelled: TCP's receive windows; those of
+a transport above it are in `flow_control.py`.
 """
 
 import math

@@ -3,8 +3,10 @@
 Effects may change the numbers before the transfer starts; `passage.py` models what happens then.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import simpy
 
@@ -12,9 +14,24 @@ from fedsim.net.kept import Window
 from fedsim.net.message import Message
 
 
+class Terms(NamedTuple):
+    """On which terms a transport has a connection carry data; by default TCP's alone.
+
+    A new connection takes `trips` round trips more before its first message.  A sender sends at most `first` bytes of a
+    message before its receiver's first word about it has come back, and `window` bytes a round trip.
+    """
+
+    trips: int = 0
+    first: float = math.inf
+    window: float = math.inf
+
+
+PLAIN = Terms()
+
+
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """`nbytes` from `src` to `dst`; losses are per packet.
+    """`nbytes` from `src` to `dst`, those of the transport included; losses are per packet.
 
     `client` is the end that is a client: the sender between two peers, and the edge aggregator's node if neither end is
     a client.
@@ -38,6 +55,7 @@ class Transfer:
     pushed: bool = False  # needs no request, if it is a download on an open connection
     held: float = 0.0  # seconds before its connection opens
     handed: float = 0.0  # seconds from its last byte to its arrival
+    terms: Terms = PLAIN  # of its transport
 
     @property
     def ends(self) -> tuple[int, int]:

@@ -20,6 +20,8 @@ from fedsim.net.network import Network, ServerAccess
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import TransferModel
 from fedsim.net.transports.flower_supernodes import FlowerSupernodes
+from fedsim.net.transports.grpc import Grpc
+from fedsim.net.transports.tcp import Tcp
 
 rates = st.floats(1e4, 1e9)
 clients = st.lists(
@@ -29,6 +31,11 @@ clients = st.lists(
 models = st.sampled_from(
     [Naive(), *(Fluid(TransferModel(congestion_control=cc, tls_rtts=tls)) for cc, tls in [("cubic", 0), ("bbr", 1)])]
 )
+
+carriers = st.sampled_from(
+    [Tcp(), Tcp(), FlowerSupernodes(own_up=9000), Grpc(poll=1.0), Grpc(window=4000, overhead=9),
+     Grpc(window=30_000, renewed="bytes", settings_rtts=3), Grpc(window=40_000)]
+)  # fmt: skip
 
 
 def network(rows, model=Fluid(), server=ServerAccess(), **options):  # noqa: B008
@@ -47,14 +54,19 @@ def network(rows, model=Fluid(), server=ServerAccess(), **options):  # noqa: B00
     return env, net, log
 
 
-@given(clients, models, st.lists(st.integers(0, 3_000_000), min_size=6, max_size=6), st.booleans(), st.floats(0, 9))
-def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start):
-    env, net, log = network(rows, model)
+@given(
+    clients, models, st.lists(st.integers(0, 3_000_000), min_size=6, max_size=6), st.booleans(), st.floats(0, 9),
+    carriers, st.sampled_from(["fresh", "exchange"]),
+)  # fmt: skip
+def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start, transport, kind):
+    """A download, or an upload whose connection is new."""
+    connecting = Connecting("fresh" if upload else kind)
+    env, net, log = network(rows, model, transport=transport, connecting=connecting)
     if start:
         env.run(until=start)
     everybody = np.arange(len(rows))
     messages = [Message.sized(*((k, SERVER) if upload else (SERVER, k)), "x", sizes[k]) for k in everybody.tolist()]
-    leg = network(rows, model)[1].planner.plan(
+    leg = network(rows, model, transport=transport, connecting=connecting)[1].planner.plan(
         everybody, np.full(len(rows), start), np.array(sizes[: len(rows)]), upload
     )
     for message in messages:
@@ -64,6 +76,23 @@ def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start):
     found = sorted(log, key=client)
     assert [row.arrived for row in found] == pytest.approx(leg.arrives.tolist(), rel=1e-9, abs=1e-9)
     assert [row.wire_bytes for row in found] == np.rint(leg.size).astype(int).tolist()
+
+
+@pytest.mark.parametrize(("window", "waits"), [(4000, True), (40_000, False)])
+@pytest.mark.parametrize("upload", [True, False])
+def test_a_plan_waits_for_room_as_the_network_does(window, waits, upload):
+    """For 4 kB, less than a first window of TCP, and not for 40 kB, which slow start takes as long to send."""
+    rows, found = [(0.05, 80e6, 80e6, 0, 0, 0), (0.2, 8e6, 8e6, 0, 0, 0)], []
+    for transport in (Grpc(), Grpc(window=window)):
+        env, net, log = network(rows, transport=transport)
+        for k in range(2):
+            net.send(Message.sized(*((k, SERVER) if upload else (SERVER, k)), "x", 300_000))
+        env.run()
+        leg = network(rows, transport=transport)[1].planner.plan(np.arange(2), np.zeros(2), np.full(2, 300_000), upload)
+        assert leg.arrives.tolist() == pytest.approx(sorted(row.arrived for row in log), rel=1e-12)
+        found.append(leg.arrives)
+    assert (found[1] > found[0] + 0.09).tolist() == [waits, waits]
+    assert waits or found[1].tolist() == found[0].tolist()
 
 
 @given(clients, st.integers(1, 3_000_000), st.booleans(), st.floats(0, 1))
@@ -103,6 +132,8 @@ FAST = [(0.1, 8e6, 8e6, 0, 0, 0)] * 3
         ({"server": ServerAccess(ingress_burst=9.0)}, 1, True, False),
         ({"connecting": Connecting("kept")}, 1, True, False),
         ({"connecting": Connecting("exchange"), "transport": FlowerSupernodes()}, 1, True, True),
+        ({"connecting": Connecting("exchange"), "transport": Grpc(window=9, renewed="bytes")}, 1, True, True),
+        ({"connecting": Connecting("kept"), "transport": Grpc()}, 1, True, False),
         ({"effects": [Churn(online=9.0, offline=9.0)]}, 1, True, True),
         ({"effects": [Loss(rate=0.1)]}, 1, True, False),
         ({"effects": [Congestion(load=0.5)], "server": ServerAccess(ingress=1e12)}, 1, True, False),

@@ -35,6 +35,15 @@ def test_an_exchange_takes_what_each_of_its_parts_takes():
     assert [row.wire_bytes for row in slow] == [row.wire_bytes for row in bare]
 
 
+def test_flowers_own_bytes_are_on_the_wire_of_either_direction():
+    own = FlowerSupernodes(poll=0.0, own_down=8000, own_up=21_000)
+    more = rows((0, down(0, 100_000)), (9, up(0, 100_000)), transport=own)
+    less = rows((0, down(0, 108_000)), (9, up(0, 121_000)), transport=FIXED)
+    assert [row.nbytes for row in more] == [100_000] * 2
+    assert [row.wire_bytes for row in more] == [n + 52 * -(-n // 1448) for n in (108_000, 121_000)]
+    assert [row.arrived for row in more] == [row.arrived for row in less]
+
+
 def test_a_download_waits_evenly_between_two_polls_and_an_upload_for_none():
     transport = FlowerSupernodes(poll=3.0, start=0.0, reply=0.0, collect=0.0, objects=0.0)
     found = rows(*((10.0 * k, way(0, 0)) for k in range(400) for way in (down, up)), transport=transport)
@@ -106,7 +115,7 @@ def test_supernodes_need_one_server_that_asks(topology, asks, why):
 
 
 def test_each_is_found_by_its_name():
-    assert find.names("transport") == ["flower_supernodes", "tcp"]
+    assert find.names("transport") == ["flower_supernodes", "grpc", "tcp"]
     built = find.build("transport", Part(name="flower_supernodes", options={"poll": "500 ms", "start": "0 s"}))
     assert built == FlowerSupernodes(poll=0.5, start=0.0)
     assert find.build("transport", Part(name="tcp")).plain
