@@ -1,7 +1,7 @@
 """A federation on this machine: a SuperLink, and a SuperNode for each client, as processes that end with this block.
 
 Flower's own files go to a folder of their own, so that nothing of the user's Flower is touched.  Not modelled: links;
-messages cross the loopback.  `benchmarks/deployed.py` shapes links in network namespaces.
+messages cross the loopback.  `benchmarks/netns/deployed.py` shapes links in network namespaces.
 """
 
 import os
@@ -18,6 +18,7 @@ from fedsim.core.errors import UserError
 
 HOST = "127.0.0.1"
 UP = 60.0  # seconds for the SuperLink to listen
+SHOWN = 5  # lines of a log in a message
 PATIENCE = 10.0  # seconds for a process to end by itself
 NAME = "fedsim"  # of the connection in Flower's configuration
 CONFIG = '[superlink]\ndefault = "{name}"\n\n[superlink.{name}]\naddress = "{address}"\ninsecure = true\n'
@@ -32,9 +33,13 @@ def command(name: str) -> str:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the variables for Flower's processes, with a home of their own."""
+    """Return the variables for Flower's processes, with a home of their own.
+
+    Flower starts commands of its own by name: they must be found where this Python's are, activated or not.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    return {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ def _await(address: str, port: int, process: "subprocess.Popen[bytes]", log: Pat
         with suppress(OSError), socket.create_connection((address, port), 1):
             return
         time.sleep(0.1)
-    raise UserError(f"Flower's SuperLink does not come up; its log is {log}")
+    last = log.read_text("utf-8", "replace").strip().splitlines()[-SHOWN:]  # the file goes with the folder
+    raise UserError("\n".join(["Flower's SuperLink does not come up; the last lines of its log:", *last]))
 
 
 def _free(count: int) -> list[int]:
