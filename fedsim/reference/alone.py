@@ -83,7 +83,7 @@ def against(cell: Cell, known: Results, own: Results) -> Compared:
     here, there = own.courses, known.courses[known.courses["cell"] == str(cell)]
     apart = math.inf
     if np.array_equal(here["seconds"].to_numpy(float), there["seconds"].to_numpy(float)):
-        apart = float(np.abs(here["score"].to_numpy(float) - there["score"].to_numpy(float)).max())
+        apart = float(np.abs(here["score"].to_numpy(float) - there["score"].to_numpy(float)).max(initial=0.0))
     return replace(found, clock=clock, apart=apart)
 
 
@@ -91,7 +91,14 @@ def lines(found: Sequence[Compared], width: int) -> Iterator[str]:
     """Yield a table, a row a cell."""
     heads = ["cell", "score", "simulated s", "bytes", "clock and bytes", "scores"]
     rows = [
-        [str(one.cell), f"{one.score:.4f}", f"{one.seconds:.6g}", f"{one.bytes:.0f}", _clock(one), _scores(one)]
+        [
+            str(one.cell),
+            f"{one.score:.4f}" if one.score == one.score else "–",
+            f"{one.seconds:.6g}",
+            f"{one.bytes:.0f}",
+            _clock(one),
+            _scores(one),
+        ]
         for one in found
     ]
     yield from terminal.table(heads, rows, width)

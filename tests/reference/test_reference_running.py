@@ -68,6 +68,9 @@ def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
     *_, found = running.run(poor, place, cells, {}, bench())
     assert found.cells["score"].isna().all()
     assert found.courses.empty
+    again = alone.against(cells[0], found, Results(found.cells[found.cells["cell"] == str(cells[0])], found.courses))
+    assert again.same
+    assert "nan" not in [*alone.lines([again], 200)][1]
 
 
 def test_what_is_there_is_not_run_again_and_only_says_which(whole):
