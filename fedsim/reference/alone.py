@@ -79,12 +79,17 @@ def against(cell: Cell, known: Results, own: Results) -> Compared:
     if rows.empty or rows["status"].iloc[0] == "failed":
         return found
     theirs = rows.iloc[0]
-    clock = all(math.isclose(float(mine[name]), float(theirs[name]), rel_tol=SAME, abs_tol=0) for name in CLOCK)
+    clock = all(_same(float(mine[name]), float(theirs[name])) for name in CLOCK)
     here, there = own.courses, known.courses[known.courses["cell"] == str(cell)]
     apart = math.inf
     if np.array_equal(here["seconds"].to_numpy(float), there["seconds"].to_numpy(float)):
         apart = float(np.abs(here["score"].to_numpy(float) - there["score"].to_numpy(float)).max(initial=0.0))
     return replace(found, clock=clock, apart=apart)
+
+
+def _same(one: float, other: float) -> bool:
+    """Return whether numbers are the same, or neither is known (a run without an update has no number of them)."""
+    return math.isclose(one, other, rel_tol=SAME, abs_tol=0) or (math.isnan(one) and math.isnan(other))
 
 
 def lines(found: Sequence[Compared], width: int) -> Iterator[str]:
