@@ -6,7 +6,7 @@ fedsim/point/fleet.py).
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
 from fedsim.core.table import File
 from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, RateDraw, SecondsDraw
@@ -173,6 +173,11 @@ class Network(Section):
     connection: Connection = Connection()
     transport: Part = Part(name="tcp")
     tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
+
+    @model_serializer(mode="wrap")
+    def _without_the_factor(self, whole: Any) -> Any:
+        """Leave out a factor that changes nothing: points keep the ids that they had before there was one."""
+        return {key: value for key, value in whole(self).items() if key != "rate_factor" or value != 1.0}
 
 
 class Server(Section):
