@@ -1,8 +1,8 @@
 """A client's package: the folder with all that one client of a deployed run needs, and nothing of the others' data.
 
 It holds the scenario, resolved (`scenario.yaml`), and the client's own periods (`data.pt`), with its edges to others'
-vertices where it knows them (`neighbours.py`).  While it takes part, the
-client keeps its memory there too (`memory.py`).  Tensors are stored by torch in its format without pickled code.
+vertices where it knows them (`neighbours.py`).  While it takes part, the client keeps its memory there too
+(`memory.py`).  Tensors are stored by torch in its format without pickled code.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Which pairs of contenders cannot be told apart by the last scores of their runs.
 
-A pair is told apart if the 95 % interval of its paired differences (Student's t) excludes zero. Among many pairs some
-are told apart by chance, about one in twenty of those that do not differ, so it is also said which would still be told
-apart with Holm's correction over all pairs of the setting (S. Holm, Scandinavian Journal of Statistics 6, 1979).
+A pair differs significantly if the 95 % interval of its paired differences (Student's t) excludes zero. Of the pairs
+that do not differ, about one in twenty does so by chance, so each pair is also tested with Holm's correction over all
+pairs of the setting (S. Holm, Scandinavian Journal of Statistics 6, 1979).
 
 Not modelled: pairs with fewer than five common seeds, which are not tested.
 """
@@ -30,7 +30,7 @@ class Pair:
     other: Contender
     difference: Interval
     p: float  # two-sided; NaN if the pair is not tested
-    holm: bool = False  # told apart after the correction
+    holm: bool = False  # significant after the correction
 
     @property
     def tested(self) -> bool:
@@ -39,7 +39,7 @@ class Pair:
 
     @property
     def apart(self) -> bool:
-        """Whether the pair is told apart, without a correction."""
+        """Whether the difference is significant without the correction."""
         return bool(self.difference.excludes_zero)
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedsim.core import seeds
 from fedsim.core.span import Span
-from fedsim.core.table import Column
 from fedsim.core.whole_files import write_table
 from fedsim.point.folders import finished
 from fedsim.reference import build, running
@@ -33,7 +33,6 @@ from fedsim.scenario.schema import Point
 
 FILE = "trials.csv"
 COLUMNS = ["task", "method", "trial", "keys", "value"]
-TEXTS = (Column("task", text=True), Column("method", text=True), Column("trial", whole=True))
 LR = "training.lr"
 
 
@@ -130,19 +129,16 @@ def _same(one: Trial | None, other: Trial) -> bool:
 
 
 def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str], Keys]:
-    """Return the keys of the best trial for each task and method, the first of equals."""
-    best: dict[tuple[str, str], Trial] = {}
-    for one in trials:
-        key, value = (one.task, one.method), -math.inf if one.value is None else one.value
-        if key not in best or value > (-math.inf if best[key].value is None else best[key].value):  # type: ignore[operator]
-            best[key] = one
-    return {key: one.keys for key, one in best.items()}
+    """Return the keys of the best trial for each task and method that has one with a value, the first of equals."""
+    best: dict[tuple[str, str], Keys] = {}
+    valued = [(one.value, one) for one in trials if one.value is not None]
+    for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
+        best.setdefault((one.task, one.method), one.keys)
+    return best
 
 
 def read(path: Path) -> list[Trial]:
     """Return the trials in a file, none if there is no such file."""
-    import pandas as pd
-
     if not path.is_file():
         return []
     rows: list[dict[str, Any]] = pd.read_csv(path).to_dict("records")  # type: ignore[assignment]

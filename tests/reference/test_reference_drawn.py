@@ -11,7 +11,7 @@ import pytest
 from small_plan import bench
 
 from fedsim.core import seeds
-from fedsim.reference import alone, results, trials
+from fedsim.reference import alone, build, results, trials
 from fedsim.reference import plan as plans
 from fedsim.reference.cell import Cell
 from fedsim.reference.running import Place
@@ -40,8 +40,6 @@ def test_ten_drawn_cells_run_alone_are_as_in_the_table(tmp_path):
 
 @pytest.mark.long
 def test_the_table_holds_the_points_of_the_plan_as_it_is():
-    from fedsim.reference import build
-
     plan, known = plans.read(ROOT / plans.FILE), results.read(TABLES)
     chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
     ids = known.cells.set_index("cell")["point"]
