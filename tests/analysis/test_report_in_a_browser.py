@@ -1,10 +1,10 @@
 """The page in a real Chromium: it draws every chart, complains of nothing, fetches nothing, and a legend chooses."""
 
 import json
-import shutil
 
 import pandas as pd
 import pytest
+from browsing import opened
 
 from analysis import page, panels
 from analysis.charts import stacked_bytes
@@ -20,7 +20,6 @@ KINDS = ("train", "embed")
 NASTY = "</script></noscript><img src=x onerror=alert(1)><b>power"
 SIZES = {"b": 10.0, "a": 9.0, "c": 100.0}
 MARKS = "name => document.querySelectorAll(`[data-chart=${name}] .role-mark path`).length"
-NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
 
 @pytest.fixture(scope="module")
@@ -57,26 +56,12 @@ def charts():
 @pytest.fixture(scope="module")
 def seen(charts, tmp_path_factory):
     """The page in a browser, with what it has complained of and asked for."""
-    browsers = pytest.importorskip("playwright.sync_api", reason=NO_BROWSER)
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip(NO_BROWSER)
     path = tmp_path_factory.mktemp("page") / "report.html"
     parts = "".join(page.figure("<svg></svg>", name, NASTY, NASTY, NASTY) for name in charts)
     parts += page.table(["name", "size"], [[page.text(name), page.Cell(name, size)] for name, size in SIZES.items()])
     path.write_text(page.page(NASTY, NASTY, {"Charts": page.section("charts", NASTY, parts)}, charts), "utf-8")
-    wrong, asked = [], []
-    with browsers.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        tab = browser.new_page()
-        tab.on("console", lambda message: wrong.append(message.text))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(path.as_uri())
-        tab.wait_for_selector("body[data-drawn]", state="attached")
-        yield tab, wrong, asked
-        browser.close()
+    with opened(path) as page_in_browser:
+        yield page_in_browser
 
 
 def first_cells(tab):

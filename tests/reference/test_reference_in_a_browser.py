@@ -1,8 +1,7 @@
 """The page in a real Chromium: it draws its charts without a complaint or a request; a number shows its command."""
 
-import shutil
-
 import pytest
+from browsing import opened
 from made_up_tables import seeds, tables
 
 from fedsim.reference.plan import Budget
@@ -10,7 +9,6 @@ from fedsim.reference.written import write
 
 pytestmark = pytest.mark.long
 
-NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 PLACE = "campus/digits/static"
 HIGH, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.70, 0.72, 0.71, 0.70, 0.72)
 
@@ -18,24 +16,11 @@ HIGH, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.70, 0.72, 0.71, 0.70, 0.72)
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """The page in a browser, with what it has complained of and asked for."""
-    browsers = pytest.importorskip("playwright.sync_api", reason=NO_BROWSER)
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip(NO_BROWSER)
     runs = seeds(f"{PLACE}/fedavg/sync/given", LOW, 4e5, 20) | seeds(f"{PLACE}/power/sync/given", HIGH, 5e4, 40)
     budgets = {("campus", "digits", "static"): Budget(1e6, 50.0)}
     path = write(tables(runs), budgets, "Some hours.", tmp_path_factory.mktemp("docs"))[1]
-    wrong, asked = [], []
-    with browsers.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        tab = browser.new_page()
-        tab.on("console", lambda message: wrong.append(message.text))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(path.as_uri())
-        tab.wait_for_selector("body[data-drawn]", state="attached")
-        yield tab, wrong, asked
-        browser.close()
+    with opened(path) as page_in_browser:
+        yield page_in_browser
 
 
 def test_both_charts_are_drawn_without_a_complaint_or_a_request(seen):
