@@ -14,7 +14,7 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point
 from fedsim.scenario.yaml_file import Document
 
-Chosen = Mapping[tuple[str, str], Keys]  # (task, method): dotted keys and their values
+Chosen = Mapping[tuple[str, str, str], Keys]  # (data, task, method): dotted keys and their values
 HALF = 0.5
 
 
@@ -60,7 +60,7 @@ def _keys(plan: Plan, cell: Cell, chosen: Chosen, share: float) -> Iterator[tupl
     yield "protocol", deployment.protocols[cell.protocol].model_dump()
     yield "algorithm", method.algorithm.model_dump()
     yield from method.set.items()
-    for key, value in chosen.get((cell.task, cell.method), {}).items():
+    for key, value in chosen.get((cell.data, cell.task, cell.method), {}).items():
         yield ("algorithm" if key == "options" else key), _with_options(method.algorithm, key, value)
     yield "measure.splits", task.splits
     yield "measure.until", {"bytes": f"{round(setting.bytes * share)} B", "time": f"{setting.time * share!r} s"}

@@ -64,10 +64,8 @@ class Setting(Section):
 
 
 class Trials(Section):
-    """How hyper-parameters are chosen: where, how many trials for each method, over which learning rates."""
+    """How hyper-parameters are chosen: with which seed, how many trials for each method, over which learning rates."""
 
-    deployment: str
-    data: str
     seed: Count
     count: Count
     share: Fraction = Field(description="Of the setting's budgets.")
@@ -112,8 +110,6 @@ class Plan(Section):
         return self
 
     def _named(self) -> Iterator[tuple[str, list[str], Mapping[str, Any]]]:
-        yield "trials.deployment", [self.trials.deployment], self.deployments
-        yield "trials.data", [self.trials.data], self.data
         for number, setting in enumerate(self.settings):
             place = f"settings.{number}"
             yield f"{place}.deployment", [setting.deployment], self.deployments

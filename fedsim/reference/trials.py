@@ -1,11 +1,11 @@
 """Hyper-parameters by one rule for all methods: equal trials in one setting, chosen on validation data.
 
-Every method has the same number of trials of each of its tasks: the first as its algorithm is written, the others
+Every method has the same number of trials of each data and task: the first as its algorithm is written, the others
 drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate
 evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
-learning rate.  A trial is one run, with a seed that the table does not use, under the method's first protocol; its
-value is the last score on validation data, on which alone it is scored.  What is chosen holds in all deployments and
-for all data.
+learning rate, and all data those of the options.  A trial is one run in the plan's first setting with its data and
+task that has a protocol for the method, under the first such protocol, with a seed that the table does not use; its
+value is the last score on validation data, on which alone it is scored.  What is chosen holds in all deployments.
 
 Not modelled: a search for each deployment; an interaction of options with the protocol.
 """
@@ -32,29 +32,39 @@ from fedsim.scenario import find, yaml_file
 from fedsim.scenario.schema import Point
 
 FILE = "trials.csv"
-COLUMNS = ["task", "method", "trial", "keys", "value"]
+COLUMNS = ["data", "task", "method", "trial", "point", "keys", "value"]
 LR = "training.lr"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: of which task and method, its number from 1, the keys tried, and its value (None if it failed)."""
+    """One trial: of which data, task and method, its number from 1, and the keys tried.
 
+    `value` is None if it has not run or failed, `point` the identity of what was run.
+    """
+
+    data: str
     task: str
     method: str
     number: int
     keys: Keys
     value: float | None = None
+    point: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What tells it from the others of a plan."""
+        return self.data, self.task, self.method, self.number
 
 
 def planned(plan: Plan) -> Iterator[Trial]:
     """Yield all trials of a plan."""
-    for task in plan.tasks:
+    for data, task in dict.fromkeys((one.data, task) for one in plan.settings for task in one.tasks):
         for name, method in plan.methods.items():
-            if task in method.tasks and _cell(plan, task, name) is not None:
+            if task in method.tasks and _cell(plan, data, task, name) is not None:
                 tunes = type(find.build("algorithm", method.algorithm)).tunes
                 for number in range(1, plan.trials.count + 1):
-                    yield Trial(task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
+                    yield Trial(data, task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
 
 
 def _drawn(plan: Plan, method: str, number: int, tunes: Mapping[str, Span]) -> Keys:
@@ -77,63 +87,62 @@ def _of(span: Span, rng: np.random.Generator) -> int | float | str:
     return span.kept(rng.uniform(span.low, span.high))
 
 
-def _cell(plan: Plan, task: str, method: str) -> Cell | None:
-    """Return the cell that a trial runs, None where the setting of the trials has no protocol for the method."""
-    own, where = plan.trials, [one for one in plan.settings if task in one.tasks]
-    places = sorted(where, key=lambda one: (one.deployment, one.data) != (own.deployment, own.data))
-    for one in places:  # the setting of the trials, or the first that has the task
+def _cell(plan: Plan, data: str, task: str, method: str) -> Cell | None:
+    """Return the cell that a trial runs, None where no setting with the data and task has a protocol of the method."""
+    for one in plan.settings:
         for protocol in plan.methods[method].protocols:
-            if protocol in one.protocols:
-                return Cell(one.deployment, one.data, task, method, protocol, GIVEN, own.seed)
+            if one.data == data and task in one.tasks and protocol in one.protocols:
+                return Cell(one.deployment, data, task, method, protocol, GIVEN, plan.trials.seed)
     return None
 
 
 def point(plan: Plan, folder: Path, trial: Trial) -> Point:
     """Return the point of a trial, scored on validation data alone.  Raises UserError as build.point does."""
-    cell = _cell(plan, trial.task, trial.method)
+    cell = _cell(plan, trial.data, trial.task, trial.method)
     assert cell is not None
-    chosen = {(trial.task, trial.method): trial.keys}
+    chosen = {(trial.data, trial.task, trial.method): trial.keys}
     document = build.scenario(plan, folder, cell, chosen, plan.trials.share)
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
     given = yaml_file.validated(document)
     whole = given.spelled_out()
-    axes = {"task": trial.task, "method": trial.method, "trial": trial.number}
+    axes = {"data": trial.data, "task": trial.task, "method": trial.method, "trial": trial.number}
     return Point(whole.digest(), whole, axes, written=given.digest())
 
 
 def search(plan: Plan, place: Place, bench: Bench, only: Sequence[str] = ()) -> list[Trial]:
-    """Run the trials of a plan that have not been run, of these methods or all, and write and return all of them."""
-    known = {(one.task, one.method, one.number): one for one in read(place.plan / FILE)}
-    wanted = [*planned(plan)]
+    """Run the trials of a plan that have not been run, of these methods or data or all, and write and return all."""
+    known = {one.key: one for one in read(place.plan / FILE)}
+    wanted = {one.key: point(plan, place.plan, one) for one in planned(plan)}
     new = [
         one
-        for one in wanted
-        if not _same(known.get((one.task, one.method, one.number)), one) and (not only or one.method in only)
+        for one in planned(plan)
+        if not _ran(known.get(one.key), wanted[one.key]) and (not only or {one.method, one.data} & {*only})
     ]
-    folder, points = place.out / "trials", [point(plan, place.plan, one) for one in new]
+    folder = place.out / "trials"
     try:
-        running.sweep(points, folder, place.data, bench)
+        running.sweep([wanted[one.key] for one in new], folder, place.data, bench)
     finally:
-        for one, own in zip(new, points, strict=True):
-            row = finished(folder / own.id)
+        for one in new:
+            own = wanted[one.key].id
+            row = finished(folder / own)
             if row is not None:
-                known[one.task, one.method, one.number] = replace(one, value=row["score"])
-        kept = [known[key] for one in wanted if (key := (one.task, one.method, one.number)) in known]
+                known[one.key] = replace(one, value=row["score"], point=own)
+        kept = [known[key] for key in wanted if key in known]
         write(kept, place.plan / FILE)
     return kept
 
 
-def _same(one: Trial | None, other: Trial) -> bool:
-    return one is not None and one.value is not None and one.keys == other.keys
+def _ran(one: Trial | None, wanted: Point) -> bool:
+    return one is not None and one.value is not None and one.point == wanted.id
 
 
-def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str], Keys]:
-    """Return the keys of the best trial for each task and method that has one with a value, the first of equals."""
-    best: dict[tuple[str, str], Keys] = {}
+def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str, str], Keys]:
+    """Return the keys of the best trial of each data, task and method that has one with a value, the first of equals."""
+    best: dict[tuple[str, str, str], Keys] = {}
     valued = [(one.value, one) for one in trials if one.value is not None]
     for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
-        best.setdefault((one.task, one.method), one.keys)
+        best.setdefault((one.data, one.task, one.method), one.keys)
     return best
 
 
@@ -141,10 +150,11 @@ def read(path: Path) -> list[Trial]:
     """Return the trials in a file, none if there is no such file."""
     if not path.is_file():
         return []
-    rows: list[dict[str, Any]] = pd.read_csv(path).to_dict("records")  # type: ignore[assignment]
+    table = pd.read_csv(path, dtype={"point": str}, keep_default_na=False, na_values={"value": [""]})
+    rows: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
     return [
-        Trial(row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
-              None if row["value"] != row["value"] else float(row["value"]))
+        Trial(row["data"], row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
+              None if row["value"] != row["value"] else float(row["value"]), row["point"])
         for row in rows
     ]  # fmt: skip
 
@@ -152,7 +162,8 @@ def read(path: Path) -> list[Trial]:
 def write(trials: Sequence[Trial], path: Path) -> None:
     """Write the trials, a row each."""
     rows = [
-        {"task": one.task, "method": one.method, "trial": one.number, "keys": json.dumps(one.keys), "value": one.value}
+        {"data": one.data, "task": one.task, "method": one.method, "trial": one.number, "point": one.point,
+         "keys": json.dumps(one.keys), "value": one.value}
         for one in trials
     ]
     write_table(path, COLUMNS, rows)
