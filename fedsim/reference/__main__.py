@@ -5,7 +5,7 @@ Exit codes are those of `python -m fedsim`: 0 done, 1 a cell failed, 2 a mistake
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from analysis import terminal
 from fedsim.core import shipped
 from fedsim.core.errors import UserError
-from fedsim.reference import alone, made, results, running, spent, trials, written
+from fedsim.reference import alone, lacking, made, results, running, spent, trials, written
 from fedsim.reference import plan as plans
 from fedsim.reference.plan import Plan
 from fedsim.reference.running import Bench, Place
@@ -88,20 +88,34 @@ def command(given: argparse.Namespace, console: Console) -> int:
     with choose(given.engine, given.jobs, None, given.ray_address) as engine:
         bench = Bench(run, engine, lambda: Display(console))
         if given.trials:
-            trials.search(plan, place, bench, given.only)
+            trials.search(plan, place, bench, given.only, without=[*_absent(plan, place, plan.data, console)])
             console.print(f"trials: {place.plan / trials.FILE}", soft_wrap=True)
             return 0
         chosen = trials.chosen(trials.read(place.plan / trials.FILE))
         if given.cell:
-            bench = replace(bench, fresh=True)
-            compared = alone.run(plan, place, alone.meant(plan, given.cell), chosen, bench)
+            cells, bench = alone.meant(plan, given.cell), replace(bench, fresh=True)
+            if wrong := lacking.absent(plan, place.plan, [cells[0].data], place.data):
+                raise wrong[cells[0].data]
+            compared = alone.run(plan, place, cells, chosen, bench)
             console.print(*alone.lines(compared, console.width), sep="\n", soft_wrap=True)
             return 1 if any(one.clock is False for one in compared) else 0
-        cells = running.missing(plan, results.read(place.tables), given.only)
-        for found in running.run(plan, place, cells, chosen, bench, given.hours and given.hours * 3600):
-            left = len(running.missing(plan, found))
+        known = results.read(place.tables)
+        old = lacking.outdated(plan, place.plan, known, chosen, given.only)
+        cells = lacking.missing(plan, known, given.only, old)
+        nowhere = _absent(plan, place, (cell.data for cell in cells), console)
+        there = [cell for cell in cells if cell.data not in nowhere]
+        for found in running.run(plan, place, there, chosen, bench, given.hours and given.hours * 3600):
+            left = len(lacking.missing(plan, found))
             console.print(f"{len(found.cells)} cells in {place.tables}, {left} left", soft_wrap=True)
     return page(plan, place, given.docs, console)
+
+
+def _absent(plan: Plan, place: Place, names: Iterable[str], console: Console) -> dict[str, UserError]:
+    """Return which of the data are not at hand, and print a line for each."""
+    wrong = lacking.absent(plan, place.plan, names, place.data)
+    for name, error in wrong.items():
+        console.print(f"{name} is left out: {error}", soft_wrap=True)
+    return wrong
 
 
 def listed(plan: Plan, place: Place, console: Console) -> int:

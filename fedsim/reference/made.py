@@ -16,11 +16,11 @@ def _paragraphs(plan: Plan, known: Results) -> Iterator[str]:
     yield f"{plan.pilot} {spent.summary(plan, known)}".strip()
     own = plan.trials
     yield (
-        f"Hyper-parameters: every method had {own.count} trials of each data and task, the first as its algorithm is written, "
-        f"the others drawn at random: learning rates from {own.lr[0]:g} to {own.lr[1]:g}, the same for all methods, "
-        f"and the options that the algorithm declares. A trial ran in the plan's first setting with its data and task "
-        f"({_where(plan)}), with seed {own.seed}, which the table does not use, and {own.share:.0%} of the budgets; the "
-        "best last score on validation data was taken in all deployments. "
+        f"Hyper-parameters: every method had {own.count} trials of each data and task, the first as its algorithm is "
+        f"written, the others drawn at random: learning rates from {own.lr[0]:g} to {own.lr[1]:g}, the same for all "
+        "methods, and the options that the algorithm declares. A trial ran in the plan's first setting with its data "
+        f"and task ({_where(plan)}), with seed {own.seed}, which the table does not use, and {own.share:.0%} of the "
+        "budgets; the best last score on validation data was taken in all deployments. "
         "`scenarios/reference/trials.csv` has them all."
     )
     if plan.notes:

@@ -43,12 +43,15 @@ class Results:
     cells: pd.DataFrame
     courses: pd.DataFrame
 
-    def with_rows(self, cells: Iterable[Mapping[str, Any]], courses: Iterable[pd.DataFrame]) -> "Results":
+    def with_rows(self, cells: Sequence[Mapping[str, Any]], courses: Iterable[pd.DataFrame]) -> "Results":
         """Return the results with these cells in place of those of the same names."""
-        new, own = frame([*cells]), [*courses]
-        names = {*new["cell"]}
-        kept, course = (table[~table["cell"].isin(names)] for table in (self.cells, self.courses))
-        return Results(_joined([kept, new]), _joined([course, *own]))
+        new, kept = frame([*cells]), self.without(cell["cell"] for cell in cells)
+        return Results(_joined([kept.cells, new]), _joined([kept.courses, *courses]))
+
+    def without(self, names: Iterable[str]) -> "Results":
+        """Return the results without the cells of these names."""
+        gone = {*names}
+        return Results(*(table[~table["cell"].isin(gone)] for table in (self.cells, self.courses)))
 
 
 def read(folder: Path) -> Results:

@@ -1,4 +1,4 @@
-"""Run the cells that the tables lack, a setting at a time, and take their results over.
+"""Run cells, a setting at a time, and take their results over into the tables.
 
 The points of one setting share a folder, so that those that differ in their links alone follow what one of them has
 learned.  Results are taken over after each setting, and when the run is interrupted.
@@ -45,24 +45,13 @@ class Bench:
     fresh: bool = False
 
 
-def missing(plan: Plan, known: Results, names: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of the plan that the tables lack, in its order; with `names`, of those that they mean alone."""
-    done = {*known.cells.loc[known.cells["status"] != "failed", "cell"]}
-    return [cell for cell in plan.cells() if str(cell) not in done and chosen_by(cell, names)]
-
-
-def chosen_by(cell: Cell, names: Sequence[str]) -> bool:
-    """Return whether one of the names means a cell, or there are none."""
-    return not names or any(cell.within(name) for name in names)
-
-
 def run(
     plan: Plan, place: Place, cells: Sequence[Cell], chosen: Chosen, bench: Bench, seconds: float | None = None
 ) -> Iterator[Results]:
     """Run the cells, and yield the results so far after each batch, which are written.
 
-    No batch begins after `seconds`.  Raises UserError if a cell's scenario is wrong, and KeyboardInterrupt once what
-    has finished is written.
+    What the tables hold of a batch is removed as it begins, and no batch begins after `seconds`.  Raises UserError if a
+    cell's scenario is wrong, and KeyboardInterrupt once what has finished is written.
     """
     began, order = time.monotonic(), [str(cell) for cell in plan.cells()]
     for key, own in groupby(cells, key=lambda cell: (cell.links, cell.setting, cell.protocol)):
@@ -70,6 +59,7 @@ def run(
             return
         batch, folder = [*own], place.out / "-".join(key[1])
         pairs = {cell: build.point(plan, place.plan, cell, chosen) for cell in batch}
+        results.write(results.read(place.tables).without(map(str, batch)), place.tables, order)
         try:
             sweep([*pairs.values()], folder, place.data, bench)
         finally:

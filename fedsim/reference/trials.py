@@ -110,14 +110,21 @@ def point(plan: Plan, folder: Path, trial: Trial) -> Point:
     return Point(whole.digest(), whole, axes, written=given.digest())
 
 
-def search(plan: Plan, place: Place, bench: Bench, only: Sequence[str] = ()) -> list[Trial]:
-    """Run the trials of a plan that have not been run, of these methods or data or all, and write and return all."""
+def search(
+    plan: Plan, place: Place, bench: Bench, only: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[Trial]:
+    """Run the trials of a plan that have not been run, and write and return all of them.
+
+    `only` names methods or data, none means all; `without` names data.
+    """
     known = {one.key: one for one in read(place.plan / FILE)}
     wanted = {one.key: point(plan, place.plan, one) for one in planned(plan)}
     new = [
         one
         for one in planned(plan)
-        if not _ran(known.get(one.key), wanted[one.key]) and (not only or {one.method, one.data} & {*only})
+        if not _ran(known.get(one.key), wanted[one.key])
+        and (not only or {one.method, one.data} & {*only})
+        and one.data not in without
     ]
     folder = place.out / "trials"
     try:
@@ -138,7 +145,7 @@ def _ran(one: Trial | None, wanted: Point) -> bool:
 
 
 def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str, str], Keys]:
-    """Return the keys of the best trial of each data, task and method that has one with a value, the first of equals."""
+    """Return the keys of the best valued trial of each data, task and method, the first of equals."""
     best: dict[tuple[str, str, str], Keys] = {}
     valued = [(one.value, one) for one in trials if one.value is not None]
     for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
@@ -162,8 +169,15 @@ def read(path: Path) -> list[Trial]:
 def write(trials: Sequence[Trial], path: Path) -> None:
     """Write the trials, a row each."""
     rows = [
-        {"data": one.data, "task": one.task, "method": one.method, "trial": one.number, "point": one.point,
-         "keys": json.dumps(one.keys), "value": one.value}
+        {
+            "data": one.data,
+            "task": one.task,
+            "method": one.method,
+            "trial": one.number,
+            "point": one.point,
+            "keys": json.dumps(one.keys),
+            "value": one.value,
+        }
         for one in trials
     ]
     write_table(path, COLUMNS, rows)

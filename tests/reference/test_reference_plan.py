@@ -103,7 +103,7 @@ def test_a_plan_that_is_not_there_is_named(tmp_path):
 
 def test_budgets_and_keys_of_a_cell_are_in_its_scenario(tmp_path):
     plan, place = written(tmp_path)
-    chosen = {("static", "prox"): {LR: 0.05, "options": {"mu": 0.25}}}
+    chosen = {("small", "static", "prox"): {LR: 0.05, "options": {"mu": 0.25}}}
     cell = Cell("office", "small", "static", "prox", "sync", HALVED, 1)
     made = build.point(plan, place.plan, cell, chosen).scenario
     assert (made.seed, made.network.rate_factor, made.training.lr, made.training.local_steps) == (1, 0.5, 0.05, 2)

@@ -13,6 +13,7 @@ from fedsim.core.errors import UserError
 from fedsim.point.run import run as run_point
 from fedsim.reference import alone, build, results, running, spent
 from fedsim.reference.cell import Cell
+from fedsim.reference.lacking import missing
 from fedsim.reference.results import COLUMNS, COURSE, Results
 
 EMPTY = Results(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COURSE))
@@ -22,7 +23,7 @@ EMPTY = Results(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COURSE))
 def whole(tmp_path_factory):
     """The small plan, run to its end."""
     plan, place = written(tmp_path_factory.mktemp("plan"))
-    *_, found = running.run(plan, place, running.missing(plan, EMPTY), {}, bench())
+    *_, found = running.run(plan, place, missing(plan, EMPTY), {}, bench())
     return plan, place, found
 
 
@@ -32,7 +33,7 @@ def test_all_cells_are_done_and_in_the_plans_order(whole):
     kept = results.read(place.tables)
     assert [*kept.cells["cell"]] == [str(cell) for cell in plan.cells()]
     assert {*kept.cells["status"]} == {"done"}
-    assert running.missing(plan, kept) == []
+    assert missing(plan, kept) == []
 
 
 def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whole):
@@ -75,11 +76,11 @@ def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
 
 def test_what_is_there_is_not_run_again_and_only_says_which(whole):
     plan, _, found = whole
-    lacking = Results(found.cells[found.cells["seed"] == 0], found.courses)
-    left = running.missing(plan, lacking)
+    partly = Results(found.cells[found.cells["seed"] == 0], found.courses)
+    left = missing(plan, partly)
     assert {cell.seed for cell in left} == {1}
     assert len(left) == len(found.cells) // 2
-    some = running.missing(plan, lacking, ["office/small/static/prox", "office/small/arriving/fedavg/buffered"])
+    some = missing(plan, partly, ["office/small/static/prox", "office/small/arriving/fedavg/buffered"])
     assert {(cell.method, cell.protocol) for cell in some} == {("prox", "sync"), ("fedavg", "buffered")}
 
 
@@ -94,8 +95,8 @@ def test_a_failed_cell_is_recorded_and_missing_still(tmp_path):
 
     *_, found = running.run(plan, place, cells, {}, replace(bench(), run=run))
     assert [*found.cells["status"]] == ["done", "failed"]
-    assert cells[1] in running.missing(plan, found)
-    assert cells[0] not in running.missing(plan, found)
+    assert cells[1] in missing(plan, found)
+    assert cells[0] not in missing(plan, found)
     assert {*found.courses["cell"]} == {str(cells[0])}
 
 
@@ -116,7 +117,7 @@ def test_what_has_finished_before_ctrl_c_is_kept(tmp_path):
 
 def test_no_part_begins_after_the_hours_are_over(tmp_path):
     plan, place = written(tmp_path)
-    assert [*running.run(plan, place, running.missing(plan, EMPTY), {}, bench(), seconds=-1.0)] == []
+    assert [*running.run(plan, place, missing(plan, EMPTY), {}, bench(), seconds=-1.0)] == []
 
 
 def test_a_cell_alone_is_as_in_the_table(whole, tmp_path):
