@@ -60,6 +60,7 @@ class Setting(Section):
     protocols: list[str]
     bytes: Bytes
     time: Seconds
+    methods: dict[str, list[str]] = Field({}, description="By protocol: those run here. Otherwise all that fit.")
     halved: list[str] = Field([], description="Tasks that are also run at half the rates.")
 
 
@@ -117,6 +118,9 @@ class Plan(Section):
             yield f"{place}.tasks", setting.tasks, self.tasks
             yield f"{place}.halved", setting.halved, dict.fromkeys(setting.tasks)
             yield f"{place}.protocols", setting.protocols, self.deployments[setting.deployment].protocols
+            yield f"{place}.methods", [*setting.methods], dict.fromkeys(setting.protocols)
+            for protocol, names in setting.methods.items():
+                yield f"{place}.methods.{protocol}", names, self.methods
         for name, method in self.methods.items():
             yield f"methods.{name}.tasks", method.tasks, self.tasks
 
@@ -145,9 +149,15 @@ class Plan(Section):
 
     def _contenders(self, setting: Setting, task: str) -> Iterator[tuple[str, str]]:
         for protocol in setting.protocols:
-            for name, method in self.methods.items():
-                if task in method.tasks and protocol in method.protocols:
+            for name in self.methods:
+                if self.has(setting, task, name, protocol):
                     yield name, protocol
+
+    def has(self, setting: Setting, task: str, name: str, protocol: str) -> bool:
+        """Return whether a setting runs a method under a protocol with a task."""
+        fits = task in self.methods[name].tasks and protocol in self.methods[name].protocols
+        here = task in setting.tasks and protocol in setting.protocols
+        return fits and here and name in setting.methods.get(protocol, [name])
 
 
 def read(path: Path) -> Plan:

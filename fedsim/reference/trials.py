@@ -61,7 +61,7 @@ def planned(plan: Plan) -> Iterator[Trial]:
     """Yield all trials of a plan."""
     for data, task in dict.fromkeys((one.data, task) for one in plan.settings for task in one.tasks):
         for name, method in plan.methods.items():
-            if task in method.tasks and _cell(plan, data, task, name) is not None:
+            if _cell(plan, data, task, name) is not None:
                 tunes = type(find.build("algorithm", method.algorithm)).tunes
                 for number in range(1, plan.trials.count + 1):
                     yield Trial(data, task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
@@ -88,10 +88,10 @@ def _of(span: Span, rng: np.random.Generator) -> int | float | str:
 
 
 def _cell(plan: Plan, data: str, task: str, method: str) -> Cell | None:
-    """Return the cell that a trial runs, None where no setting with the data and task has a protocol of the method."""
+    """Return the cell that a trial runs, None where no setting with the data and task runs the method."""
     for one in plan.settings:
         for protocol in plan.methods[method].protocols:
-            if one.data == data and task in one.tasks and protocol in one.protocols:
+            if one.data == data and plan.has(one, task, method, protocol):
                 return Cell(one.deployment, data, task, method, protocol, GIVEN, plan.trials.seed)
     return None
 
