@@ -29,6 +29,15 @@ offline.install()
 FEWER, FEWEST = 4, 5  # examples are divided by the first where the profile is brief; the second are left in any case
 
 
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder of published graphs."""
+    given = os.environ.get("FEDSIM_DATA")
+    if not given:
+        pytest.skip("FEDSIM_DATA is not set: no real graphs to test on")
+    return Path(given)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have properties try fewer examples where the profile is brief."""
     if settings.get_current_profile_name() != "brief":

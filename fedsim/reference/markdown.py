@@ -1,6 +1,7 @@
 """docs/reference.md: the sentences, and one table for each setting."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from analysis.quantity import BYTES, MISSING, SECONDS, show
 from fedsim.reference.findings import Findings, Outcome
@@ -116,8 +117,11 @@ def _flips(found: Findings) -> Iterator[str]:
 
 def _pairs(found: Findings) -> Iterator[str]:
     for one in found.outcomes:
-        pairs = [f"`{pair.one}` and `{pair.other}`" for pair in one.level_pairs]
-        listed = f"\n\n{'; '.join(pairs)}\n" if pairs else ""
+        lines = [
+            f"- `{name}` and {', '.join(f'`{pair.other}`' for pair in own)}"
+            for name, own in groupby(one.level_pairs, key=lambda pair: pair.one)
+        ]
+        listed = "\n\n{}\n".format("\n".join(lines)) if lines else ""
         yield f"<details><summary>{one.setting}: {counted_pairs(one)}</summary>{listed}\n</details>"
 
 

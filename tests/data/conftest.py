@@ -1,20 +1,10 @@
-"""Where the real graphs are, and a cache of its own for every test session."""
+"""A cache of its own for every test session."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import homes
 import pytest
-
-
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    """The folder of published graphs."""
-    given = os.environ.get("FEDSIM_DATA")
-    if not given:
-        pytest.skip("FEDSIM_DATA is not set: no real graphs to test on")
-    return Path(given)
 
 
 @pytest.fixture(scope="session")
