@@ -5,7 +5,9 @@ drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimiz
 evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
 learning rate, and all data those of the options.  A trial is one run in the plan's first setting with its data and
 task that has a protocol for the method, under the first such protocol, with a seed that the table does not use; its
-value is the last score on validation data, on which alone it is scored.  What is chosen holds in all deployments.
+value is the last score on validation data, on which alone it is scored.  It has a share of the setting's budgets, or
+all of them if its protocol is one exchange, half of which would train nothing.  What is chosen holds in all
+deployments.
 
 Not modelled: a search for each deployment; an interaction of options with the protocol.
 """
@@ -34,6 +36,7 @@ from fedsim.scenario.schema import Point
 FILE = "trials.csv"
 COLUMNS = ["data", "task", "method", "trial", "point", "keys", "value"]
 LR = "training.lr"
+ONCE = "one_shot"  # the protocol of a single exchange
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def point(plan: Plan, folder: Path, trial: Trial) -> Point:
     cell = _cell(plan, trial.data, trial.task, trial.method)
     assert cell is not None
     chosen = {(trial.data, trial.task, trial.method): trial.keys}
-    document = build.scenario(plan, folder, cell, chosen, plan.trials.share)
+    once = plan.deployments[cell.deployment].protocols[cell.protocol].name == ONCE
+    document = build.scenario(plan, folder, cell, chosen, 1.0 if once else plan.trials.share)
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
     given = yaml_file.validated(document)
