@@ -20,8 +20,8 @@ def _paragraphs(plan: Plan, known: Results) -> Iterator[str]:
         f"written, the others drawn at random: learning rates from {own.lr[0]:g} to {own.lr[1]:g}, the same for all "
         "methods, and the options that the algorithm declares. A trial ran in the plan's first setting with its data "
         f"and task ({_where(plan)}), with seed {own.seed}, which the table does not use, and {own.share:.0%} of the "
-        "budgets (with one exchange alone: all of them); the best last score on validation data was taken in all deployments. "
-        "`scenarios/reference/trials.csv` has them all."
+        "budgets (with one exchange alone: all of them); the best last score on validation data was taken in all "
+        "deployments. `scenarios/reference/trials.csv` has them all."
     )
     if plan.notes:
         yield " ".join(plan.notes)
