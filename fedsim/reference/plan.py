@@ -61,7 +61,11 @@ class Setting(Section):
     bytes: Bytes
     time: Seconds
     methods: dict[str, list[str]] = Field({}, description="By protocol: those run here. Otherwise all that fit.")
-    halved: list[str] = Field([], description="Tasks that are also run at half the rates.")
+    halved: dict[str, list[str]] = Field({}, description="By task: protocols that are also run at half the rates.")
+
+    def run_with(self, links: str) -> dict[str, list[str]]:
+        """Return the protocols of each task that are run with links as given, or with halved ones."""
+        return dict.fromkeys(self.tasks, self.protocols) if links == GIVEN else self.halved
 
 
 class Trials(Section):
@@ -116,7 +120,9 @@ class Plan(Section):
             yield f"{place}.deployment", [setting.deployment], self.deployments
             yield f"{place}.data", [setting.data], self.data
             yield f"{place}.tasks", setting.tasks, self.tasks
-            yield f"{place}.halved", setting.halved, dict.fromkeys(setting.tasks)
+            yield f"{place}.halved", [*setting.halved], dict.fromkeys(setting.tasks)
+            for task, protocols in setting.halved.items():
+                yield f"{place}.halved.{task}", protocols, dict.fromkeys(setting.protocols)
             yield f"{place}.protocols", setting.protocols, self.deployments[setting.deployment].protocols
             yield f"{place}.methods", [*setting.methods], dict.fromkeys(setting.protocols)
             for protocol, names in setting.methods.items():
@@ -142,13 +148,13 @@ class Plan(Section):
         """Yield all cells: those with links as given before those at half the rates, setting by setting."""
         for links in (GIVEN, HALVED):
             for one in self.settings:
-                for task in one.tasks if links == GIVEN else one.halved:
-                    for method, protocol in self._contenders(one, task):
+                for task, protocols in one.run_with(links).items():
+                    for method, protocol in self._contenders(one, task, protocols):
                         for seed in self.seeds:
                             yield Cell(one.deployment, one.data, task, method, protocol, links, seed)
 
-    def _contenders(self, setting: Setting, task: str) -> Iterator[tuple[str, str]]:
-        for protocol in setting.protocols:
+    def _contenders(self, setting: Setting, task: str, protocols: list[str]) -> Iterator[tuple[str, str]]:
+        for protocol in protocols:
             for name in self.methods:
                 if self.has(setting, task, name, protocol):
                     yield name, protocol

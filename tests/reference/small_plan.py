@@ -28,7 +28,7 @@ methods:
   prox: {algorithm: {name: fedprox, mu: 0.5}, tasks: [static], protocols: [sync], set: {training.local_steps: 2}}
 settings:
   - {deployment: office, data: small, tasks: [static, arriving],
-     protocols: [sync, buffered], bytes: 1 MB, time: 60 s, halved: [static]}
+     protocols: [sync, buffered], bytes: 1 MB, time: 60 s, halved: {static: [sync, buffered]}}
 left_out:
   - {what: all else, why: it is small}
 """

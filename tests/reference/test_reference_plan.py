@@ -31,7 +31,7 @@ def test_cells_are_all_combinations_and_halved_ones_come_last(tmp_path):
 
 def test_a_setting_can_run_a_protocol_with_some_methods_alone(tmp_path):
     plan, _ = written(tmp_path)
-    some = plan.settings[0].model_copy(update={"methods": {"sync": ["prox"]}, "tasks": ["static"], "halved": []})
+    some = plan.settings[0].model_copy(update={"methods": {"sync": ["prox"]}, "tasks": ["static"], "halved": {}})
     cells = [*plan.model_copy(update={"settings": [some]}).cells()]
     assert {(cell.method, cell.protocol) for cell in cells} == {("prox", "sync"), ("fedavg", "buffered")}
 
@@ -86,9 +86,14 @@ def test_the_cells_of_the_shipped_plan_can_be_run(deployment):
         ("deployment: office, data: small, tasks", "deployment: shop, data: small, tasks", "there is no 'shop'"),
         ("data: small, tasks", "data: big, tasks", "settings.0.data: there is no 'big'"),
         ("protocols: [sync, buffered], bytes", "protocols: [sync, gossip], bytes", "settings.0.protocols"),
-        ("halved: [static]", "halved: [moving]", "settings.0.halved: there is no 'moving'"),
-        ("halved: [static]", "methods: {gossip: [prox]}", "settings.0.methods: there is no 'gossip'"),
-        ("halved: [static]", "methods: {sync: [poxy]}", "settings.0.methods.sync: there is no 'poxy'"),
+        ("halved: {static", "halved: {moving", "settings.0.halved: there is no 'moving'"),
+        ("[sync, buffered]}", "[gossip]}", "settings.0.halved.static: there is no 'gossip'"),
+        ("halved: {static", "methods: {gossip", "settings.0.methods: there is no 'gossip'"),
+        (
+            "halved: {static: [sync, buffered]}",
+            "methods: {sync: [poxy]}",
+            "settings.0.methods.sync: there is no 'poxy'",
+        ),
         ("seeds: [0, 1]", "seeds: []", "seeds: []: needs at least 1 entry"),
         ("bytes: 1 MB", "bytes: 1000", "write '1000 B'"),
         ("methods:", "metods:", "there is no such key"),

@@ -56,7 +56,7 @@ def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whol
 
 def test_the_budgets_end_a_run(tmp_path):
     plan, place = written(tmp_path)
-    tight = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"time": 0.2, "halved": []})]})
+    tight = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"time": 0.2, "halved": {}})]})
     cells = [cell for cell in tight.cells() if cell.method == "fedavg" and cell.seed == 0]
     *_, found = running.run(tight, place, cells, {}, bench())
     assert (found.cells["seconds"] <= 0.2).all()
@@ -64,7 +64,7 @@ def test_the_budgets_end_a_run(tmp_path):
 
 def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
     plan, place = written(tmp_path)
-    poor = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "halved": []})]})
+    poor = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "halved": {}})]})
     cells = [cell for cell in poor.cells() if cell.method == "fedavg" and cell.task == "static" and cell.seed == 0]
     *_, found = running.run(poor, place, cells, {}, bench())
     assert found.cells["score"].isna().all()
