@@ -120,10 +120,10 @@ class Plan(Section):
             yield f"{place}.deployment", [setting.deployment], self.deployments
             yield f"{place}.data", [setting.data], self.data
             yield f"{place}.tasks", setting.tasks, self.tasks
+            yield f"{place}.protocols", setting.protocols, self.deployments[setting.deployment].protocols
             yield f"{place}.halved", [*setting.halved], dict.fromkeys(setting.tasks)
             for task, protocols in setting.halved.items():
                 yield f"{place}.halved.{task}", protocols, dict.fromkeys(setting.protocols)
-            yield f"{place}.protocols", setting.protocols, self.deployments[setting.deployment].protocols
             yield f"{place}.methods", [*setting.methods], dict.fromkeys(setting.protocols)
             for protocol, names in setting.methods.items():
                 yield f"{place}.methods.{protocol}", names, self.methods
