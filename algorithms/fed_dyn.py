@@ -11,6 +11,8 @@ a counter of 8 bytes; client and server keep as many numbers again.
 Both terms are part of the loss, so any optimiser may train on them.  The counters are ours: h stays the mean of the gₖ
 where uploads are lost, late or stale (fedsim/learn/variates.py); `counters: false` is as printed.  The update of a late
 reply is added to the model of the moment, times the protocol's discount.
+Under `buffered`, h / α is subtracted at every update, and so more often than a client answers; where all clients are
+always at work this overshoots, and eight hospitals with a buffer of four end at chance (docs/reference.md).
 
 In the first job of a new period a client trains with gₖ = 0, since its own is of data that it no longer trains on, and
 sends the old one along, once: another model's bytes.  `keep` goes on with it and sends nothing.
