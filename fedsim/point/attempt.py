@@ -15,7 +15,7 @@ from typing import Any
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import unwritable
-from fedsim.point import imports, memory, provenance, stale, stamp, sums
+from fedsim.point import garbage, imports, memory, provenance, stale, stamp, sums
 from fedsim.point.folders import PARTIAL, put, strip
 from fedsim.point.lock import LOCK
 from fedsim.scenario.schema import Point
@@ -48,7 +48,7 @@ def attempt(
     `git` is the commit, for the provenance; `sources` holds the sources that the sweep has read already, so that
     workers need not.
     """
-    folder = out / f"{PARTIAL}{point.id}"
+    folder, before = out / f"{PARTIAL}{point.id}", garbage.peak()
     try:
         if not (out / LOCK).is_file():  # held by the process that runs the sweep
             lacks = f"the machine {platform.node()} does not see the sweep's folder {out}"
@@ -77,6 +77,7 @@ def attempt(
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:
         strip(folder)
+        garbage.reclaim(before)
 
 
 def _python(value: Any) -> Any:
