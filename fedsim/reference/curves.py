@@ -1,7 +1,7 @@
 """The charts of a setting: mean score against bytes and against simulated time, with the budgets marked.
 
-Those are drawn that lead or are level with the leader at any budget or at the end, and FedAvg. A curve is the mean over
-seeds of the last score at or before each place, from where all of them have trained.
+Those are drawn that lead at any budget or at the end, FedAvg, and the best of those level with the leader at the end, ten
+in all. A curve is the mean over seeds of the last score at or before each place, from where all of them have trained.
 """
 
 from typing import Any
@@ -23,17 +23,16 @@ from fedsim.reference.terms import PARTS, Contender, Share
 PLACES = 60  # along a curve
 LEAST = 1e-4  # of the budget: where the axis begins at the latest
 LEGEND = 5  # names in a row
+MOST = 10  # curves, of more of which none can be followed
 
 
 def drawn(one: Outcome) -> list[Contender]:
     """Return whom a setting's charts show, in the order of their final scores."""
-    near = {
-        row.contender
-        for standing in (*one.at.values(), one.final)
-        for row in standing.rows
-        if row.kind in ("leader", "level")
-    }
-    return [row.contender for row in one.final.rows if row.contender in {*near, FEDAVG} and row.kind != "none"]
+    first = {FEDAVG, *(leader for standing in (*one.at.values(), one.final) if (leader := standing.leader))}
+    trained = [row for row in one.final.rows if row.kind != "none"]
+    level = [row.contender for row in trained if row.kind == "level" and row.contender not in first]
+    shown = {*first, *level[: max(0, MOST - len(first))]}
+    return [row.contender for row in trained if row.contender in shown]
 
 
 def frame(one: Outcome, courses: pd.DataFrame, cost: str) -> pd.DataFrame:
@@ -78,5 +77,5 @@ def chart(one: Outcome, courses: pd.DataFrame, cost: str) -> dict[str, Any] | No
     last = rows.groupby("algorithm", sort=False).tail(1)
     says = "Last scores: " + ranges_text(last, "score", lambda value: show(value, PERCENT))
     title = f"{one.setting}: accuracy against {name}"
-    note = "Mean over seeds, as steps; dashed: 1 %, 10 % and 100 % of the budget"
+    note = "Mean over seeds, as steps: leaders, those level with them, FedAvg; dashed: shares of the budget"
     return finished(facet(layers, rows, height=260, width=940), rows, title, note, tips, says)

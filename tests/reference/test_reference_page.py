@@ -9,8 +9,9 @@ from made_up_tables import seeds, tables
 from scipy import stats
 
 from analysis.page import POLICY
-from fedsim.reference import markdown, plan, results
+from fedsim.reference import curves, markdown, plan, results
 from fedsim.reference.findings import findings
+from fedsim.reference.leaders_said import FEDAVG
 from fedsim.reference.plan import Budget
 from fedsim.reference.prose import prose
 from fedsim.reference.sentences import sentences
@@ -159,6 +160,18 @@ def test_the_ten_sentences_are_those_of_the_tables(found):
     shown = re.findall(r"^\d+\. (.*)$", page.partition(markdown.MADE)[0], re.MULTILINE)
     assert shown == sentences(found)
     assert len(shown) == 10
+
+
+@committed
+def test_charts_show_all_leaders_and_few_others(found):
+    for one in found.outcomes:
+        shown = curves.drawn(one)
+        leaders = {standing.leader for standing in (*one.at.values(), one.final)} - {None}
+        assert leaders | {FEDAVG} <= {*shown}
+        level = [row.contender for row in one.final.rows if row.kind == "level"]
+        assert len(shown) <= curves.MOST
+        assert len(shown) == curves.MOST or {*level} <= {*shown}
+        assert shown == [row.contender for row in one.final.rows if row.contender in shown]
 
 
 @committed
