@@ -1,7 +1,8 @@
 """The charts of a setting: mean score against bytes and against simulated time, with the budgets marked.
 
-Those are drawn that lead at any budget or at the end, FedAvg, and the best of those level with the leader at the end, ten
-in all. A curve is the mean over seeds of the last score at or before each place, from where all of them have trained.
+At most ten are drawn: those that lead at any budget or at the end, FedAvg, and the best of those level with the leader
+at the end. A curve is the mean over seeds of the last score at or before each place, from where all of them have
+trained.
 """
 
 from typing import Any
