@@ -93,10 +93,14 @@ def row(cell: Cell, point: str, folder: Path, ended: Mapping[str, Any]) -> tuple
     made = {
         **cell.row, "cell": str(cell), "point": point, "stamp": digest(stamp.read(folder / "stamp.json")),
         "status": ended.get("status") or "done", "seconds": ended["sim_seconds"],
-        "bytes": int(transfers["wire_bytes"].sum()), "updates": ended["updates"],
+        "bytes": int(transfers["wire_bytes"].sum()), "updates": _number(ended["updates"]),
         "score": float(course["score"].iloc[-1]) if len(course) else math.nan, "real_seconds": ended["real_seconds"],
     }  # fmt: skip
     return made, course.astype({"bytes": "float64"})
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)  # a run without an update has no number of them
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
