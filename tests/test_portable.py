@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.core import portable
@@ -25,12 +25,14 @@ def test_functions_are_numpys(name, numbers):
 
 @pytest.mark.parametrize("exponent", [0.5, 2.0, 0.75, 4 / 3, 0.0, -1.0, 700.0])
 @given(st.lists(st.floats(0, 1e300), max_size=6))
+@example([1.160777160775696e16])
 def test_powers_are_numpys(exponent, numbers):
     with np.errstate(all="ignore"):
         given_ = np.array([*numbers, 0.0, math.inf])
         np.testing.assert_allclose(portable.power(given_, exponent), given_**exponent, rtol=1e-13, atol=1e-300)
         each = np.full(len(given_), exponent)
-        np.testing.assert_array_equal(portable.power(given_, each), portable.power(given_, exponent))
+        # one exponent of 0.5 is a root, which is rounded correctly; among several it is a power, and may be the next float
+        np.testing.assert_allclose(portable.power(given_, each), portable.power(given_, exponent), rtol=4e-16, atol=0)
 
 
 def test_values_are_the_c_librarys():
