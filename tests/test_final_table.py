@@ -171,8 +171,43 @@ def test_ascii_has_signs_for_what_it_lacks_within_the_width(width):
     assert all(line.isascii() for line in lines)
 
 
+def failed(one):
+    """The row of the same point, had it failed: as the runner makes it, without any result."""
+    return {**one, **dict.fromkeys(RESULTS), "status": "failed"}
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sets(st.integers(0, 11), min_size=1), st.booleans())
+def test_whichever_points_failed_each_condition_has_its_line(which, several):
+    """One algorithm is no axis, and its name is known from points that ended alone."""
+    axes = AXES if several else [axis for axis in AXES if axis != "algorithm"]
+    rows = sweep(("10 ms",)) if several else sweep(algorithms=("power",), seeds=(0, 1, 2))
+    rows = [failed(one) if number in which else one for number, one in enumerate(rows)]
+    if not several:
+        rows = [{key: value for key, value in one.items() if key != "algorithm"} for one in rows]
+    groups = final_table.grouped(rows, axes)
+    assert [len(group.rows) for group in groups] == ([2] * 6 if several else [3] * 4)
+    named = {one["method"] for one in rows if one["method"]}
+    for group in groups:
+        ended = sum(one["status"] == "done" for one in group.rows)
+        (algorithm,) = {one.get("algorithm") for one in group.rows}
+        if named:
+            assert group.values["method"] in ({NAMES[algorithm], algorithm} if several else named)
+        text = final_table.spread(group.rows, "score", final_table.number)
+        assert (text == "–") == (ended == 0)
+        assert text in final_table.full(rows, axes)
+    assert max(map(len, shown(rows, axes))) <= 80
+
+
+def test_a_failed_seed_stays_with_the_others_of_its_condition():
+    rows = sweep(("10 ms",), (1.0,))
+    lines = shown([failed(rows[0]), *rows[1:4], failed(rows[4]), failed(rows[5])])
+    assert [line.split()[0] for line in lines if "–" in line or "(1 of 2)" in line] == ["FedAvg", "power"]
+    assert any("0.310 (1 of 2)" in line for line in lines)
+
+
 def test_failed_points_are_reported_with_their_logs():
-    rows = [row(), {**row(), "status": "failed"}, {**row(), "status": "failed"}]
+    rows = [row(), failed(row()), failed(row())]
     assert final_table.failures(rows[:1], "runs/x") is None
     assert final_table.failures(rows[:2], "runs/x").startswith("failed: 1 of 2 points, see runs/x/0123456789ab.log;")
     assert final_table.failures(rows, "runs/x").startswith("failed: 2 of 3 points, see runs/x/*.log;")

@@ -125,14 +125,16 @@ def _rule(rows: Sequence[Row]) -> str:
 
 def grouped(rows: Sequence[Row], axes: Sequence[str]) -> list[Group]:
     """Return the rows grouped by the values of their axes without the seeds, in their order."""
-    methods = _methods(rows)
-    found: dict[tuple[str, ...], Group] = {}
-    for row, method in zip(rows, methods, strict=True):
-        values = {axis: str(row[axis]) for axis in axes if axis != "algorithm" and not is_replicate(axis)}
-        if method:
-            values[METHOD] = method
-        found.setdefault(tuple(values.values()), Group(values, [])).rows.append(row)
-    return [*found.values()]
+    axes = [axis for axis in axes if not is_replicate(axis)]
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(str(row[axis]) for axis in axes), []).append(row)
+    methods = _methods([*found.values()])
+    groups = []
+    for own, method in zip(found.values(), methods, strict=True):
+        values = {axis: str(own[0][axis]) for axis in axes if axis != "algorithm"}
+        groups.append(Group({**values, **({METHOD: method or NONE} if any(methods) else {})}, own))
+    return groups
 
 
 def shown_axes(groups: Sequence[Group]) -> list[str]:
@@ -217,10 +219,18 @@ def _leader(groups: Sequence[Group], across: str, column: Column) -> str:
     return f"{leader.values[across]} {column.form(fmean(given(leader.rows, column.key)))}"
 
 
-def _methods(rows: Sequence[Row]) -> list[str]:
-    """Return each row's method by its published name, or as in the scenario if two would share a name."""
-    written = [str(row.get("algorithm") or "") for row in rows]
-    named = [str(row.get(METHOD) or row.get("algorithm") or "") for row in rows]
+def _methods(conditions: Sequence[Sequence[Row]]) -> list[str]:
+    """Return each condition's method by its published name, or as in the scenario if two would share a name.
+
+    Failed points have no published name: where all of a condition failed, it is that of the same algorithm elsewhere.
+    """
+    written = [str(rows[0].get("algorithm") or "") for rows in conditions]
+    published = [next((str(row[METHOD]) for row in rows if row.get(METHOD)), "") for rows in conditions]
+    elsewhere = {w: name for w, name in zip(written, published, strict=True) if name}
+    named = [
+        name or (elsewhere.get(w) if all(row["status"] == "failed" for row in rows) else None) or w
+        for w, name, rows in zip(written, published, conditions, strict=True)
+    ]
     clash = {name for name in named if len({w for w, n in zip(written, named, strict=True) if n == name}) > 1}
     return [w if name in clash else name for w, name in zip(written, named, strict=True)]
 
