@@ -139,7 +139,8 @@ def run(
     from fedsim.sweep.simulation import as_given, data_folder, write_report
 
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
-    sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following)
+    trusted = not given.no_plugins
+    sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following, trusted)
     left = len(sweep.unfinished(given.fresh))
     try:
         with engine(given, left) as where, Display(console) as display:
@@ -195,8 +196,8 @@ def tune(
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     run_each = partial(run_point, every=given.checkpoint)
     with engine(given) as where:
-        shown, following = Display(console), not given.no_following
-        bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following)
+        shown, following, trusted = Display(console), not given.no_following, not given.no_plugins
+        bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following, trusted)
         return command.tune(scenario, document, points, given.tune, bench, console)
 
 

@@ -21,7 +21,7 @@ LIBRARIES = (
     "python-louvain", "pymetis", "POT", "msgpack", "pydantic",
 )  # fmt: skip
 PATIENCE = 5.0  # time limit for git, in seconds
-# No program named in a repository's settings is started, and nothing is written, not even the index.
+# Nothing is written, not even the index.  Only a repository that is trusted may be asked: its settings name programs.
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C")
 WHICH = ("rev-parse", "--show-toplevel", "HEAD")
 CHANGED = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")

@@ -1,6 +1,7 @@
 """`python -m fedsim.reference`: run what the reference table lacks, and write its page.
 
-Exit codes are those of `python -m fedsim`: 0 done, 1 a cell failed, 2 a mistake of the user, 130 Ctrl-C.
+Exit codes are those of `python -m fedsim`: 0 done, 1 a cell failed, 2 a mistake of the user, 130 Ctrl-C.  A plan may
+name own modules of the working folder, unless Python leaves that out of its path (`python -P -m fedsim.reference`).
 """
 
 import argparse
@@ -12,7 +13,6 @@ from pathlib import Path
 from rich.console import Console
 
 from analysis import terminal
-from fedsim.core import shipped
 from fedsim.core.errors import UserError
 from fedsim.reference import alone, lacking, made, results, running, spent, trials, written
 from fedsim.reference import plan as plans
@@ -62,8 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     terminal.prepare()
     given = parser().parse_args(words)
     try:
-        with shipped.within_reach(Path.cwd()):
-            return command(given, terminal.console())
+        return command(given, terminal.console())
     except UserError as error:
         print(f"fedsim.reference: {error}", file=sys.stderr)
         return 2
@@ -85,8 +84,9 @@ def command(given: argparse.Namespace, console: Console) -> int:
         return listed(plan, place, console)
     if given.page:
         return page(plan, place, given.docs, console)
-    with choose(given.engine, given.jobs, None, given.ray_address) as engine:
-        bench = Bench(run, engine, lambda: Display(console))
+    plugins = not sys.flags.safe_path
+    with choose(given.engine, given.jobs, None, given.ray_address, plugins=plugins) as engine:
+        bench = Bench(run, engine, lambda: Display(console), plugins=plugins)
         if given.trials:
             trials.search(plan, place, bench, given.only, without=[*_absent(plan, place, plan.data, console)])
             console.print(f"trials: {place.plan / trials.FILE}", soft_wrap=True)

@@ -43,6 +43,7 @@ class Bench:
     engine: Engine
     watcher: Callable[[], Watcher]  # a display for each sweep
     fresh: bool = False
+    plugins: bool = True  # whether the working folder is trusted
 
 
 def run(
@@ -75,9 +76,8 @@ def sweep(points: Sequence[Point], folder: Path, data: Path, bench: Bench) -> No
     if wrong := check.points(points, whole=True):
         raise UserError("\n".join(f"{problem}" for problem in wrong))
     with bench.watcher() as watcher:  # type: ignore[attr-defined]
-        Sweep([*points], "# cells of the reference table\n", folder, data).run(
-            bench.run, bench.engine, watcher, bench.fresh
-        )
+        batch = Sweep([*points], "# cells of the reference table\n", folder, data, plugins=bench.plugins)
+        batch.run(bench.run, bench.engine, watcher, bench.fresh)
 
 
 def taken_over(known: Results, pairs: Pairs, folder: Path) -> Results:

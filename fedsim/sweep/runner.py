@@ -72,6 +72,7 @@ class Sweep:
     out: Path
     data: Path
     following: bool = True  # whether points may take what was learned from the records of others
+    plugins: bool = True  # whether the working folder is trusted
 
     def run(self, run: Run, engine: Engine, watcher: Watcher, fresh: bool = False) -> list[Row]:
         """Run the unfinished points and return every point's row, in the grid's order.
@@ -133,7 +134,9 @@ class Sweep:
         good = len(rows)
         watcher.begin(len(self.points), good)
         self._write_summary(rows)
-        git = provenance.commit([Path.cwd(), Path(__file__).parent]) if rest else None
+        # In a stranger's repository git runs programs that its settings name, such as filters.
+        places = [*([Path.cwd()] if self.plugins else []), Path(__file__).parent]
+        git = provenance.commit(places) if rest else None
         for point in rest[:1]:
             stamp.needs(point.scenario)  # reads most of the sources that all points need, unless points have roots
         place, data = self.out.absolute(), self.data.absolute()  # workers may have another working folder

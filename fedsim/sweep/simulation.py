@@ -89,7 +89,7 @@ def simulate(
         check.hold(points, document, whole=True)
         if graph is not None:
             _hold_graph(points, str(folder.resolve() / objects.FOLDER))
-        rows = _run(points, document, folder, data, jobs, fresh, following, progress)
+        rows = _run(points, document, folder, data, jobs, fresh, following, plugins, progress)
     _warn(rows, folder)
     return Result(folder, pd.DataFrame(rows), tuple(points[0].axes))
 
@@ -102,9 +102,11 @@ def _run(
     jobs: int,
     fresh: bool,
     following: bool,
+    plugins: bool,
     progress: bool,
 ) -> list[Row]:
-    sweep = Sweep(points, as_given(document), folder, data_folder(None if data is None else Path(data)), following)
+    data = data_folder(None if data is None else Path(data))
+    sweep = Sweep(points, as_given(document), folder, data, following, plugins)
     shown = notebook.Line() if progress and notebook.inside() else None
     watcher = shown or Display(Console(quiet=not progress, markup=False, highlight=False))
     try:

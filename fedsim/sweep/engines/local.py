@@ -4,6 +4,9 @@ Every worker is a pool of one with its own pipe: when it dies, exactly one point
 shares a lock with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends or the
 engine is closed; until then they wait for further points, with torch imported.  GPUs are not assigned: workers on one
 GPU compete for its memory.
+
+A worker imports Python's own modules from Python alone, and everything else from where this process does: Python would
+have it search the working folder first, which may be a stranger's.
 """
 
 import importlib
@@ -28,6 +31,7 @@ Report = Callable[[Progress], None]
 Job = Callable[[Point, Report], Any]  # module-level, or a partial of such: it travels to the workers
 PATIENCE = 0.1  # seconds between two polls of the workers
 REPORT_EVERY = 0.2  # seconds between two reports of a worker
+SAFE = "PYTHONSAFEPATH"  # by which Python searches neither the working folder nor that of a script
 
 
 @dataclass
@@ -114,11 +118,11 @@ class Slot:
 
     def _submit(self, point: Point, job: Job) -> None:
         sender = None
-        if self._pool is None:
-            context = get_context("spawn")
-            self._receiver, sender = context.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, sender))
-        with _ignoring_interrupts():  # the worker inherits this
+        with _ignoring_interrupts(), _working_folder_left_out():  # the worker inherits both
+            if self._pool is None:
+                context = get_context("spawn")
+                self._receiver, sender = context.Pipe(duplex=False)
+                self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, sender))
             self.future = self._pool.submit(_run, job, point)
         self._workers = list((self._pool._processes or {}).values())
         if sender is not None:
@@ -218,3 +222,20 @@ def _ignoring_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _working_folder_left_out() -> Iterator[None]:
+    """Have the Python processes that start meanwhile, multiprocessing's own among them, not search the working folder.
+
+    They do so before they get the path of this process, which then replaces theirs.
+    """
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE]
+        else:
+            os.environ[SAFE] = before

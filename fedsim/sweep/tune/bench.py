@@ -30,6 +30,7 @@ class Bench:
     display: Display
     fresh: bool = False
     following: bool = True
+    plugins: bool = True
     rows: dict[str, Row] = field(default_factory=dict)
     _reasons: list[str] = field(default_factory=list)  # why trials run again, as shown
     _points: dict[str, Point] = field(default_factory=dict)  # those that did not fail
@@ -43,7 +44,8 @@ class Bench:
         self.display.done += len(points) - len(new)
         if new:
             # All points tried, so that summary.csv lists them all; finished ones are only read.
-            sweep = Sweep([*{**self._points, **new}.values()], self.given, self.out, self.data, self.following)
+            whole = [*{**self._points, **new}.values()]
+            sweep = Sweep(whole, self.given, self.out, self.data, self.following, self.plugins)
             ended = sweep.run(self.run_point, self.engine, self, self.fresh)
             self.fresh = False
             self.rows |= {row["point"]: row for row in ended}
