@@ -10,6 +10,7 @@ from analysis import terminal
 from analysis.beside import lines as beside
 from analysis.beside import pairs
 from analysis.compare import compare, lines
+from analysis.links import link_in
 from analysis.load import finished
 from analysis.report import write
 from analysis.stored import NotARunError
@@ -70,6 +71,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
             if options.errors:
                 return _beside(one, other)
             return _compared(one, other, options.all)
+        if options.trace and (found := [why for run in options.runs if (why := link_in(run))]):
+            return _mistake(found[0])
         paths = (
             (write_timeline(folder) for run in options.runs for folder in finished(run))
             if options.trace

@@ -9,10 +9,12 @@ from pathlib import Path
 from analysis import best_parts, network_parts, score_parts
 from analysis.answer import compared
 from analysis.glossary import words
+from analysis.links import link_in
 from analysis.load import load
 from analysis.material import Material
 from analysis.page import page, section
 from analysis.served_parts import served_parts
+from analysis.stored import NotARunError
 from analysis.what_was_run import what_was_run
 
 
@@ -20,8 +22,10 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv, *.tex; return the page's path.
 
     Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and remedy, for
-    what is not a finished run, and OSError where `out` cannot be written.
+    what is not a finished run or a folder of results with links, and OSError where `out` cannot be written.
     """
+    if found := link_in(runs[0] if out is None else out):
+        raise NotARunError(found)
     found = load(runs)
     folder = runs[0] if out is None else out
     material = Material(found, folder)

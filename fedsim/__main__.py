@@ -187,6 +187,7 @@ def tune(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Tune the options of the scenario's algorithms and return the exit code."""
+    from fedsim.point.folders import refuse_links
     from fedsim.point.run import run as run_point
     from fedsim.sweep.display import Display
     from fedsim.sweep.simulation import as_given, data_folder
@@ -194,6 +195,7 @@ def tune(
     from fedsim.sweep.tune.bench import Bench
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
+    refuse_links(out)  # trials have a folder in it
     run_each = partial(run_point, every=given.checkpoint)
     with engine(given) as where:
         shown, following, trusted = Display(console), not given.no_following, not given.no_plugins

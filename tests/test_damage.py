@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import fake_runs
+import msgpack
 import pytest
 import small_points
+import test_following as following
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,7 +21,9 @@ from test_sweep import HERE, Listener, calls, make, names, table
 
 from fedsim import simulate
 from fedsim.core.errors import UserError
-from fedsim.point import checkpoint_file, folders, sums
+from fedsim.core.version import __version__
+from fedsim.learner.recorded import LOGGED
+from fedsim.point import checkpoint_file, folders, stale, sums
 from fedsim.point.checkpoint_file import Damaged
 from fedsim.point.folders import RECORDS
 from fedsim.point.following import Answers, save
@@ -131,12 +136,20 @@ def test_a_row_that_is_cut_short_or_missing_is_computed_again(make, tmp_path, go
     assert len(calls(tmp_path)) == 2
 
 
-def test_results_without_sums_are_taken_as_they_are(make, tmp_path):
-    swept = make(seeds=[1])
+@pytest.mark.parametrize("other", [False, True])
+def test_results_of_this_version_without_sums_are_computed_again_and_others_taken_as_they_are(make, tmp_path, other):
+    swept, listener = make(seeds=[1]), Listener()
     swept.run(fake_runs.run, HERE, Listener())
-    (swept.out / swept.points[0].id / sums.FILE).unlink()
-    swept.run(fake_runs.run, HERE, Listener())
-    assert len(calls(tmp_path)) == 1
+    folder = swept.out / swept.points[0].id
+    (folder / sums.FILE).unlink()
+    damage(folder / "scores.parquet", "cut", 0.5, 0)
+    if other:
+        made = (folder / stale.FILE).read_text()
+        (folder / stale.FILE).write_text(made.replace(f'"fedsim":"{__version__}"', '"fedsim":"0.0.1"'))
+    swept.run(fake_runs.run, HERE, listener)
+    assert listener.notes == ([] if other else ["1 of 1 point runs again: SHA256SUMS missing or damaged"])
+    assert len(calls(tmp_path)) == (1 if other else 2)
+    assert sums.damaged(folder) == ([sums.FILE] if other else [])
 
 
 def test_a_summary_that_is_damaged_is_written_again(make):
@@ -159,6 +172,86 @@ def test_a_damaged_record_is_not_followed_which_is_noted(how):
         damage(out / RECORDS / "root" / "one", *how)
         assert not Answers(out, "root", notes)
         assert notes == {"record": "that of one is damaged and was not followed"}
+
+
+PLAIN_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.binary(max_size=9) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.binary(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+OTHERS = st.builds(msgpack.packb, PLAIN_VALUES | st.builds(msgpack.ExtType, st.just(1), st.binary(max_size=20)))
+
+
+@given(OTHERS | st.binary(max_size=40))
+@example(msgpack.packb([1, 2, 3]))
+@example(msgpack.packb({b"logged": 7}))
+@example(msgpack.packb({"answer": msgpack.ExtType(1, msgpack.packb([["no"], [2], b"dtype"]))}))
+@settings(max_examples=300)
+def test_a_record_that_unpacks_to_something_else_is_not_followed_which_is_noted(packed):
+    with tempfile.TemporaryDirectory() as name:
+        out, notes = Path(name), {}
+        save(out, "root", "one", {})
+        (out / RECORDS / "root" / "one").write_bytes(zlib.compress(packed))
+        found = Answers(out, "root", notes)
+        assert isinstance(found.get(b"logged", {}), dict)
+        try:
+            answers = isinstance(msgpack.unpackb(packed, strict_map_key=False), dict) and not notes
+        except (ValueError, TypeError):
+            answers = False
+        assert answers or (not found and notes == {"record": "that of one is damaged and was not followed"})
+
+
+def no_record(place):
+    place.unlink()
+    place.write_bytes(zlib.compress(msgpack.packb([1])))
+
+
+def no_answers(place):
+    """A record of the same questions, none of which has an answer."""
+    found = msgpack.unpackb(zlib.decompress(place.read_bytes()), strict_map_key=False)
+    place.write_bytes(zlib.compress(msgpack.packb({key: None for key in found if key != LOGGED})))
+
+
+def dangling(place):
+    place.unlink()
+    place.symlink_to("nowhere")
+
+
+def emptied(place):
+    place.unlink()
+    place.mkdir()
+
+
+def file_for_root(place):
+    shutil.rmtree(place.parent)
+    place.parent.write_text("no folder")
+
+
+def dangling_root(place):
+    shutil.rmtree(place.parent)
+    place.parent.symlink_to("nowhere", target_is_directory=True)
+
+
+def file_for_all(place):
+    shutil.rmtree(place.parent.parent)
+    place.parent.parent.write_text("no folder")
+
+
+@pytest.mark.parametrize(
+    "spoil", [no_record, no_answers, dangling, emptied, file_for_root, dangling_root, file_for_all]
+)
+def test_a_point_whose_record_cannot_be_followed_is_trained_and_keeps_its_own(spoil, tmp_path):
+    leader, follower = (following.point({}, latency) for latency in (following.NEAR, following.FAR))
+    following.run_in(tmp_path / "out", leader)
+    (place,) = tmp_path.glob(f"out/{RECORDS}/*/*")
+    spoil(place)
+    row, folder = following.run_in(tmp_path / "out", follower)
+    alone, other = following.run_in(tmp_path / "alone", following.point({}, following.FAR, rooted=False))
+    assert following.files(folder) == following.files(other)
+    assert row["followed"] is None
+    assert ("record" in row["provenance"]) == (spoil is not file_for_all)
+    assert "record" not in alone["provenance"]
+    assert (place.parent / follower.id).is_file()
 
 
 def interrupted(swept, point):

@@ -31,11 +31,13 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     replace(path, text.getvalue())
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a text file atomically."""
+def replace(path: Path, content: str | bytes) -> None:
+    """Write a file atomically, a text as UTF-8; a link in its place is replaced, not followed."""
     hidden = path.with_name(f".{path.name}.partial")
     try:
-        hidden.write_text(text, encoding="utf-8", newline="")
+        hidden.unlink(missing_ok=True)  # left by a process that died
+        with hidden.open("xb") as file:  # follows no link, of either kind
+            file.write(content.encode() if isinstance(content, str) else content)
         os.replace(hidden, path)
     finally:
         hidden.unlink(missing_ok=True)  # if the disk is full

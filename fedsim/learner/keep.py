@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from fedsim.learner.recorded import Record, Recorded
+from fedsim.learner.recorded import LOGGED, Record, Recorded
 from fedsim.learner.upload import Upload
 
 ARRAY = 1  # msgpack's number of an array in a record
@@ -22,8 +22,11 @@ def packed(record: Record) -> bytes:
 
 
 def unpacked(data: bytes) -> Record:
-    """Return the record from its bytes."""
-    return msgpack.unpackb(data, ext_hook=_grown, strict_map_key=False)  # type: ignore[no-any-return]
+    """Return the record from its bytes.  Raises ValueError, TypeError or one of msgpack's errors for other bytes."""
+    found = msgpack.unpackb(data, ext_hook=_grown, strict_map_key=False)
+    if not isinstance(found, dict) or not isinstance(found.get(LOGGED, {}), dict):
+        raise TypeError(f"a record holds answers by key, and is no {type(found).__name__}")
+    return found
 
 
 def held(learner: Recorded) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
+from analysis.links import link_in
+from fedsim.core.errors import UserError
 from fedsim.point import checkpoint_file
 
 TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
@@ -20,6 +22,12 @@ EXTRA = ("costs.parquet",)  # of points whose scenario has the section that it i
 RECORDS = "records"  # of what points have learned, for others to follow
 PARTIAL, OLD = ".partial-", ".old-"  # a running point, and results being replaced
 ID = re.compile(r"[0-9a-f]{12}")
+
+
+def refuse_links(out: Path) -> None:
+    """Raise UserError if what is written into a folder of results is a link there, which would lead out of it."""
+    if found := link_in(out):
+        raise UserError(f"{found}, and the same command continues")
 
 
 def put(folder: Path, place: Path) -> None:

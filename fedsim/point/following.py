@@ -14,13 +14,16 @@ another processor, which may change last digits; records are as good as results 
 import hashlib
 import json
 import os
+import shutil
 import zlib
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
+from fedsim.core.whole_files import replace
 from fedsim.learner import keep
 from fedsim.learner.recorded import LOGGED, Record
 from fedsim.point import stamp
@@ -39,6 +42,7 @@ CLOCK = {
 WHOLE = frozenset((*LABELS, "server", "costs"))  # keys and sections without any effect on learning
 LEARNING = frozenset(("dataset", "partition", "stream", "model", "task", "codec", "algorithm"))  # kinds of parts
 QUICK = 1  # zlib's level
+BROKEN = (OSError, zlib.error, ValueError, TypeError, LookupError, ArithmeticError, msgpack.UnpackException)
 
 
 def root_of(scenario: Scenario) -> str:
@@ -67,15 +71,23 @@ def root_of(scenario: Scenario) -> str:
 
 
 def save(out: Path, root: str, point: str, record: Record) -> None:
-    """Keep the record of a point that was trained.  Raises OSError if it cannot be written."""
+    """Keep the record of a point that was trained, in place of whatever is there.
+
+    Raises OSError if it cannot be written.
+    """
     path = out / RECORDS / root / point
-    path.parent.mkdir(parents=True, exist_ok=True)
-    hidden = path.with_name(f".{point}.partial")
-    try:
-        hidden.write_bytes(zlib.compress(keep.packed(record), QUICK))
-        os.replace(hidden, path)
-    finally:
-        hidden.unlink(missing_ok=True)  # if the disk is full
+    for place in (out / RECORDS, out / RECORDS / root):
+        if not _is_folder(place):
+            with suppress(OSError):  # there is nothing, or another worker has done so
+                place.unlink()
+        place.mkdir(exist_ok=True)
+    if _is_folder(path):
+        shutil.rmtree(path)
+    replace(path, zlib.compress(keep.packed(record), QUICK))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 class Answers(dict[bytes, Any]):
@@ -85,12 +97,13 @@ class Answers(dict[bytes, Any]):
     """
 
     def __init__(self, out: Path, root: str, notes: dict[str, str] | None = None) -> None:
-        """Read the oldest record; without any, there is no answer.  A record that is damaged has none, and is noted."""
+        """Read the oldest record; without any, there is no answer.
+
+        A record that is damaged or no file, such as a link, has none either, and is noted.
+        """
         super().__init__()
         self._notes = {} if notes is None else notes
-        folder = out / RECORDS / root
-        files = [path for path in folder.iterdir() if not path.name.startswith(".")] if root and folder.is_dir() else []
-        self._unread = sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        self._unread = self._files(out / RECORDS / root) if root else []
         self.points: list[str] = []
         while self._unread and not self:
             self._add(self._unread[0], self._record(self._unread[0]))
@@ -103,6 +116,19 @@ class Answers(dict[bytes, Any]):
                 return self[key]
         raise KeyError(key)
 
+    def _files(self, folder: Path) -> list[Path]:
+        """Return the records in a folder, the oldest first; note what is no file."""
+        if not _is_folder(folder):
+            if os.path.lexists(folder):
+                self._note(folder)
+            return []
+        there = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        files = [path for path in there if path.is_file() and not path.is_symlink()]
+        for path in there:
+            if path not in files:
+                self._note(path)
+        return sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
     def _add(self, path: Path, found: Record) -> None:
         self._unread.remove(path)
         if found:
@@ -114,9 +140,12 @@ class Answers(dict[bytes, Any]):
         """Return a record, empty if it cannot be read."""
         try:
             return _unpacked(path, path.stat().st_mtime_ns)
-        except (OSError, zlib.error, ValueError, msgpack.UnpackException):
-            self._notes["record"] = f"that of {path.name} is damaged and was not followed"
+        except BROKEN:
+            self._note(path)
             return {}
+
+    def _note(self, path: Path) -> None:
+        self._notes["record"] = f"that of {path.name} is damaged and was not followed"
 
 
 @lru_cache(maxsize=1)  # the points that follow a record run one after another, mostly

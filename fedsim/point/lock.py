@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from fedsim.core.errors import UserError
+from fedsim.point.folders import refuse_links
 
 LOCK, HOLDER = ".lock", ".holder"  # Windows lets no other process read a locked file, so HOLDER is separate
 
@@ -20,8 +21,9 @@ def locked(out: Path) -> Iterator[list[Path]]:
     """Lock the folder for this process, creating it; the lock of a dead process is free.
 
     Folders added to the yielded list are removed at the end if this call created them and they are empty.
-    Raises UserError if the folder cannot be written or another process holds it.
+    Raises UserError if the folder cannot be written, holds links or another process holds it.
     """
+    refuse_links(out)
     new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
     try:
         out.mkdir(parents=True, exist_ok=True)

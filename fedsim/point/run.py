@@ -9,7 +9,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +52,15 @@ def run(point: Point, folder: Path, data_root: Path, progress: Report, every: fl
     keeper = Keeper(folder, every, folder / "run.log", stamp.of(point.scenario))
     resumes, notes = keeper.resumes, keeper.notes
     if not resumes and (answers := following.Answers(out, point.root, notes)):
-        with suppress(ReplayError), logbook.keep(folder / "run.log"):
-            row, _ = _run(point, folder, data_root, progress, answers=answers)
+        try:
+            with logbook.keep(folder / "run.log"):
+                row, _ = _run(point, folder, data_root, progress, answers=answers)
             others = [name for name in answers.points if name != point.id]  # its own: it was ended when all but done
             return _whole(row, began, notes, " ".join(others) or None)
+        except ReplayError:
+            pass  # it asks what none of the others has asked
+        except (TypeError, ValueError, LookupError) as error:  # an answer that is none; or the point fails once more
+            notes["record"] = f"that of {answers.points[-1]} could not be followed ({type(error).__name__}: {error})"
     try:
         with logbook.keep(folder / "run.log"):
             row, learner = _run(point, folder, data_root, progress, keeper)

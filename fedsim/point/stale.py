@@ -41,7 +41,7 @@ def review(out: Path, points: Sequence[Point], finished: Iterable[str], others: 
         if point.id in done:
             made = stamp.read(out / point.id / FILE)
             reason = UNKNOWN if made is None else _reason(made, disk, stamp.modules_of_parts(point.scenario))
-            reason = reason or _damage(out / point.id)
+            reason = reason or _damage(out / point.id, made)
             if reason:
                 reasons[point.id] = reason
             elif made is not None:
@@ -96,7 +96,9 @@ def _reason(made: Stamp, disk: Disk, parts: Iterable[str] = ()) -> str:
     return because(disk.changed(made, parts), made.fedsim)
 
 
-def _damage(folder: Path) -> str:
+def _damage(folder: Path, made: Stamp | None = None) -> str:
+    if made is not None and made.fedsim != __version__ and not (folder / sums.FILE).exists():
+        return ""  # there were versions that wrote no checksums
     files = sums.damaged(folder)
     return f"{', '.join(files[:MOST])} {DAMAGED}" if files else ""
 

@@ -1,7 +1,6 @@
 """Checksums of the files of a finished point, by which damage is noticed; `sha256sum -c SHA256SUMS` checks them too.
 
-Not covered: the log, views, the stamp (which is compared with the sources anyway), and results of versions of fedsim
-that wrote no checksums.
+Not covered: the log, views, and the stamp (which is compared with the sources anyway).
 """
 
 import hashlib
@@ -20,12 +19,7 @@ def write(folder: Path) -> None:
 
 
 def damaged(folder: Path) -> list[str]:
-    """Return the names of a point's files that are missing or not what was written, the checksums among them.
-
-    Without checksums, nothing is known to be damaged.
-    """
-    if not (folder / FILE).is_file():
-        return []
+    """Return the names of a point's files that are missing or not what was written, the checksums among them."""
     try:
         *lines, end = (folder / FILE).read_text(encoding="utf-8").split("\n")
         wanted = {name: digest for digest, name in (line.split("  ") for line in lines)}

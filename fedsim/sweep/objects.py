@@ -12,7 +12,6 @@ import importlib
 import inspect
 import io
 import os
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,9 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
+from fedsim.core import shipped
 from fedsim.core.errors import ScenarioError, UserError
+from fedsim.point.folders import refuse_links
 from fedsim.scenario import find, source
 from fedsim.sweep import cells
 
@@ -90,30 +91,29 @@ def graph_part(graph: Any, files: Files) -> Any:
 
 
 @contextmanager
-def written(folder: Path, files: Files) -> Iterator[None]:
-    """Write files atomically into a folder of results, and make them importable within the block.
+def written(folder: Path, files: Files, importable: bool = True) -> Iterator[None]:
+    """Write files atomically into a folder of results, and make what is there importable within the block.
 
     If a UserError ends the block before any result was kept, the files and their folders are removed.
     Raises UserError if they cannot be written.
     """
+    refuse_links(folder)
     inputs = folder.resolve() / FOLDER
-    new = [path for path in (inputs / name for name in files) if not path.exists()]
     made = [parent for parent in (inputs, *inputs.parents) if files and not parent.exists()]
     try:
+        new = [path for name, content in files.items() if not _holds(path := inputs / name, content)]
         for path in new:
             _write(path, files[str(path.relative_to(inputs).as_posix())])
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}); give another folder with out=") from None
-    sys.path.insert(0, str(inputs))
-    importlib.invalidate_caches()
     try:
-        yield
+        with shipped.within_reach(*([inputs] if importable else [])):
+            importlib.invalidate_caches()
+            yield
     except UserError:
         if new and not (folder / "scenario.yaml").is_file():
             _remove(new, inputs, made)
         raise
-    finally:
-        sys.path.remove(str(inputs))
 
 
 def _part(kind: str, value: Any, files: Files, where: str) -> Any:
@@ -201,6 +201,10 @@ def _archive(arrays: Mapping[str, Any]) -> bytes:
 
 def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=5).hexdigest()
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
 
 
 def _write(path: Path, content: bytes) -> None:

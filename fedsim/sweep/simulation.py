@@ -82,7 +82,7 @@ def simulate(
         yaml_file.lay(document, key, objects.plain(value, files, message), message)
     whole = yaml_file.validated(document)
     beside = [Path(scenario).parent] if plugins and isinstance(scenario, str | Path) else []
-    with objects.written(folder, files), shipped.within_reach(*beside):
+    with objects.written(folder, files, plugins), shipped.within_reach(*beside):
         points = check.planned(whole, document, only_own=not plugins)
         if edited := stamp.edited(points):
             raise UserError(_edited(edited))
