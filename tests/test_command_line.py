@@ -42,6 +42,19 @@ def test_help_has_examples_and_version_is_printed(call):
     assert call("--version") == (0, f"fedsim {__version__}\n", "")
 
 
+def test_an_option_that_would_replace_what_a_run_provides_is_refused(call, tmp_path, monkeypatch):
+    head = "from dataclasses import dataclass\nfrom algorithms.scaffold import Scaffold\n\n\n@dataclass(frozen=True)\n"
+    (tmp_path / "own_lab").mkdir()
+    (tmp_path / "own_lab" / "fast.py").write_text(f"{head}class Fast(Scaffold):\n    momentum: float = 0.9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_lab", raising=False)
+    told = "algorithm: own_lab/fast.py: Fast (own_lab.fast) defines 'momentum'"
+    named = ["scenario.yaml", "--set", "algorithm=own_lab.fast"]
+    for words in (named, [*named, "--dry-run"], ["--try", "own_lab.fast"]):
+        code, _, err = call(*words)
+        assert (code, told in err, err.count("\n")) == (2, True, 1), err
+
+
 def test_the_schema_in_the_project_is_current(call):
     code, out, _ = call("--schema")
     assert code == 0

@@ -6,8 +6,6 @@ array is refused, because it may matter (edge weights): `ignore` names those to 
 
 import pickle
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,9 @@ from fedsim.core.errors import UserError
 from fedsim.data.raw import MASKS, Raw, numbered
 
 KNOWN = ("x", "edge_index", "edges", "y", "num_nodes", *MASKS, *(f"{name}_mask" for name in MASKS))
+BRIEF = 10  # values that a message shows
+MANY = 10**10  # vertices; so many labels alone would take 80 GB
 WANTED = "x (N, F), edge_index (2, E), y (N,), and train_mask, val_mask, test_mask (N,) where there are any"
-UNREADABLE = (
-    OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 Arrays = Mapping[str, Any]
 
 
@@ -35,7 +32,9 @@ def from_numpy(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UserError(f"{path}: a single array; save all of them with numpy.savez: {WANTED}")
             arrays = {name: _loaded(path, archive, name) for name in archive.files if name not in ignore}
-    except UNREADABLE as error:
+    except UserError:
+        raise
+    except Exception as error:  # of any kind, from NumPy and zipfile, where bytes are wrong
         raise UserError(
             f"{path} cannot be read as a NumPy archive ({_first(error)}); write it with numpy.savez"
         ) from None
@@ -51,7 +50,7 @@ def from_torch(path: Path, ignore: Sequence[str] = (), labelled: bool = True) ->
         asked = _asked(error)
         why = f"it requests {asked!r}, which could run code" if asked else "it is not a file of PyTorch tensors"
         raise UserError(f"{path} cannot be read: {why}; {remedy}") from None
-    except (*UNREADABLE, AttributeError, TypeError) as error:
+    except Exception as error:  # of any kind, from torch, zipfile and pickle, where bytes are wrong
         raise UserError(f"{path} cannot be read as a file of PyTorch ({_first(error)}); {remedy}") from None
     if not isinstance(found, dict):
         raise UserError(f"{path} holds a {type(found).__name__} and not a graph; {remedy}")
@@ -82,15 +81,25 @@ def _asked(error: pickle.UnpicklingError) -> str:
 
 def as_array(where: Any, name: str, value: Any) -> npt.NDArray[Any]:
     """Return a tensor, an array or a list as an array.  Raises UserError, naming it, if it is none."""
-    for step in ("detach", "cpu", "to_dense"):
-        value = getattr(value, step)() if hasattr(value, step) else value
     try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{where}: {name!r} is not an array ({_first(error)})") from None
+        array = np.asarray(_dense(value))
+    except Exception as error:  # of any kind, from torch, for a tensor that has no such form
+        raise UserError(f"{where}: {name!r} cannot be made an array ({_first(error)})") from None
     if array.dtype.kind not in "biufU":
-        raise UserError(f"{where}: {name!r} is a {type(value).__name__}; make it an array of numbers or texts")
+        held = f"holds {array.dtype} numbers" if array.dtype.kind == "c" else f"is a {type(value).__name__}"
+        raise UserError(f"{where}: {name!r} {held}; make it an array of real numbers or texts")
     return array
+
+
+def _dense(value: Any) -> Any:
+    """Return a tensor as a dense one that NumPy can read, and anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value.to_dense() if hasattr(value, "to_dense") else value
+    if value.is_meta:
+        raise ValueError("a tensor on the device meta holds no values")
+    if value.is_nested:
+        raise ValueError("a nested tensor has rows of different lengths")
+    return value.detach().cpu().to_dense().resolve_conj().resolve_neg()
 
 
 def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool = True) -> Raw:
@@ -110,12 +119,18 @@ def raw(where: Any, arrays: Arrays, ignore: Sequence[str] = (), labelled: bool =
 
 
 def _vertices(where: Any, arrays: Arrays) -> int:
-    for name in ("x", "y"):
-        if name in arrays and np.ndim(arrays[name]):
-            return len(arrays[name])
+    rows = next((len(arrays[name]) for name in ("x", "y") if name in arrays and np.ndim(arrays[name])), None)
     if "num_nodes" not in arrays:
-        raise UserError(f"{where} lacks the array 'x', the features (N, F); the arrays are {WANTED}")
-    return int(arrays["num_nodes"])
+        if rows is None:
+            raise UserError(f"{where} lacks the array 'x', the features (N, F); the arrays are {WANTED}")
+        return rows
+    count = arrays["num_nodes"]
+    if count.ndim or count.dtype.kind not in "iu" or not 0 <= count < MANY:
+        message = f"must be one whole number, the number of vertices, and is {_brief(count)}"
+        raise UserError(f"{where}: 'num_nodes' {message}; correct it, or leave it out if there is an 'x' or a 'y'")
+    if rows not in (None, int(count)):
+        raise UserError(f"{where}: 'num_nodes' is {count}, but there are {rows} rows of features or labels")
+    return int(count)
 
 
 def _edges(where: Any, arrays: Arrays, vertices: int) -> npt.NDArray[np.int64]:
@@ -183,7 +198,7 @@ def _masks(where: Any, arrays: Arrays, vertices: int) -> dict[str, npt.NDArray[n
 
 
 def _mask(where: Any, name: str, array: npt.NDArray[Any], vertices: int) -> npt.NDArray[np.bool_]:
-    if array.ndim == 2:  # several splits side by side: the first one, as for published graphs
+    if array.ndim == 2 and array.shape[1]:  # several splits side by side: the first one, as for published graphs
         array = array[:, 0]
     if array.shape != (vertices,) or not (array.dtype.kind == "b" or np.isin(array, (0, 1)).all()):
         message = f"has the shape {array.shape} and holds {_kind(array)}; it must be ({vertices},) of true and false"
@@ -205,6 +220,12 @@ def _kind(array: npt.NDArray[Any]) -> str:
         "U": lambda: "texts", "b": lambda: "true and false",
     }  # fmt: skip
     return kinds.get(array.dtype.kind, lambda: f"{array.dtype} numbers")()
+
+
+def _brief(array: npt.NDArray[Any]) -> str:
+    """Return a short text of an array's values."""
+    text = repr(array.tolist()) if array.size < BRIEF else f"an array of the shape {array.shape}"
+    return text if len(text) < 10 * BRIEF else f"{text[: 10 * BRIEF]}…"
 
 
 def _first(error: BaseException) -> str:

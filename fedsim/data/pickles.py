@@ -29,6 +29,16 @@ HIDDEN = ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID")  # the 
 
 def refuse_code(path: Path) -> None:
     """Raise UserError if reading the file could call anything but what makes arrays, lists and dictionaries."""
+    try:
+        _refuse_code(path)
+    except (UserError, OSError):
+        raise
+    except Exception:  # of any kind, from NumPy, zipfile and pickletools, where bytes are wrong
+        # Unpickling accepts more than these parsers (0x10 as a number), so the rest may be anything.
+        raise _refusal(path, "it is no file that can be inspected completely") from None
+
+
+def _refuse_code(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(6)
         file.seek(0)
@@ -37,17 +47,9 @@ def refuse_code(path: Path) -> None:
         elif start == b"\x93NUMPY":
             _refuse_object_array(path, path.name, file)
         else:
-            _refuse_names(path, file)
-
-
-def _refuse_names(path: Path, file: IO[bytes]) -> None:
-    try:
-        for name in _names(file):
-            if name not in PLAIN:
-                raise _refusal(path, f"it requests {name.replace(' ', '.')!r}")
-    except (ValueError, LookupError, OverflowError):
-        # Unpickling accepts more than this parser (0x10 as a number), so the rest may be anything.
-        raise _refusal(path, "it is not a pickle that can be inspected completely") from None
+            for name in _names(file):
+                if name not in PLAIN:
+                    raise _refusal(path, f"it requests {name.replace(' ', '.')!r}")
 
 
 def _names(file: IO[bytes]) -> Iterator[str]:

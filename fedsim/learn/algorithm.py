@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.core import mean, wire
+from fedsim.core.errors import UserError
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.learn.replies import uploads_of
@@ -127,7 +129,8 @@ else:
 class Algorithm(ABC):
     """A federated algorithm: its subclasses are frozen dataclasses whose fields are its options.
 
-    A run passes in its context with `dataclasses.replace(algorithm, context=...)` before it starts.
+    A run passes in its context with `dataclasses.replace(algorithm, context=...)` before it starts.  An option may not
+    have the name of anything that this class has: it would replace it, for all that is inherited too.
     """
 
     context: Handed = field(default=None, kw_only=True, repr=False, compare=False, metadata={"option": False})
@@ -141,6 +144,20 @@ class Algorithm(ABC):
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
     pairs: ClassVar[bool] = False  # True where any model that a task judges pairs with will do (see `declared`)
     evolves: ClassVar[bool] = False  # True where `work` turns models whose weights evolve (see `declared`)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise UserError, with the remedy, for an option or a method that would replace what a run provides."""
+        super().__init_subclass__(**options)
+        provided = {"context", *(one.name for one in fields(Context))} & vars(Algorithm).keys()
+        for owner in cls.__mro__:
+            if owner in Algorithm.__mro__:
+                continue
+            annotated = {name for name, kind in get_annotations(owner).items() if "ClassVar" not in str(kind)}
+            if hidden := sorted(provided & vars(owner).keys() | vars(Algorithm).keys() & annotated):
+                name, whose = hidden[0], f"{owner.__name__} ({owner.__module__})"
+                has = "a run provides to every algorithm" if name in provided else "every algorithm has"
+                remedy = f"give the option another name, such as own_{name}"
+                raise UserError(f"{whose} defines {name!r}, which is the name of something that {has}: {remedy}")
 
     @property
     def task(self) -> Task:

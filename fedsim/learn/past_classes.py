@@ -95,21 +95,29 @@ class PastClasses(Algorithm):
             return new
         has = {reply.client: reply.download["set"] for reply in replies if "set" in reply.download}
         new = {**new, "has": {**state["has"], **has}}
-        if not self.ends(state, replies):
+        if not self.news(state, replies):
             return new
         reports = [reply for reply in replies if "finished" in reply.upload]
-        finished = {**state["finished"], **{reply.client: reply.upload["finished"] for reply in reports}}
-        binary = {**state["binary"], **{reply.client: reply.upload["binary"] for reply in reports}}
+        new["finished"] = {**state["finished"], **{reply.client: reply.upload["finished"] for reply in reports}}
+        new["binary"] = {**state["binary"], **{reply.client: reply.upload["binary"] for reply in reports}}
+        if not self.ends(state, replies):
+            return new
         number = 1 if state["set"] is None else state["set"]["number"] + 1
-        known = torch.stack(list(finished.values())).bool().any(0)
-        sent = self.synthesise(state["model"], known, all(binary.values()), number)
-        return {**new, "finished": finished, "binary": binary, "set": {"number": number, "sent": sent}}
+        known = torch.stack(list(new["finished"].values())).bool().any(0)
+        sent = self.synthesise(state["model"], known, all(new["binary"].values()), number)
+        return {**new, "set": {"number": number, "sent": sent}}
 
-    def ends(self, state: State, replies: Sequence[Reply]) -> bool:
-        """Return whether a reply reports a finished period that is new to the server."""
+    def news(self, state: State, replies: Sequence[Reply]) -> bool:
+        """Return whether a reply reports finished periods of which the server does not know."""
         reports = [reply for reply in replies if "finished" in reply.upload]
         known = state["finished"]
         return any(r.client not in known or not torch.equal(known[r.client], r.upload["finished"]) for r in reports)
+
+    def ends(self, state: State, replies: Sequence[Reply]) -> bool:
+        """Return whether the server synthesises: at news, unless nobody had anything to train on in these periods."""
+        reports = [reply.upload["finished"] for reply in replies if "finished" in reply.upload]
+        some = any(bool(classes.any()) for classes in [*state["finished"].values(), *reports])
+        return some and self.news(state, replies)
 
     def synthesise(self, teacher: Parameters, known: Tensor, binary: bool, number: int) -> Tree:
         """Return what is sent of a new synthetic set: the teacher, the known classes, and vertices or their source."""

@@ -55,6 +55,7 @@ KINDS = {
     "stream": Kind("fedsim.data.streams", ("fedsim.data.stream", "Stream"), "data.stream"),
     "task": Kind("fedsim.learn.tasks", ("fedsim.learn.task", "Task"), "task"),
     "model": Kind("fedsim.learn.models", ("fedsim.learn.model", "Model"), "model"),
+    "metric": Kind("fedsim.learn.metrics", ("fedsim.learn.metric", "Metric"), "measure.metrics"),
 }
 
 
@@ -131,6 +132,8 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
         contract = getattr(importlib.import_module(KINDS[kind].contract[0]), KINDS[kind].contract[1])
     except (ImportError, SyntaxError) as error:
         raise ScenarioError([Problem(where, f"{source.shown(path)} cannot be imported: {error}")]) from error
+    except UserError as error:  # its class is refused
+        raise ScenarioError([Problem(where, f"{source.shown(path)}: {error}")]) from None
     except TypeError as error:
         if "non-frozen dataclass" not in str(error):
             raise
@@ -147,9 +150,6 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))
         raise ScenarioError([Problem(where, f"{name} in {source.shown(path)} lacks {missing}")])
-    if hidden := [one.name for one in source.option_fields(classes[name]) if isinstance(one.default, property)]:
-        message = f"the option {hidden[0]!r} of {name} has the name of something that a run hands in; give it another"
-        raise ScenarioError([Problem(where, message)])
     return classes[name]  # type: ignore[no-any-return]
 
 

@@ -132,7 +132,11 @@ class _Player:
         job = Job(client, step, period, download, data, dict(self.memories.get(client, {})), seed)
         seen = _seen(job)
         declared = self._call(seen, own.upload_like, job)
-        steps = self.trainer.local_steps * self._call(seen, own.effort, job) + self._call(seen, own.extra_steps, job)
+        steps = 0.0
+        if self.lesson.task.flops(data):  # as in a run: a graph without a vertex takes no step
+            steps = self.trainer.local_steps * self._call(seen, own.effort, job) + self._call(
+                seen, own.extra_steps, job
+            )
         return Work(job, number, declared, steps)
 
     def _work(self, works: Sequence[Work]) -> None:

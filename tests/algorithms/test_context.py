@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import small_points
@@ -10,7 +11,7 @@ from contexts import with_algorithm, within
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from fedsim.core.errors import ScenarioError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
@@ -87,9 +88,9 @@ def test_an_algorithm_with_an_init_of_its_own_is_refused_by_name():
         ("from fedsim.learn.algorithm import Algorithm as Base", "@dataclass", "mu: float = 0.1",
          r"write @dataclass\(frozen=True\)"),
         ("from algorithms.fedavg import FedAvg as Base", "@dataclass(frozen=True, kw_only=True)", "momentum: float",
-         r"the option 'momentum' of Mine has the name of something"),
+         r"mine.py: Mine \(own_lab.mine\) defines 'momentum'.*a run provides.*such as own_momentum"),
     ],
-    ids=["not frozen", "an option named like what a run hands in"],
+    ids=["not frozen", "an option named like what a run provides"],
 )  # fmt: skip
 def test_a_class_that_no_context_fits_is_refused_with_the_remedy(base, head, field, message, tmp_path, monkeypatch):
     (tmp_path / "own_lab").mkdir()
@@ -100,6 +101,43 @@ def test_a_class_that_no_context_fits_is_refused_with_the_remedy(base, head, fie
     monkeypatch.delitem(sys.modules, "own_lab.mine", raising=False)
     with pytest.raises(ScenarioError, match=message):
         find.build("algorithm", Part(name="own_lab.mine"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "context"])
+@pytest.mark.parametrize("line", ["{}: float = 0.9", "{}: float", "{} = 0.9", "def {}(self): return 0.9"])
+def test_nothing_may_replace_what_a_run_provides(name, line):
+    text = f"@dataclass(frozen=True, kw_only=True)\nclass Mine(FedAvg):\n    {line.format(name)}"
+    with pytest.raises(UserError, match=rf"Mine .* defines '{name}'.*a run provides.*own_{name}"):
+        exec(text, {"dataclass": dataclass, "FedAvg": FedAvg, "__name__": "own_lab.mine"})
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Algorithm) if not name.startswith("_") and name != "context"])
+def test_no_option_may_replace_a_method_or_a_declaration(name):
+    with pytest.raises(UserError, match=rf"Mine .* defines '{name}'.*give the option another name, such as own_{name}"):
+        type("Mine", (FedAvg,), {"__annotations__": {name: int}, name: 3})
+
+
+@pytest.mark.parametrize("bases", ["Options, FedAvg", "FedAvg, Options"])
+def test_an_option_of_a_class_beside_the_algorithm_is_one_of_its_own(bases):
+    @dataclass(frozen=True)
+    class Options:
+        clients: int = 3
+
+    with pytest.raises(UserError, match=r"Options .* defines 'clients'"):
+        exec(f"class Mine({bases}): pass", {"FedAvg": FedAvg, "Options": Options, "__name__": "own_lab.mine"})
+
+
+def test_declarations_and_methods_may_be_made_anew():
+    @dataclass(frozen=True)
+    class Mine(FedAvg):
+        title: ClassVar[str] = "Own"
+        averages = True
+        schedule: int = 3  # in the context, but not of the algorithm
+
+        def steps(self, state):
+            return ("train",)
+
+    assert Mine().schedule == 3
 
 
 def test_a_plain_class_and_a_field_without_a_default_fit_below():

@@ -2,9 +2,10 @@
 
 import hashlib
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import small_points
 import torch
@@ -13,6 +14,7 @@ from values import server_state
 
 from fedsim.core import wire
 from fedsim.core.record import SERVER, Recorder
+from fedsim.data.graph import induced, with_masks
 from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.cohort import Cohort, JobPromise
 from fedsim.learn.training import Trainer
@@ -21,6 +23,8 @@ from fedsim.net.network import Network
 from fedsim.point.assemble import build
 from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.trial.play import play
+from fedsim.trial.stage import accepted
 
 ALGORITHMS = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
 # What a small run needs to stay small; an algorithm that is not here runs with its defaults.
@@ -246,6 +250,44 @@ def test_a_cohort_that_is_split_to_fit_the_memory_learns_the_same(algorithm, tmp
     options = changes(algorithm, "sync", next(iter(NETWORKS)))
     whole = watched(monkeypatch, tmp_path, **options)
     check_same(whole, watched(monkeypatch, tmp_path, **options, cohort={"memory": "64 KiB"}))
+
+
+@pytest.mark.parametrize("hold", ["no training vertex", "no vertex"])
+@each_algorithm
+def test_a_round_of_clients_with_nothing_to_train_on(algorithm, hold):
+    """In both periods rounds of them alone, before and after one with a client that does train."""
+    stage = accepted(Part(name=algorithm, options=CHEAPER.get(algorithm, {})))
+    lesson = stage.lesson()
+    empty, others = lesson.periods[:2], lesson.periods[2:]
+    empty = [[replace(period, graph=EMPTIED[hold](period.graph)) for period in own] for own in empty]
+    rounds = [(0, 1), (0, 1), (0, 1, 2), (0, 1), (0, 1, 2), (0, 1)]
+    made = play(replace(lesson, periods=[*empty, *others]), stage.trainer(), rounds=rounds)
+    for work in made.works:
+        wire.encode(work.upload)
+        assert all(value.isfinite().all() for value in tensors(work.upload) if value.is_floating_point())
+        if work.job.client < 2:
+            assert not work.fits
+        if work.number < 2 and isinstance(work.upload, dict) and "update" in work.upload:
+            assert not any(value.any() for value in tensors(work.upload["update"]))  # later some mix models
+    for fold in made.folds:
+        assert all(value.isfinite().all() for value in tensors(fold.state["model"]))
+    assert len(made.folds) >= len(rounds)
+
+
+def without_training(graph):
+    return with_masks(graph, torch.zeros_like(graph["train"]), graph["val"], graph["test"])
+
+
+EMPTIED = {"no training vertex": without_training, "no vertex": lambda graph: induced(graph, np.arange(0))}
+
+
+def tensors(tree):
+    """Yield the tensors of a tree, in lists and tuples too."""
+    if isinstance(tree, torch.Tensor):
+        yield tree.values() if tree.layout == torch.sparse_csr else tree
+    elif isinstance(tree, dict | list | tuple):
+        for inner in tree.values() if isinstance(tree, dict) else tree:
+            yield from tensors(inner)
 
 
 def check_sizes(watch):
