@@ -11,13 +11,14 @@ Not modelled: `import analysis` before fedsim is imported finds whatever Python 
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
+from pkgutil import get_importer
 from types import ModuleType
 from typing import Any
 
@@ -48,9 +49,9 @@ class Finder:
             case [step] if step == OWN:
                 return _own(package, self.folders(package), ours)
             case [step, _] if step == OWN:
-                return PathFinder.find_spec(name, self.folders(package))
+                return search(name, self.folders(package))
             case [_]:
-                return PathFinder.find_spec(name, [str(ours)]) or PathFinder.find_spec(name, self.folders(package))
+                return search(name, [str(ours), *self.folders(package)])
         return None
 
     def folders(self, package: str) -> list[str]:
@@ -83,6 +84,25 @@ def install(home: Path) -> None:
                 _open(module)
         elif not steps or _has(str(root / package), steps[0]):  # the user's, imported before fedsim
             sys.modules[".".join([package, OWN, *steps])] = sys.modules.pop(name)
+
+
+def search(name: str, folders: Iterable[str]) -> ModuleSpec | None:
+    """Return where a module lies in the folders of its package, as Python would once the package were imported."""
+    portions: list[str] = []  # folders without an `__init__.py`
+    for folder in folders:
+        importer = get_importer(folder)
+        found = importer.find_spec(name) if importer else None
+        if found is not None and found.loader is not None:
+            return found
+        portions += (found.submodule_search_locations or []) if found else []
+    return _bare(name, portions)
+
+
+def _bare(name: str, folders: list[str]) -> ModuleSpec | None:
+    """Return the package of folders without an `__init__.py`, None if there is no folder."""
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = folders
+    return spec if folders else None
 
 
 @contextmanager
@@ -130,11 +150,7 @@ def _own(package: str, folders: list[str], ours: Path) -> ModuleSpec | None:
         found = PathFinder.find_spec(package, [entry])
         if found and found.has_location and found.origin and Path(found.origin).resolve().parent != ours:
             return spec_from_file_location(f"{package}.{OWN}", found.origin, submodule_search_locations=folders)
-    if not folders:
-        return None
-    bare = ModuleSpec(f"{package}.{OWN}", None, is_package=True)
-    bare.submodule_search_locations = folders
-    return bare
+    return _bare(f"{package}.{OWN}", folders)
 
 
 def _open(module: ModuleType) -> None:

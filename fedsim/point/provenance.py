@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fedsim.core.version import __version__
+from fedsim.point import stamp
 
 LIBRARIES = (
     "torch", "torch-geometric", "numpy", "scipy", "simpy", "pandas", "pyarrow", "networkx", "scikit-learn",
@@ -38,7 +38,7 @@ def here(began: datetime) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": cpu(),
         "cores": os.cpu_count(),
-        "versions": {"fedsim": __version__, **_installed()},
+        "versions": {"fedsim": __version__, **stamp.versions(LIBRARIES)},
     }
 
 
@@ -98,14 +98,3 @@ def _system() -> str:
     library = " ".join(platform.libc_ver()) if sys.platform == "linux" else ""
     known = [platform.system(), platform.mac_ver()[0] or platform.release(), version, platform.machine(), library]
     return " ".join(one for one in known if one.strip())
-
-
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, str]:
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

@@ -196,7 +196,7 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
 def version_of(name: str) -> str:
     """Return the version of a library, "" if it is not installed."""
     try:
-        return metadata.version(name)
+        return metadata.version(name) or ""  # None where its files are damaged
     except metadata.PackageNotFoundError:
         return ""
 

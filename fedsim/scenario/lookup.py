@@ -10,8 +10,9 @@ import os
 import sys
 import time
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import Any
 
 from fedsim.core import shipped
 
@@ -77,7 +78,15 @@ def _first(
 
 def _ask_finders(name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
-        found = finder.find_spec(name, path)
+        within = finder is PathFinder and path is not None  # which raises KeyError if the package is not imported
+        found = shipped.search(name, path or ()) if within else _ask(finder, name, path)
         if found is not None:
             return found
     return None
+
+
+def _ask(finder: Any, name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
+    try:
+        return finder.find_spec(name, path)  # type: ignore[no-any-return]
+    except Exception:  # a finder of a third party that cannot tell
+        return None
