@@ -5,21 +5,28 @@ import time
 from fedsim.deploy import package
 from fedsim.deploy.assemble import packages
 from fedsim.deploy.post import Brought, Post
+from fedsim.deploy.question import WORK, Question, unpack
 from fedsim.deploy.run import run
 from fedsim.deploy.worker import Worker
 
 
 class Here(Post):
-    """Clients with packages in these folders; those in `gone` never answer a job, and `slow` take so many seconds."""
+    """Clients with packages in these folders; those in `gone` never answer a job, and `slow` take so many seconds.
 
-    def __init__(self, folders, gone=(), slow=None):
-        self.folders, self.gone, self.slow = folders, gone, slow or {}
+    `gone` may say for how many jobs each is away; `before` is called with the number of each question.
+    """
+
+    def __init__(self, folders, gone=(), slow=None, before=lambda number: None):
+        self.folders, self.slow, self.before = folders, slow or {}, before
+        self.gone = gone if isinstance(gone, dict) else dict.fromkeys(gone, float("inf"))
         self.ready, self.sent = [], []
 
     def send(self, number, client, data):
         self.sent.append((client, data))
+        self.before(number)
         due = time.monotonic() + self.slow.get(client, 0.0)
-        if client in self.gone and b"work" in data[:200]:
+        if self.gone.get(client, 0) > 0 and unpack(Question, data).what == WORK:
+            self.gone[client] -= 1
             self.ready.append((due, Brought(number, None, error="it is gone")))
         else:
             answer = Worker(self.folders[client]).answer(data)
@@ -35,11 +42,17 @@ class Here(Post):
         return found
 
 
-def deploy(folder, point, data="unused", **how):
-    """Deploy a point within this process; return its row and the carrier."""
-    folder.mkdir(parents=True)
+def packed(folder, point):
+    """Write the packages of a point, and return their folders."""
     owns = packages(point.scenario, folder)
-    for own in owns:
-        package.write(folder / f"client-{own.client}", point.scenario, own)
-    post = Here([folder / f"client-{own.client}" for own in owns], **how)
+    places = [folder / f"client-{own.client}" for own in owns]
+    for own, place in zip(owns, places, strict=True):
+        package.write(place, point.scenario, own)
+    return places
+
+
+def deploy(folder, point, places=None, **how):
+    """Deploy a point within this process, with packages of its own if none are given; return its row and the carrier."""
+    folder.mkdir(parents=True)
+    post = Here(places or packed(folder, point), **how)
     return run(point, folder, folder, post, lambda progress: None), post

@@ -96,9 +96,9 @@ def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) ->
     with shaped(setting) as (server, *clients):
         insides = [partial(spaces.inside, host) for host in (server, *clients)]
         where = federation.Places(server.address, insides)
-        with federation.local(places, folder, where) as name, spaces.inside(server):
+        with federation.local(places, folder, folder, where) as name, spaces.inside(server):
             submit(
-                point, folder, folder, CLIENTS, lambda progress: None, connection=name, work=folder, beside=[],
+                point, folder, folder, CLIENTS, lambda progress: None, connection=name, work=folder, logs=folder, beside=[],
                 variables=federation.environment(folder / "home"),
             )  # fmt: skip
         down, up = (sum(each) / CLIENTS for each in zip(*map(moved, clients), strict=True))

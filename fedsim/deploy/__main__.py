@@ -100,6 +100,7 @@ def _package(point: Point, data: Path, folder: Path, console: Console) -> int:
 def _run(given: argparse.Namespace, points: list[Point], document: Any, data: Path, console: Console) -> int:
     from fedsim.deploy.federation import command as flower
     from fedsim.deploy.point import deployed
+    from fedsim.point.folders import finished
     from fedsim.sweep import final_table
     from fedsim.sweep.display import Display
     from fedsim.sweep.engines.local import Local
@@ -117,6 +118,9 @@ def _run(given: argparse.Namespace, points: list[Point], document: Any, data: Pa
         console.print(line, soft_wrap=True)
     if note := final_table.failures(rows, str(out)):
         console.print(note, soft_wrap=True)
+    for point in points:
+        for missed in (finished(out / point.id) or {}).get("provenance", {}).get("missed", ()):
+            console.print(f"{point.id}: {missed}", soft_wrap=True)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
     return 1 if any(row["status"] == "failed" for row in rows) else 0

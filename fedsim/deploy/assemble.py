@@ -4,6 +4,7 @@ Protocol, sampler, stream and observer are those of a simulated run.  What the s
 and transports is not applied: that is as it is.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -54,8 +55,13 @@ def packages(scenario: Scenario, data_root: Path) -> list[Own]:
     ]
 
 
-def assemble(scenario: Scenario, data_root: Path, inbox: Inbox, recorder: Recorder) -> Deployed:
-    """Return the run of a scenario with its processes started, on the clock of the inbox."""
+def assemble(
+    scenario: Scenario, data_root: Path, inbox: Inbox, recorder: Recorder, packages: Sequence[str]
+) -> Deployed:
+    """Return the run of a scenario with its processes started, on the clock of the inbox.
+
+    `packages` are the digests of the packages that the clients should have.
+    """
     env, parts = inbox.env, Parts(scenario)
     lesson, own_rng = learning.prepare(parts, data_root), Streams(scenario.seed)
     codec, count = parts.codecs, len(parts.columns["latency"])
@@ -70,7 +76,10 @@ def assemble(scenario: Scenario, data_root: Path, inbox: Inbox, recorder: Record
     rng = Streams(scenario.seed)
     clients = Clients(env, network, learner, np.full(count, np.inf), rng, recorder.add, recorder.extend)
     device = learning.choose_device(scenario.device)
-    host = RealHost(env, network, learner, clients, recorder.add, np.inf, inbox=inbox, device=device, codec=codec["up"])
+    host = RealHost(
+        env, network, learner, clients, recorder.add, np.inf,
+        inbox=inbox, device=device, packages=packages, codec=codec["up"],
+    )  # fmt: skip
     world = World(env, network, learner, host, clients, rng, parts.sampler, recorder.add)
     learner.moment = lambda: (env.now, host.version)
     by_chance = parts.protocol.by_chance and world.sampler.even

@@ -1,10 +1,12 @@
 """Files by which the command and the server's process, which Flower starts, speak of one run.
 
 They lie in the run's folder while it goes on: the scenario (`POINT`), how far it has come (`PROGRESS`), and its outcome
-(`OUTCOME`): the row of its summary, a mistake of the user, or a failure.
+(`OUTCOME`): the row of its summary, a mistake of the user, or a failure.  What there is to tell meanwhile, such as that
+a client is lost, is a line of `NEWS`.
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,32 @@ from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import replace
 
-POINT, PROGRESS, OUTCOME = "point.yaml", "progress.json", "outcome.json"
+POINT, PROGRESS, OUTCOME, NEWS = "point.yaml", "progress.json", "outcome.json", "news.txt"
 
 
 class Failed(Exception):  # noqa: N818
     """The server's process has failed; the message holds its traceback."""
+
+
+class News(logging.Handler):
+    """Appends warnings to the news of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        """Append nothing yet."""
+        super().__init__(logging.WARNING)
+        self._path = folder / NEWS
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(" ".join(record.getMessage().split()) + "\n")
+
+
+def news(folder: Path, seen: int) -> list[str]:
+    """Return the lines of news after the first `seen` ones."""
+    path = folder / NEWS
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    return [line.rstrip("\n") for line in lines[seen:] if line.endswith("\n")]
 
 
 def finish(folder: Path, **outcome: Any) -> None:
@@ -49,5 +72,5 @@ def outcome(folder: Path) -> dict[str, Any] | None:
 
 def clear(folder: Path) -> None:
     """Remove these files."""
-    for name in (POINT, PROGRESS, OUTCOME):
+    for name in (POINT, PROGRESS, OUTCOME, NEWS):
         (folder / name).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ def command(name: str) -> str:
     """Return the path of one of Flower's commands.  Raises UserError if Flower is not installed."""
     path = Path(sys.executable).parent / name
     if not path.exists():
-        raise UserError("deploying needs Flower: pip install 'fedsim[flower]', best in an environment of its own")
+        raise UserError("deploying needs Flower: pip install -c constraints.txt -e '.[flower]'")
     return str(path)
 
 
@@ -58,15 +58,15 @@ class Places:
 
 
 @contextmanager
-def local(packages: Sequence[Path], work: Path, places: Places = Places()) -> Iterator[str]:
+def local(packages: Sequence[Path], work: Path, logs: Path, places: Places = Places()) -> Iterator[str]:
     """Start a SuperLink and a SuperNode for each package; yield the name of the connection.
 
-    Logs and Flower's homes go to `work`.  Raises UserError if the SuperLink does not come up.
+    Flower's homes go to `work`, logs to `logs`.  Raises UserError if the SuperLink does not come up.
     """
     port, *ports = _free(1 + len(packages))
     with ExitStack() as stack:
         link = [command("flower-superlink"), "--insecure", "--disable-runtime-dependency-installation"]
-        log = work / "superlink.log"
+        log = logs / "superlink.log"
         link += ["--host", places.address, "--port", str(port)]
         with places.of(0):
             process = stack.enter_context(_running(link, environment(work / "home"), log))
@@ -83,7 +83,7 @@ def local(packages: Sequence[Path], work: Path, places: Places = Places()) -> It
             node += ["--node-config", f'package="{package}"']
             home = environment(work / f"home-{number}")
             with places.of(1 + number):
-                stack.enter_context(_running(node, home, work / f"supernode-{number}.log"))
+                stack.enter_context(_running(node, home, logs / f"supernode-{number}.log"))
         config = CONFIG.format(name=NAME, address=f"{places.address}:{port}")
         (work / "home" / "config.toml").write_text(config, "utf-8")
         yield NAME
@@ -111,8 +111,12 @@ def _await(address: str, port: int, process: "subprocess.Popen[bytes]", log: Pat
         with suppress(OSError), socket.create_connection((address, port), 1):
             return
         time.sleep(0.1)
-    last = log.read_text("utf-8", "replace").strip().splitlines()[-SHOWN:]  # the file goes with the folder
-    raise UserError("\n".join(["Flower's SuperLink does not come up; the last lines of its log:", *last]))
+    raise UserError("\n".join(["Flower's SuperLink does not come up; the last lines of its log:", *last_lines(log)]))
+
+
+def last_lines(log: Path) -> list[str]:
+    """Return the last lines of a log, for a message."""
+    return log.read_text("utf-8", "replace").strip().splitlines()[-SHOWN:]
 
 
 def _free(count: int) -> list[int]:

@@ -5,12 +5,18 @@ its node config names: `--node-config 'package="/path/to/client-0"'`.  Flower st
 nothing but the package outlives a job.  Messages are encrypted if Flower is set up with certificates; with
 `--insecure` they are not.
 
+A SuperNode that is started anew is another node to Flower.  Whoever appears is asked who it is, and the latest node
+with a client's package takes that client's place; what the one before had not answered is lost.
+
 Not modelled: what Flower itself sends; `wire_bytes` are the bytes handed to it.
 """
 
 import json
+import logging
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -24,16 +30,19 @@ from fedsim.core.progress import Progress
 from fedsim.core.whole_files import replace
 from fedsim.deploy import channel
 from fedsim.deploy.post import Brought, Post
-from fedsim.deploy.question import HELLO, Answer, Question, pack, unpack
+from fedsim.deploy.question import WHO, Answer, Question, pack, unpack
 from fedsim.deploy.run import run
 from fedsim.deploy.worker import Worker
 from fedsim.scenario.schema import Scenario
 
 KIND, RECORD, KEY = "query", "fedsim", "bytes"
+NOBODY = -1  # the client of a package that cannot be read
 POLL = 0.05  # seconds between two requests for answers
 APPEAR = 120.0  # seconds for every client to be there
+LOOK = 2.0  # seconds between two looks for nodes that have appeared
 
 client, server = ClientApp(), ServerApp()
+log = logging.getLogger(__name__)
 
 
 @client.query()  # type: ignore[untyped-decorator]
@@ -41,7 +50,11 @@ def answer(message: Message, context: Context) -> Message:
     """Do what one message asks."""
     package = Path(str(context.node_config["package"]))
     with shipped.within_reach(package):
-        return Message(_record(Worker(package).answer(_bytes(message))), reply_to=message)
+        try:
+            data = Worker(package).answer(_bytes(message))
+        except UserError as error:
+            data = pack(Answer(NOBODY, refused=str(error)))
+        return Message(_record(data), reply_to=message)
 
 
 @server.main()  # type: ignore[untyped-decorator]
@@ -49,7 +62,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run the point whose folder the run's config names, and leave its row, or what went wrong, in its folder."""
     given = context.run_config
     folder, beside = Path(str(given["folder"])), [Path(one) for one in json.loads(str(given["beside"]))]
-    with shipped.within_reach(*beside):
+    with shipped.within_reach(*beside), _told(folder):
         try:
             (point,) = Scenario.model_validate(yaml.safe_load((folder / channel.POINT).read_text("utf-8"))).points()
             post = FlowerPost(grid, int(given["clients"]))
@@ -61,51 +74,99 @@ def main(grid: Grid, context: Context) -> None:
             channel.finish(folder, failure=traceback.format_exc())
 
 
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Have the command tell the warnings of the block."""
+    ours, handler = logging.getLogger("fedsim.deploy"), channel.News(folder)
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+
+
 class FlowerPost(Post):
     """Carries questions as Flower's messages."""
 
     def __init__(self, grid: Grid, clients: int) -> None:
-        """Find the node of each client.  Raises UserError if some are not there in time."""
-        self._grid, self._under_way = grid, dict[str, int]()
-        self._nodes = dict[int, int]()
-        asked, until = set[int](), time.monotonic() + APPEAR
+        """Find the node of each client.  Raises UserError if some are not there in time, or cannot use their package."""
+        self._grid, self._under_way, self._strangers = grid, dict[str, tuple[int, int]](), dict[str, int]()
+        self._nodes, self._packages = dict[int, int](), dict[int, str]()
+        self._seen, self._looked, self._failed = set[int](), -LOOK, list[Brought]()
+        self._begun = False
+        until = time.monotonic() + APPEAR
         while len(self._nodes) < clients:
-            fresh = [node for node in grid.get_node_ids() if node not in asked]
-            for node in fresh:
-                self._push(node, node, pack(Question(HELLO)))
-            asked.update(fresh)
-            for one in self.poll(1.0):
-                if one.data is not None:
-                    self._nodes[unpack(Answer, one.data).client] = one.number
+            self.poll(1.0)
             if time.monotonic() > until:
                 lacking = [client for client in range(clients) if client not in self._nodes]
                 raise UserError(f"{len(lacking)} of {clients} clients are not there, the first is client {lacking[0]}")
+        self._begun = True
 
     def send(self, number: int, client: int, data: bytes) -> int:
         """Send a client the question of that number."""
-        self._push(number, self._nodes[client], data)
+        node = self._nodes[client]
+        if name := self._pushed(node, data):
+            self._under_way[name] = number, node
+        else:
+            self._failed.append(Brought(number, None, error="its SuperNode is not there"))
         return len(data)
 
     def poll(self, seconds: float) -> list[Brought]:
         """Return the answers that have come."""
         until = time.monotonic() + seconds
         while True:
-            found = (
-                [self._brought(reply) for reply in self._grid.pull_messages([*self._under_way])]
-                if self._under_way
-                else []
-            )
+            self._look()
+            found, self._failed = self._failed, []
+            names = [*self._under_way, *self._strangers]
+            for reply in self._grid.pull_messages(names) if names else ():
+                if (node := self._strangers.pop(reply.metadata.reply_to_message_id, None)) is not None:
+                    found += self._welcome(node, reply)
+                else:
+                    found.append(self._brought(reply))
             left = until - time.monotonic()
             if found or left <= 0:
                 return found
             time.sleep(min(POLL, left))
 
-    def _push(self, number: int, node: int, data: bytes) -> None:
-        [name] = self._grid.push_messages([Message(_record(data), dst_node_id=node, message_type=KIND)])
-        self._under_way[name] = number
+    def _look(self) -> None:
+        """Ask the nodes that have appeared who they are."""
+        if time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        for node in {*self._grid.get_node_ids()} - self._seen:
+            if name := self._pushed(node, pack(Question(WHO))):
+                self._strangers[name] = node
+                self._seen.add(node)
+
+    def _welcome(self, node: int, reply: Message) -> list[Brought]:
+        """Let a node take its client's place, and return what the one before has not answered."""
+        if reply.has_error():
+            return []
+        answer = unpack(Answer, _bytes(reply))
+        if problem := answer.refused or answer.error:
+            return self._not_welcome(f"a SuperNode cannot take part: {problem}")
+        client, before = answer.client, self._nodes.get(answer.client)
+        if before is not None and answer.package != self._packages[client]:
+            return self._not_welcome(f"a SuperNode for client {client} has another package than the run began with")
+        self._nodes[client], self._packages[client] = node, answer.package
+        lost = [name for name, (_, where) in self._under_way.items() if where == before]
+        error = "its SuperNode was started anew"
+        return [Brought(self._under_way.pop(name)[0], None, error=error) for name in lost]
+
+    def _not_welcome(self, reason: str) -> list[Brought]:
+        """End a run that has not begun; one that has begun goes on without the node."""
+        if not self._begun:
+            raise UserError(reason)
+        log.warning("%s; it is left out", reason)
+        return []
+
+    def _pushed(self, node: int, data: bytes) -> str:
+        """Return the name of a message that is under way, "" if there is no such node any more."""
+        names = [*self._grid.push_messages([Message(_record(data), dst_node_id=node, message_type=KIND)])]
+        return names[0] or "" if names else ""
 
     def _brought(self, reply: Message) -> Brought:
-        number = self._under_way.pop(reply.metadata.reply_to_message_id)
+        number, _ = self._under_way.pop(reply.metadata.reply_to_message_id)
         if reply.has_error():
             return Brought(number, None, error=f"{reply.error.reason} (Flower's error {reply.error.code})")
         data = _bytes(reply)

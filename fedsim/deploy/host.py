@@ -8,6 +8,9 @@ offset that makes the ways there and back of the client's quickest exchange so f
 Not modelled: a client's clock that drifts.
 """
 
+import logging
+import math
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +19,7 @@ import simpy
 
 from fedsim.clock.ask import Ask
 from fedsim.clock.server import ServerHost
+from fedsim.core.errors import UserError
 from fedsim.core.record import Span, Transfer
 from fedsim.core.wire import Tree
 from fedsim.deploy import trees
@@ -31,19 +35,30 @@ from fedsim.net.codec import Codec
 from fedsim.net.message import Message
 
 
+log = logging.getLogger(__name__)
+
+
 class ClientFault(Exception):  # noqa: N818
     """A client's code has failed, which is no loss of the network."""
 
 
 @dataclass(kw_only=True)
 class RealHost(ServerHost):
-    """A server whose clients are real; `faults` are why questions had no answer."""
+    """A server whose clients are real; `faults` are why questions had no answer.
+
+    `packages` are the digests of what the clients should have.  `given` and `missed` count the jobs that each client was
+    given, and those that were lost.
+    """
 
     inbox: Inbox
     device: str
+    packages: Sequence[str] = ()
     codec: Codec | None = None  # of uploads
     offsets: Offsets = field(default_factory=Offsets)
     faults: list[str] = field(default_factory=list)
+    given: Counter[int] = field(default_factory=Counter)
+    missed: Counter[int] = field(default_factory=Counter)
+    away: set[int] = field(default_factory=set)  # clients whose last job was lost
     under_way: dict[int, Transfer] = field(default_factory=dict)  # questions without an answer so far, by ask
     memories: Memories = field(init=False)
 
@@ -92,7 +107,9 @@ class RealHost(ServerHost):
         promise: RemotePromise = upload.value.promise
         message = Message(self.node, client, step, download.value.encoded, version).encode()
         job = promise.job
-        event, carried = self.inbox.ask(client, pack(Question(WORK, step, job.period, job.seed, number, message)))
+        question = Question(WORK, step, job.period, job.seed, number, message, package=self.packages[client])
+        event, carried = self.inbox.ask(client, pack(question))
+        self.given[client] += 1
         sent = self.env.now
         there = Transfer(sent, sent, self.node, client, step, version, len(message), carried, "cut")
         self.under_way[number] = there
@@ -101,6 +118,7 @@ class RealHost(ServerHost):
         del self.under_way[number]
         answer = self._answered(brought, client)
         if answer is None:
+            self.missed[client] += 1
             self.write(replace(there, arrived=arrived, fate="lost"))
             learner.dropped(upload)
             return None
@@ -114,10 +132,18 @@ class RealHost(ServerHost):
         """Return a client's answer, or None and note why there is none."""
         if brought.data is not None:
             answer = unpack(Answer, brought.data)
+            if answer.refused:
+                raise UserError(f"client {client}: {answer.refused}")
             if answer.error:
                 raise ClientFault(f"client {client} has failed: {answer.error}")
+            if client in self.away:
+                self.away.remove(client)
+                log.warning("client %d is back", client)
             return answer
         self.faults.append(f"client {client}: {brought.error}")
+        if client not in self.away:
+            self.away.add(client)
+            log.warning("client %d is lost (%s); the run goes on without it until it is back", client, brought.error)
         return None
 
     def _record(self, there: Transfer, answer: Answer, brought: Brought, arrived: float) -> None:
@@ -128,6 +154,8 @@ class RealHost(ServerHost):
         received, began, ended = (min(max(one - offset, there.sent), arrived) for one in (received, began, ended))
         client, step, version = answer.client, there.kind, there.version
         self.write(replace(there, arrived=received, fate="delivered"))
+        if not math.isnan(answer.up):
+            self.write(Span(client, max(there.sent, received - answer.up), received, "start"))
         self.write(Span(client, began, ended, "train"))
         nbytes = len(answer.message) + (reported.BYTES if self.learner.reports else 0)
         self.moved(Transfer(ended, arrived, client, self.node, step, version, nbytes, brought.carried, "delivered"))

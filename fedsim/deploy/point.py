@@ -23,28 +23,24 @@ def deployed(
     Without a SuperLink's name, one is started here, with a SuperNode for each client; its logs are in the point's
     folder as `flower/`.  Raises UserError for a mistake of the user.
     """
-    work = Path(tempfile.mkdtemp(prefix="fedsim-deploy-"))
+    work, logs = Path(tempfile.mkdtemp(prefix="fedsim-deploy-")), folder.parent / "flower" / point.id
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
     try:
         if superlink is not None:
             count = len(Parts(point.scenario).columns["latency"])
-            return submit(point, folder, data, count, progress, connection=superlink, work=work, beside=beside)
+            return submit(
+                point, folder, data, count, progress, connection=superlink, work=work, logs=logs, beside=beside
+            )
         owns = packages(point.scenario, data)
         places = [work / f"client-{own.client}" for own in owns]
         for own, place in zip(owns, places, strict=True):
             package.write(place, point.scenario, own)
-        with federation.local(places, work) as name:
+        with federation.local(places, work, logs) as name:
             variables = federation.environment(work / "home")
             return submit(
                 point, folder, data, len(owns), progress,
-                connection=name, work=work, beside=beside, variables=variables,
+                connection=name, work=work, logs=logs, beside=beside, variables=variables,
             )  # fmt: skip
     finally:
-        _keep_logs(work, folder.parent / "flower" / point.id)
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _keep_logs(work: Path, place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    for log in work.glob("*.log"):
-        shutil.copy(log, place / log.name)

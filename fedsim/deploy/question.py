@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fedsim.core import wire
 
-HELLO, WORK, MEMORY, END = "hello", "work", "memory", "end"  # what is asked
+WHO, HELLO, WORK, MEMORY, END = "who", "hello", "work", "memory", "end"  # what is asked
 T = TypeVar("T", "Question", "Answer")
 
 
@@ -21,8 +21,9 @@ T = TypeVar("T", "Question", "Answer")
 class Question:
     """A question to a client.
 
-    `what`: HELLO (who are you), WORK (a job on the payload of `message`), MEMORY (what it remembered after each of
-    `asks`), END (forget what was kept for that).
+    `what`: WHO (who are you), HELLO (the same, and a run begins), WORK (a job on the payload of `message`), MEMORY (what
+    it remembered after each of `asks`), END (forget what was kept for that).  `package` is the digest of the package
+    that the client should have (`identity.py`), "" where any will do.
     """
 
     what: str
@@ -32,14 +33,17 @@ class Question:
     ask: int = 0
     message: bytes = b""
     asks: Sequence[int] = ()
+    package: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A client's answer, or what went wrong (`error`).
+    """A client's answer, or what went wrong: a fault (`error`), or a mistake of whoever set it up (`refused`).
 
     `received`, `began` and `ended` are seconds of the client's clock since the epoch: when it got the question, and
-    began and ended to compute.  `loss` is what it reports beside its upload, NaN if nothing.
+    began and ended to compute; `up` are the seconds for which its process had been running when it got the question,
+    NaN if the system does not tell.  `loss` is what it reports beside its upload, NaN if nothing.  `package` is the
+    digest of its package.
     """
 
     client: int
@@ -49,8 +53,11 @@ class Answer:
     ended: float = 0.0
     operations: float = 0.0
     loss: float = float("nan")
+    up: float = float("nan")
     about: str = ""
+    package: str = ""
     error: str = ""
+    refused: str = ""
 
 
 def pack(one: Question | Answer) -> bytes:

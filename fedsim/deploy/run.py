@@ -7,8 +7,9 @@ polls and of the layers below it are not seen from here.
 Not modelled: resuming.  A run that is interrupted starts again.
 """
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from fedsim.core import logbook
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.record import Recorder
-from fedsim.deploy.assemble import Deployed, assemble
+from fedsim.deploy import identity
+from fedsim.deploy.assemble import Deployed, assemble, packages
 from fedsim.deploy.post import Post
 from fedsim.deploy.question import END, HELLO, Answer, Question, pack, unpack
 from fedsim.deploy.real_time import Inbox, RealTime
 from fedsim.learn.algorithm import title_of
 from fedsim.point import learning
-from fedsim.point.parts import Parts
 from fedsim.point.run import described, summed_up
 from fedsim.scenario.schema import Point
 
@@ -34,15 +35,17 @@ PATIENCE = 120.0  # seconds for every client to answer the first question
 def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Report) -> dict[str, Any]:
     """Run a point over real messages, write its tables into the folder, and return its row of summary.csv.
 
-    Raises UserError if clients do not answer or run another version of fedsim, or if none of them could do its work.
+    Raises UserError if clients do not answer or have packages of another run, or if none of them could do its work.
     """
     scenario, recorder, began = point.scenario, Recorder(), time.perf_counter()
     with logbook.keep(folder / "run.log"):
         greeting = Inbox(RealTime(), post)
-        about = _greet(greeting, len(learning.made(Parts(scenario), data_root).periods))
+        code = identity.code(scenario)
+        expected = [identity.described(scenario, own) for own in packages(scenario, data_root)]
+        about = _greet(greeting, [{**one, **code} for one in expected])
         inbox = Inbox(RealTime(), post)
         inbox.continue_from(greeting)
-        built = assemble(scenario, data_root, inbox, recorder)
+        built = assemble(scenario, data_root, inbox, recorder, [*map(identity.digest, expected)])
         status = inbox.run(built.done, _reporter(built, progress))
         seconds = inbox.env.now
         built.world.end()
@@ -64,12 +67,18 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
     own |= {"status": status, "seed": scenario.seed, "sim_seconds": seconds}
     own |= {"method": title_of(type(built.parts.algorithm)), "real_seconds": time.perf_counter() - began}
     notes = {"deployed": "seconds are real", "clients": about, "faults": built.host.faults[:20]}
+    notes["missed"] = [f"client {one}: {built.host.missed[one]} of its {built.host.given[one]} jobs were lost"
+                       for one in sorted(built.host.missed)]  # fmt: skip
     device = {"device": learning.device_name(scenario.device), "threads": scenario.threads}
     return {**row, **own, "provenance": {**device, **notes}}
 
 
-def _greet(inbox: Inbox, clients: int) -> list[str]:
-    """Ask every client who it is, and return what they said of themselves; their memories begin anew."""
+def _greet(inbox: Inbox, expected: Sequence[Mapping[str, str]]) -> list[str]:
+    """Ask every client who it is, and return what they said of themselves; their memories begin anew.
+
+    `expected` are the descriptions of what the clients should have.
+    """
+    clients = len(expected)
     events = [inbox.ask(client, pack(Question(HELLO)))[0] for client in range(clients)]
     until, found = time.monotonic() + PATIENCE, []
     while not all(event.triggered for event in events):
@@ -82,10 +91,13 @@ def _greet(inbox: Inbox, clients: int) -> list[str]:
         if brought.data is None:
             raise UserError(f"client {client} does not answer: {brought.error}")
         answer = unpack(Answer, brought.data)
-        if answer.error:
-            raise UserError(f"client {client}: {answer.error}")
+        if answer.error or answer.refused:
+            raise UserError(f"client {client}: {answer.error or answer.refused}")
         if answer.client != client:
             raise UserError(f"client {client} has the package of client {answer.client}; give each its own")
+        if differ := identity.differences(json.loads(answer.message), expected[client]):
+            remedy = "write the packages anew with --package and the same settings, and copy them to the clients"
+            raise UserError(f"client {client} has the package of another run ({differ}): {remedy}")
         found.append(answer.about)
     return sorted({*found})
 

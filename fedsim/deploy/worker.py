@@ -7,19 +7,22 @@ run, to score personal models.
 Not modelled: a client that does two jobs at once.
 """
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
 from fedsim.core.seeds import Streams
 from fedsim.core.version import __version__
 from fedsim.core.wire import Tree
-from fedsim.deploy import neighbours, package, trees
+from fedsim.deploy import identity, neighbours, package, trees
 from fedsim.deploy.memory import Kept
-from fedsim.deploy.question import END, HELLO, MEMORY, Answer, Question, pack, unpack
+from fedsim.deploy.question import END, HELLO, MEMORY, WHO, Answer, Question, pack, unpack
+from fedsim.deploy.uptime import uptime
 from fedsim.learn import reported
 from fedsim.learn.algorithm import Job
 from fedsim.learner import preserve
@@ -37,6 +40,7 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         """Read the package.  Raises UserError if there is none."""
         scenario, self.own = package.read(folder)
+        self._folder, self._has = folder, identity.described(scenario, self.own)
         device = learning.choose_device(scenario.device)
         if device != "cpu":
             scenario, self.own = package.read(folder, device)
@@ -48,16 +52,25 @@ class Worker:
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to a question.  Faults become answers, too, so that the server can tell of them."""
-        received = time.time()
+        received, up = time.time(), uptime()
         try:
-            return pack(self._answer(unpack(Question, data), received))
+            return pack(self._answer(unpack(Question, data), received, up))
+        except UserError as error:
+            return pack(Answer(self.own.client, refused=str(error)))
         except Exception as error:  # any: the server shows it
             return pack(Answer(self.own.client, error=f"{type(error).__name__}: {error}"))
 
-    def _answer(self, asked: Question, received: float) -> Answer:
+    def _answer(self, asked: Question, received: float, up: float) -> Answer:
+        digest = identity.digest(self._has)
+        if asked.package not in ("", digest):
+            raise UserError(f"the package {self._folder} is not the one with which this run began; put that back")
+        if asked.what == WHO:
+            return Answer(self.own.client, package=digest)
         if asked.what == HELLO:
             self._kept.forget()
-            return Answer(self.own.client, about=f"fedsim {__version__}, torch {torch.__version__}")
+            about = f"fedsim {__version__}, torch {torch.__version__}"
+            has = {**self._has, **identity.code(self._parts.scenario)}
+            return Answer(self.own.client, json.dumps(has).encode(), about=about, package=digest)
         if asked.what == MEMORY:
             return Answer(
                 self.own.client, preserve.pack({ask: self._kept.after(ask) for ask in asked.asks}, preserve.Given([]))
@@ -65,9 +78,9 @@ class Worker:
         if asked.what == END:
             self._kept.forget()
             return Answer(self.own.client)
-        return self._work(asked, received)
+        return self._work(asked, received, up)
 
-    def _work(self, asked: Question, received: float) -> Answer:
+    def _work(self, asked: Question, received: float, up: float) -> Answer:
         began, client = time.time(), self.own.client
         down = self._parts.codecs["down"]
         envelope, payload = trees.parted(asked.message)
@@ -83,7 +96,7 @@ class Worker:
         operations = self._lesson.cohort.flops(job)
         self._kept.keep(asked.ask, job.memory, notes)
         message = Message(client, SERVER, asked.step, tree, envelope["version"]).encode()
-        return Answer(client, message, received, began, time.time(), operations, loss)
+        return Answer(client, message, received, began, time.time(), operations, loss, up)
 
     def _compressed(self, tree: Tree, asked: Question, notes: dict[str, Any]) -> tuple[Tree, dict[str, Any]]:
         """Return what the codec makes of an upload, and what it remembers; its draws depend on the job's seed alone."""

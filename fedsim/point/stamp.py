@@ -86,6 +86,12 @@ def of_learning(parts: Iterable[tuple[str, Part]]) -> Stamp:
     return _stamped(imports.needed([ROOT, *modules], WITHOUT_NUMBERS))
 
 
+def of_parts(parts: Iterable[tuple[str, Part]]) -> dict[str, str]:
+    """Return the meaning of each module that these parts (kind, part) need, as this process has imported it."""
+    needed = imports.needed([module for kind, part in parts for module in _modules_of(kind, part)], WITHOUT_NUMBERS)
+    return {name: executed(name, path).meaning for name, path in sorted(needed.modules.items())}
+
+
 def needs(scenario: Scenario) -> imports.Needed:
     """Return the modules that the run of a scenario needs, and its libraries."""
     left_out = WITHOUT_NUMBERS if scenario.data is not None else (*WITHOUT_NUMBERS, *LEARNS)

@@ -133,7 +133,7 @@ def test_what_cannot_be_deployed_is_refused_with_its_key(changes, key):
 
 
 def test_a_fault_of_a_client_is_shown_and_not_taken_for_a_loss(tmp_path, monkeypatch):
-    def broken(self, asked, received):
+    def broken(self, asked, received, up):
         raise ZeroDivisionError("no vertex")
 
     monkeypatch.setattr(Worker, "_work", broken)

@@ -26,6 +26,6 @@ def test_a_superlink_that_ends_at_once_is_reported_with_what_it_said(tmp_path, m
     (tmp_path / "run").chmod(0o755)
     with (
         pytest.raises(UserError, match="does not come up; the last lines of its log:\none\ntwo\nport is taken"),
-        federation.local([], tmp_path),
+        federation.local([], tmp_path, tmp_path),
     ):
         pass
