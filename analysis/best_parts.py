@@ -1,7 +1,7 @@
 """The parts of a report on the best methods: the answer, times and bytes to the target, and the ranking."""
 
 from analysis import charts, ranked_section, sections
-from analysis.answer import caution, compared, conditions, findings, races
+from analysis.answer import compared, conditions, grid, races
 from analysis.answer_section import answer_section
 from analysis.cautions import cautions
 from analysis.forest import forest
@@ -12,19 +12,15 @@ from analysis.question import descriptions, question, setting
 from analysis.ranking import headline, ranking
 from analysis.score_parts import curve
 from analysis.unchanging import settled
-from analysis.whole_stream import last_arrival
 
 
 def answer(m: Material) -> str:
-    """Return the first screen: the question, the answer in words, and one chart."""
+    """Return the first screen: the question, who is first where, and one chart."""
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
-    notes = [setting(points, m.runs.resolved, m.score), caution(points, axes)]
-    if m.goal and set(points["target_on"]) == {"all_periods"}:
-        notes.insert(1, last_arrival(m.kept.curves))
+    found, scored = grid(points, axes, m.score), setting(points, m.runs.resolved, m.score)
     above = cautions(points, m.runs.points, axes)
-    found = findings(points, axes, m.score, m.kept.curves if m.scored else None)
-    return answer_section(asked, descriptions(m.runs), found, notes, above, headline_chart(m))
+    return answer_section(asked, descriptions(m.runs), above, found, scored, headline_chart(m))
 
 
 def headline_chart(m: Material) -> str:
@@ -39,9 +35,9 @@ def headline_chart(m: Material) -> str:
 def first(m: Material) -> str:
     """Return who is first in each condition, and the bytes to the target."""
     if compared(m.points, m.axes) != "algorithm" or m.points["algorithm"].nunique() > 1:
-        found, axes = races(m.points, m.axes), conditions(m.points, m.axes)
-        m.save("first", sections.firsts_frame(axes, found.times, found.moved, found.best))
-        table = sections.firsts(axes, found.times, found.moved, found.best)
+        found = races(m.points, m.axes)
+        m.save("first", sections.firsts_frame(found))
+        table = sections.firsts(conditions(m.points, m.axes), found, m.score)
     else:
         table = ""
     if len(m.kept.targets):

@@ -56,8 +56,9 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
 
 def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return the rows of a condition that are scores on one test, and which: the columns test and same_test."""
-    if group["whole"].notna().all():
-        return group.assign(score=group["whole"]), {"test": "all_periods", "same_test": True}
+    if group["fixed"].all():
+        return group, {"test": "all_periods", "same_test": True}
+    group = group.assign(score=group["met"])
     done = group[group["complete"].astype(bool)]
     ends = done.sort_values("time", kind="stable").groupby("point")["periods"].last()
     return done, {"test": "complete", "same_test": bool(ends.max() - ends.min() < 1e-9)}

@@ -36,7 +36,8 @@ SCORES = ("score", "am")  # more is better, unlike costs
 MOST_MARKS = 1000  # of a trade-off
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
 RULES = {
-    "all_periods": "A target counts once all periods have arrived",
+    "all_periods": "A target counts on the test of all periods, arrived or not",
+    "met_periods": "A target counts once all periods have arrived",
     "each_period": "A target counts on each period from its arrival; mean over periods",
 }
 

@@ -1,5 +1,6 @@
 """What the parts of a report share: the runs' frames, and the folder of drawings and tables."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pandas as pd
 
 from analysis import charts, tables
 from analysis.choosing import interactive
-from analysis.digest import digest
+from analysis.digest import Digest, digest
+from analysis.each_period import mean_reached
+from analysis.frontier import reach, rule
 from analysis.latex import tabular
 from analysis.load import Runs
 from analysis.looks import Looks, dressed
@@ -15,7 +18,25 @@ from analysis.page import figure
 from analysis.panels import draw
 from analysis.verdict import easiest
 
+COUNTED = ["seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"]
 MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
+
+
+def counted(points: pd.DataFrame, kept: Digest) -> pd.DataFrame:
+    """Return the points with the costs of their targets counted from the tables: older runs had other rules."""
+    curves = dict(list(kept.curves.groupby("point")))
+    each = dict(list(kept.targets.groupby("point")))
+    found = points.copy()
+    for row, point in points[points["target"].notna()].iterrows():
+        course = curves.get(point["point"])
+        if course is None:
+            continue
+        if point["target_on"] == "each_period":
+            reached = mean_reached(each[point["point"]]) if point["point"] in each else None
+        else:
+            reached, found.loc[row, "target_on"] = reach(course, point["target"]), rule(course)
+        found.loc[row, COUNTED] = [math.nan] * len(COUNTED) if reached is None else [*reached]
+    return found
 
 
 class Material:
@@ -35,7 +56,8 @@ class Material:
         self.kept = digest(runs, points, self.by)
         self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
         moved = self.kept.booked.groupby("point")["wire"].sum()
-        self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
+        points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
+        self.points = counted(points, self.kept)
         self.means = tables.means(self.points, self.by)
         targets = self.points["target"].dropna().unique()
         self.reached = bool(self.points["seconds_to_target"].notna().any())

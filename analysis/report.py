@@ -62,7 +62,7 @@ def _sections(m: Material) -> dict[str, str]:
                 [score_parts.cost(m), network_parts.costs_part(m), network_parts.privacy_part(m)],
             ),
             f"How does {m.score} develop?": ("develop", score_parts.developing(m)),
-            "What is forgotten?": ("forgotten", [score_parts.forgetting(m), score_parts.held_out_part(m)]),
+            "What is forgotten?": ("forgotten", [score_parts.recovery_part(m), score_parts.forgetting(m), score_parts.held_out_part(m)]),
             "What changes along the axes?": ("along", [score_parts.robustness_part(m)]),
         }
         if m.scored

@@ -31,12 +31,16 @@ def curves(m: Material) -> str:
 def curve(m: Material, name: str, x: str) -> str:
     """Return the chart of the score along `x`, time or moved."""
     means = mean_curves(m.kept.curves, m.by, x)
-    drawing = m.drawn(name, score_against(means, x, m.axes, m.score, m.target))
-    if not m.kept.curves["whole"].notna().any():
-        return drawing
-    means = mean_curves(m.kept.curves, m.by, x, "whole")
-    spec = score_against(means, x, m.axes, m.score, m.target, whole=True)
-    return drawing + m.drawn(name.replace("score", "whole"), spec)
+    return m.drawn(name, score_against(means, x, m.axes, m.score, m.target))
+
+
+def met_curve(m: Material) -> str:
+    """Return the chart of the score over the periods met so far; "" where that is the score."""
+    known = m.kept.curves[m.kept.curves["fixed"].astype(bool)]
+    if known.empty or known["periods"].max() <= 1:
+        return ""
+    means = mean_curves(known, m.by, "time", "met")
+    return m.drawn("met_time", score_against(means, "time", m.axes, m.score, m.target, met=True))
 
 
 def cost(m: Material) -> str:
@@ -75,6 +79,13 @@ def periods_part(m: Material) -> str:
             spec = along.updates_had(rows, axis, others, m.score)
             parts.append(m.drawn(f"updates_per_period_{axis.replace('.', '_')}", spec))
     return part("periods", "Updates per period", *parts, sections.periods(m.means, m.axes, m.score))
+
+
+def recovery_part(m: Material) -> str:
+    """Return the score over what has been met, and how soon it is at the target again; "" with a single period."""
+    drawing = met_curve(m)
+    table = sections.recovery(m.means, m.axes, m.score) if m.means["arrivals"].notna().any() else ""
+    return part("recovery", "After each arrival", drawing, table) if drawing or table else ""
 
 
 def forgetting(m: Material) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.axes import ordered
 from analysis.communication import CAUSES, wasted_parts
 from analysis.frontier import pareto
-from analysis.load import COUNTS, Runs
+from analysis.load import COUNTS, RECOVERY, Runs
 from analysis.spread import over_replicates
 
 FIGURES = [
@@ -31,7 +31,7 @@ FIGURES = [
     "classes_covered",
 ]
 FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
-REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target"]
+REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first", *RECOVERY]
 
 
 def finished(runs: Runs) -> pd.DataFrame:

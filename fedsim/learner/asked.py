@@ -9,6 +9,7 @@ from fedsim.learn import crossing, metrics
 from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
+from fedsim.scenario.measure import Measure
 
 
 def check(
@@ -29,6 +30,15 @@ def check(
     _has_same_pairs(splits, periods, heuristics)
     _has_apart(task, apart, splits)
     _has_all_periods(algorithm, periods, splits)
+
+
+def splits_of(measure: Measure, periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> list[str]:
+    """Return the splits to score: those asked for, and all_periods too where a target of a stream counts on it."""
+    asked = [*measure.splits]
+    several = max(map(len, periods), default=0) > 1
+    if measure.on_fixed_test and several and all_periods.refusal(periods, algorithm) is None:
+        asked += [all_periods.SPLIT]
+    return list(dict.fromkeys(asked))
 
 
 def _known_metrics(task: Task, names: Sequence[str]) -> None:

@@ -134,7 +134,7 @@ def _costs(built: Built, folder: Path, tables: Mapping[str, Any], row: Mapping[s
         return {}
     prices = built.world.costs.prices
     spent = costing.write(folder, prices, tables, built.world.env.now)
-    moment = row["seconds_to_target"] if row["target_on"] == "all_periods" else None
+    moment = row["seconds_to_target"] if row["target_on"] != "each_period" else None
     return costing.row(prices, tables, spent, moment)
 
 
