@@ -18,7 +18,6 @@ from analysis.contest import Comparison, comparisons
 from analysis.groups import joined
 from analysis.intervals import FEWEST
 from analysis.quantity import BYTES, PERCENT, SECONDS, show
-from analysis.ranking import headline
 from analysis.verdict import condition_of
 
 COMPARED = ("algorithm", "protocol", "model", "network.codec.up", "network.codec.down", "data.partition", "data.stream")
@@ -44,18 +43,20 @@ class Entry:
     amounts: tuple[str, ...] = ()
 
     @property
-    def lines(self) -> list[str]:
-        """The parts that there are."""
-        return [*filter(None, (self.who, ", ".join(self.amounts)))]
+    def parts(self) -> list[str]:
+        """Who, if several are compared, and each amount."""
+        return [*filter(None, (self.who, *self.amounts))]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Who is first where: `heads` are of the rows' labels and of each column, `rows` a label and its entries.
+    """Who is first where: `title` says at what, `heads` are of the rows' labels and of each column, `rows` a label and
+    its entries.
 
     `note` says how a cell is read, `left_out` counts conditions beyond MOST_ROWS.
     """
 
+    title: str
     heads: list[str]
     rows: list[tuple[str, list[Entry]]]
     note: str
@@ -80,7 +81,7 @@ def races(points: pd.DataFrame, axes: Sequence[str]) -> Races:
     times, moved = (
         comparisons(points, others, who, f"{cost}_to_target", lower_is_better=True) for cost in ("seconds", "bytes")
     )
-    return Races(times, moved, comparisons(points, others, who, headline(points), lower_is_better=False))
+    return Races(times, moved, comparisons(points, others, who, "score", lower_is_better=False))
 
 
 def grid(points: pd.DataFrame, axes: Sequence[str], metric: str) -> Grid:
@@ -91,26 +92,27 @@ def grid(points: pd.DataFrame, axes: Sequence[str], metric: str) -> Grid:
         took, moved = (
             comparisons(points, others, who, cost, lower_is_better=True) for cost in ("sim_seconds", "bytes_moved")
         )
-        title, entries = "fastest" if several else "time and bytes", _entries(took, moved, several)
+        title, entries = "Fastest" if several else "Time and bytes", _entries(took, moved, several)
     elif points["target"].notna().any():
-        title = f"first at {goal(points, metric)}" if several else f"time and bytes to {goal(points, metric)}"
+        title = f"{'First at' if several else 'Time and bytes to'} {goal(points, metric)}"
         entries = _entries(known.times, known.moved, several)
     else:
-        title = f"highest {metric} at the end" if several else f"{metric} at the end"
+        title = f"Highest {metric} at the end" if several else f"{metric.capitalize()} at the end"
         entries = [_highest(one, several) for one in known.best]
-    note = f"Each cell: {_read(points, [*others, who], title, several)}."
+    note = _read(points, [*others, who], several)
     places = [one.condition for one in known.times]
     if len(others) == 2 and min(points[axis].nunique() for axis in others) <= MOST_COLUMNS:
         across = min(others, key=lambda axis: points[axis].nunique())
         (down,) = [axis for axis in others if axis != across]
         columns, rows = (ordered(place[axis] for place in places) for axis in (across, down))
         at = {(place[down], place[across]): entry for place, entry in zip(places, entries, strict=True)}
-        heads = [title, *(f"{short(across)} {value}" for value in columns)]
-        body = [(f"{short(down)} {row}", [at.get((row, column), Entry("–")) for column in columns]) for row in rows]
+        heads = [short(down), *(f"{short(across)} {value}" for value in columns)]
+        body = [(row, [at.get((row, column), Entry("–")) for column in columns]) for row in rows]
     else:
-        heads = ["condition" if others else "", title]
-        body = [(condition_of(dict(place)), [entry]) for place, entry in zip(places, entries, strict=True)]
-    return Grid(heads, body[:MOST_ROWS], note, max(0, len(body) - MOST_ROWS))
+        heads = [short(others[0]) if len(others) == 1 else "condition" if others else "", ""]
+        names = [str(place[others[0]]) if len(others) == 1 else condition_of(dict(place)) for place in places]
+        body = [(name, [entry]) for name, entry in zip(names, entries, strict=True)]
+    return Grid(title, heads, body[:MOST_ROWS], note, max(0, len(body) - MOST_ROWS))
 
 
 def goal(points: pd.DataFrame, metric: str) -> str:
@@ -161,17 +163,14 @@ def _highest(one: Comparison, several: bool) -> Entry:
     return Entry(" / ".join(one.leaders) if several else "", (ranged(min(means), max(means), PERCENT),))
 
 
-def _read(points: pd.DataFrame, by: list[str], title: str, several: bool) -> str:
-    """Return how a cell is read: what it holds, over how many runs, and from when on one method is ahead."""
-    runs = replicates_of(points, by)
-    target = points["target"].notna().any() and points["score"].notna().any()
-    amounts = {True: "mean time and bytes to it", False: "mean"}[bool(target)]
-    what = f"the method {title}, {amounts} over {runs}" if several else f"{title}, mean over {runs}"
+def _read(points: pd.DataFrame, by: list[str], several: bool) -> str:
+    """Return how a cell is read: over how many runs a mean is, and who shares a cell."""
+    said = f"Means over {replicates_of(points, by)}" if points.groupby(by).size().max() > 1 else "A single run each"
     if several:
-        sizes = points.groupby(by, sort=False).size()
-        few = f"one of them was not ahead of the other in every run (a test takes {FEWEST})"
-        tied = "they do not differ significantly (paired differences, 95 %)" if sizes.min() >= FEWEST else few
-        what += f"; methods share a cell where {tied}"
-    if target:
-        what += f"; {NOBODY} means that no method got there in every run"
-    return what
+        tested = points.groupby(by, sort=False).size().min() >= FEWEST
+        few = f"the first was not ahead in every run (fewer than {FEWEST} cannot be tested)"
+        tied = "they do not differ significantly (paired differences, 95 %)" if tested else few
+        said += f"; methods share a cell where {tied}"
+    if points["target"].notna().any() and points["score"].notna().any():
+        said += f"; {NOBODY}: no method got there in every run"
+    return f"{said}."

@@ -28,12 +28,12 @@ def _table(found: Grid) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(label)}</th>{"".join(map(_cell, entries))}</tr>' for label, entries in found.rows
     )
-    return f"<table><tbody><tr>{heads}</tr>{rows}</tbody></table>"
+    return f"<table><caption>{escape(found.title)}</caption><tbody><tr>{heads}</tr>{rows}</tbody></table>"
 
 
 def _cell(entry: Entry) -> str:
-    first, *more = entry.lines
-    return f"<td><strong>{_unbroken(first)}</strong>{''.join(f'<br>{_unbroken(line)}' for line in more)}</td>"
+    first, *more = entry.parts
+    return f"<td><strong>{_unbroken(first)}</strong>{'<br>' if more else ''}{_unbroken(', '.join(more))}</td>"
 
 
 def _unbroken(words: str) -> str:

@@ -9,7 +9,7 @@ from analysis.material import Material
 from analysis.network_parts import by_direction
 from analysis.page import paragraph
 from analysis.question import descriptions, question, setting
-from analysis.ranking import headline, ranking
+from analysis.ranking import ranking
 from analysis.score_parts import curve
 from analysis.unchanging import settled
 
@@ -18,8 +18,9 @@ def answer(m: Material) -> str:
     """Return the first screen: the question, who is first where, and one chart."""
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
-    found, scored = grid(points, axes, m.score), setting(points, m.runs.resolved, m.score)
-    above = cautions(points, m.runs.points, axes)
+    found = grid(points, axes, m.score)
+    scored = setting(points, m.runs.resolved, m.score, m.fixed)
+    above = cautions(points, m.runs.points, axes, m.fixed)
     return answer_section(asked, descriptions(m.runs), above, found, scored, headline_chart(m))
 
 
@@ -57,13 +58,12 @@ def ranking_part(m: Material) -> str:
     """Return the part that ranks the methods of each condition, with a chart unless the first screen has it."""
     frame = ranking(m.points, m.axes)
     m.save("ranking", frame.drop(columns="units"))
-    measure = ranked_section.NAMES[headline(m.points)]
-    return ranked_section.ranked(frame, m.axes, measure, "" if "ranking" in m.charts else ranked(m))
+    return ranked_section.ranked(frame, m.axes, m.score, "" if "ranking" in m.charts else ranked(m))
 
 
 def ranked(m: Material) -> str:
     """Return the chart of the ranking."""
     frame, axes, same = settled(ranking(m.points, m.axes), m.axes, ["mean", "difference"])
     names = list(m.means["algorithm"].unique())
-    drawing = m.drawn("ranking", forest(frame, axes, names, ranked_section.NAMES[headline(m.points)]))
+    drawing = m.drawn("ranking", forest(frame, axes, names, m.score))
     return drawing + (paragraph(same, "note") if same else "")

@@ -28,10 +28,10 @@ LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", 
 SERVED = ["worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered"]
 LATER += ["followed", *SERVED]
 RECOVERY = ["arrivals", "recovery_seconds", "recovery_at_first", "never_recovered"]
-LATER += ["target_at_first", *RECOVERY]
+LATER += ["target_at_first", "chance", *RECOVERY]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
 NUMBERS += [*SERVED, "staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
-NUMBERS += ["seconds_to_target", "periods_at_target", "target_at_first", *RECOVERY, "real_seconds"]
+NUMBERS += ["seconds_to_target", "periods_at_target", "target_at_first", "chance", *RECOVERY, "real_seconds"]
 COSTS = [  # of runs that were priced
     f"{quantity}{suffix}"
     for quantity in ("joules", "grams", "usd")

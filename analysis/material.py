@@ -1,5 +1,6 @@
 """What the parts of a report share: the runs' frames, and the folder of drawings and tables."""
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ class Material:
     """The finished points of all runs, what is kept of their tables, and what has been drawn so far.
 
     `scored` says whether anything was scored, `goal` whether there is a target, `reached` whether any run got there,
-    `target` the one target of all points, None if there are several or none.
+    `target` the one target of all points, None if there are several or none. `fixed` says whether all scores are on
+    the fixed test of all periods, `clock` what the times are: simulated or measured.
     """
 
     def __init__(self, runs: Runs, folder: Path) -> None:
@@ -64,7 +66,10 @@ class Material:
         self.goal = bool(self.points["target"].notna().any())
         self.target = float(targets[0]) if len(targets) == 1 else None
         self.scored = bool(self.points["score"].notna().any())
+        self.fixed = len(self.kept.curves) > 0 and bool(self.kept.curves["fixed"].all())
         self.updated = bool(self.points["asked"].notna().any())
+        real = {bool(runs.provenance.get(point, {}).get("deployed")) for point in self.points["point"]}
+        self.clock = "simulated or measured" if len(real) > 1 else "measured" if True in real else "simulated"
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
@@ -74,12 +79,18 @@ class Material:
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
         """Draw a figure for papers, keep its description for the page, and return its place there."""
+        if self.clock != "simulated":
+            spec = json.loads(self.timed(json.dumps(spec)))
         spec = dressed(spec, self.looks)
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)
         self.room -= len(svg)
         title = spec["title"]
         return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
+
+    def timed(self, words: str) -> str:
+        """Return the words with the time called what it is: simulated, or measured where runs were deployed."""
+        return words.replace("simulated time", f"{self.clock} time").replace("Simulated", self.clock.capitalize())
 
     def rule(self) -> str:
         """Return the rule for when a target counts, if it matters."""

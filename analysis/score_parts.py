@@ -46,7 +46,7 @@ def met_curve(m: Material) -> str:
 def cost(m: Material) -> str:
     """Return the final score against its cost, and the table of all figures."""
     if not m.scored:
-        return sections.summary(m.means, m.axes)
+        return sections.summary(m.means, m.axes, m.score)
     scored = m.means.dropna(subset="score")
     labels = [condition_of({axis: str(row[axis]) for axis in m.by}) for _, row in scored.iterrows()]
     parts = []
@@ -57,13 +57,14 @@ def cost(m: Material) -> str:
         marks = scored.assign(condition=labels, frontier=scored[best])
         parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score)))
     note = "The Pareto fronts are marked in tables/summary.csv as frontier_time and frontier_bytes."
-    fronts = part("fronts", "Score against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
-    return fronts + sections.summary(m.means, m.axes)
+    fronts = part("fronts", f"{m.score.capitalize()} against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
+    return fronts + sections.summary(m.means, m.axes, m.score)
 
 
 def budgets_part(m: Material) -> str:
     """Return who leads for which budget; "" if a single method was run."""
-    return budgets_section.budgets(m.kept.curves, m.axes, m)
+    chance = m.points.set_index("point")["chance"]
+    return budgets_section.budgets(m.kept.curves.assign(chance=m.kept.curves["point"].map(chance)), m.axes, m.score, m)
 
 
 def periods_part(m: Material) -> str:
@@ -98,7 +99,7 @@ def forgetting(m: Material) -> str:
     shown, place = easiest(cells, m.axes)
     note = "Rows: the period just learned; columns: the period tested. All conditions: tables/forgetting.csv."
     drawing = m.drawn("forgetting", forgetting_matrix(shown, place))
-    return part("forgetting", "Score on each period", drawing, paragraph(note, "note"))
+    return part("forgetting", "", drawing, paragraph(note, "note"))
 
 
 def held_out_part(m: Material) -> str:
@@ -112,4 +113,4 @@ def held_out_part(m: Material) -> str:
 
 def robustness_part(m: Material) -> str:
     """Return what changes along the numeric axes; "" if nothing was run along one."""
-    return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m)
+    return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m.score, m)

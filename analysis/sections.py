@@ -23,7 +23,6 @@ COLUMNS = [  # heading, column, units
     ("up", "bytes_up", BYTES),
     ("down", "bytes_down", BYTES),
     ("between peers", "bytes_peer", BYTES),
-    ("wasted", "bytes_wasted", BYTES),
     ("updates", "updates", COUNT),
     ("updates per period", "updates_per_period", COUNT),
     ("staleness", "staleness", VERSIONS),
@@ -125,12 +124,12 @@ def recovery(means: pd.DataFrame, axes: list[str], score: str) -> str:
     return sheet(heads, rows, "summary", len(axes) + 1, note)
 
 
-def summary(means: pd.DataFrame, axes: list[str]) -> str:
+def summary(means: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return the table with one row for each condition and algorithm, means over replicates."""
     shares = {"AM": "am", "LA": "la", "FM": "fm"}
     same = bool(np.allclose(means["am"], means["score"], rtol=0, atol=1e-9))
     shares = {head: name for head, name in shares.items() if means[name].notna().any() and not (same and head == "AM")}
-    heads = [*map(short, axes), "algorithm", "n", "score", *shares, "prequential", "reached"]
+    heads = [*map(short, axes), "algorithm", "n", score, *shares, "prequential", "reached"]
     heads += [head for head, _, _ in COLUMNS]
     rows = []
     for _, row in means.iterrows():
@@ -143,7 +142,6 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
     note = f"Means over n replicates{spread_in_words(means)}." if means["n"].max() > 1 else ""
     note += f" In percentage points: {joined([*shares])}." if shares else ""
-    note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))
 
 
@@ -190,8 +188,10 @@ def served(means: pd.DataFrame, axes: list[str]) -> str:
 
 
 def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
-    """Return a table of wasted bytes by cause (see tables.wasted_bytes)."""
-    causes = {"overhead": "overhead", "late": "late", "discarded": "discarded", "aborted": "broken", "all": "wasted"}
+    """Return a table of wasted bytes by cause (see tables.wasted_bytes); "" if nothing was."""
+    if not (frame["wasted"] > 0).any():
+        return ""
+    causes = {"late": "late", "discarded": "discarded", "aborted": "broken", "all": "wasted"}
     causes = {head: column for head, column in causes.items() if head == "all" or (frame[column] > 0).any()}
     frame, axes, same = settled(frame, axes, list(causes.values()))
     rows = [
@@ -218,9 +218,9 @@ def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
 
 
 def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
-    """Return a table of the updates per period, prequential and final score (see tables.means)."""
+    """Return a table of the updates per period, prequential and the score (see tables.means)."""
     means, axes, same = settled(means, axes, ["updates_per_period", "prequential", "score"])
-    heads = [*map(short, axes), "algorithm", "updates per period", "prequential", f"final {score}"]
+    heads = [*map(short, axes), "algorithm", "updates per period", "prequential", score]
     rows = [
         [*placed(row, [*axes, "algorithm"]), figure(row, "updates_per_period", COUNT)]
         + [figure(row, name, PERCENT) for name in ("prequential", "score")]

@@ -56,13 +56,11 @@ def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def direction_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean bytes by direction (up, down, peer: delivered payload; wasted: the rest), n, total, total_sd.
+    """Return mean wire bytes by direction (up, down, peer), n, total, total_sd.
 
     `booked` here and below are the rows of all points (see digest.Digest).
     """
-    rows = booked.assign(bytes=booked["payload"])
-    wasted = booked.assign(direction="wasted", bytes=booked["wasted"])
-    return mean_parts(pd.concat([rows, wasted], ignore_index=True), points, by, "direction")
+    return mean_parts(booked.assign(bytes=booked["wire"]), points, by, "direction")
 
 
 def step_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
