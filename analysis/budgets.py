@@ -99,6 +99,8 @@ def _scores(group: pd.DataFrame, cost: str) -> tuple[npt.NDArray[np.float64], di
 def _behind(other: pd.DataFrame, first: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return at which budgets a method is behind another: significantly, or with few runs by more than a point."""
     shared = [key for key in first.columns if key in other.columns]
+    if not shared:
+        return np.asarray(first.mean(axis=1) - other.mean(axis=1) > TIED)
     apart = (first[shared] - other[shared]).to_numpy(float)
     orders = [key[:-1] for key in shared]  # what the seeds are nested in
     if len({*orders}) > 1:

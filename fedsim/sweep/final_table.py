@@ -199,8 +199,8 @@ def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) 
     found = grid(points, [axis for axis in axes if axis != "algorithm" and not is_replicate(axis)],
                  next(iter(metrics)).replace("_", " ") if len(metrics) == 1 else "score")  # fmt: skip
     drawn = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
-    for place, head in enumerate(found.heads):
-        drawn.add_column(writable(head, encoding), no_wrap=place > 0)
+    for head in found.heads:
+        drawn.add_column(writable(head, encoding), no_wrap=True)
     for label, entries in found.rows:
         drawn.add_row(*(writable(text, encoding) for text in (label, *("\n".join(each.parts) for each in entries))))
     console = Console(width=width, file=io.StringIO(), color_system=None)
