@@ -1,10 +1,10 @@
-"""The answer to a scenario's question, in words computed from its runs.
+"""The answer to a scenario's question: who is first under each condition, as a grid of two axes or a list.
 
-Who comes first to the target, in time and in bytes, and whose final score is best: each is stated once for all
-conditions that share it, with whether the lead is significant. If only one algorithm was run, the protocols (or models,
-or codecs) are compared if they vary; otherwise its figures are reported.
+In each cell stands the method that is first at the target, or those that are tied, with their time and bytes to it;
+without a target who ends highest, and without scores who is fastest.  If only one algorithm was run, the protocols (or
+models, or codecs) are compared if they vary; otherwise its own figures are shown.
 
-Not modelled: metrics that are better when lower; details of many conditions, which are in the tables.
+Not modelled: metrics that are better when lower.
 """
 
 from collections.abc import Sequence
@@ -12,23 +12,55 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.contest import Outcome, contest
+from analysis.axes import ordered, short
+from analysis.cells import ranged
+from analysis.contest import Comparison, comparisons
+from analysis.groups import joined
 from analysis.intervals import FEWEST
-from analysis.ranking import headline
-from analysis.whole_stream import from_the_start
-from analysis.wording import BYTE, MOVED, SAME_LEADERS, SCORE, TIME, TOOK, amounts_of, same_leaders, sentence
+from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.verdict import condition_of
 
-MOST = 6  # groups of conditions in one sentence
 COMPARED = ("algorithm", "protocol", "model", "network.codec.up", "network.codec.down", "data.partition", "data.stream")
-Units = list[tuple[float, str]]
+MOST_COLUMNS = 5  # of a grid; a longer pair of axes is a list
+MOST_ROWS = 40
+NOBODY = "nobody"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One sentence of the answer: its subject, and what was found."""
+class Races:
+    """The comparisons of every condition: in time and bytes to the target, and by the score at the end."""
 
-    about: str
-    found: str
+    times: list[Comparison]
+    moved: list[Comparison]
+    best: list[Comparison]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One condition's answer: who is first, and the amounts that this took."""
+
+    who: str
+    amounts: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> list[str]:
+        """Who, if several are compared, and each amount."""
+        return [*filter(None, (self.who, *self.amounts))]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Who is first where: `title` says at what, `heads` are of the rows' labels and of each column, `rows` a label and
+    its entries.
+
+    `note` says how a cell is read, `left_out` counts conditions beyond MOST_ROWS.
+    """
+
+    title: str
+    heads: list[str]
+    rows: list[tuple[str, list[Entry]]]
+    note: str
+    left_out: int = 0
 
 
 def compared(points: pd.DataFrame, axes: Sequence[str]) -> str:
@@ -43,76 +75,50 @@ def conditions(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return [axis for axis in axes if axis != who and points[axis].nunique() > 1]
 
 
-@dataclass(frozen=True)
-class Races:
-    """Who is first in each condition: in time and bytes to the target, and by the final score."""
-
-    times: list[Outcome]
-    moved: list[Outcome]
-    best: list[Outcome]
-
-
 def races(points: pd.DataFrame, axes: Sequence[str]) -> Races:
-    """Return the outcomes of every condition, in the order of the points, which are finished ones."""
+    """Return the comparisons of every condition, in the order of the points, which are finished ones."""
     who, others = compared(points, axes), conditions(points, axes)
-    times, moved = (contest(points, others, who, f"{cost}_to_target", least=True) for cost in ("seconds", "bytes"))
-    return Races(times, moved, contest(points, others, who, headline(points), least=False))
-
-
-def findings(
-    points: pd.DataFrame, axes: Sequence[str], metric: str, curves: pd.DataFrame | None = None
-) -> list[Finding]:
-    """Return the findings, the target first; for points without scores, how long they took and how many bytes moved.
-
-    `points` are finished ones, with bytes_moved; `curves` are those of digest.Digest.
-    """
-    who, others = compared(points, axes), conditions(points, axes)
-    runs = replicates_of(points, [*others, who])
-    if points["score"].isna().all():
-        took, moved = (contest(points, others, who, cost, least=True) for cost in ("sim_seconds", "bytes_moved"))
-        found = [Finding(f"Simulated time ({runs})", sentence(took, TOOK))]
-        return [*found, Finding("Bytes moved on the wire", sentence(moved, MOVED))]
-    found, known = [], races(points, axes)
-    goals = points["target"].dropna().unique()
-    if len(goals):
-        goal = f"{goals[0] * 100:g} % {metric}" if len(goals) == 1 else "the target"
-        found.append(Finding(f"Time to {goal}{on_periods(points)} ({runs})", sentence(known.times, TIME)))
-        if whole := from_the_start(points, curves, who, others) if curves is not None else "":
-            found.append(Finding("Tested on all periods from the start", whole))
-        if any(one.kind not in ("some", "none") for one in known.times):
-            found.append(Finding("Bytes to it", _bytes(known)))
-    final = f"Final {metric}{_final_on(points)}" + ("" if len(goals) else f" ({runs})")
-    return [*found, Finding(final, sentence(known.best, SCORE))]
-
-
-def _bytes(known: Races) -> str:
-    """Return who needs the fewest bytes to the target, briefly if the same methods are first in time."""
-    if known.moved[0].compared > 1 and same_leaders(known.times, known.moved):
-        return f"{SAME_LEADERS} as in time: {amounts_of(known.moved, BYTE)}."
-    return sentence(known.moved, BYTE)
-
-
-def caution(points: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Return how leads are established: by a test, or with too few replicates for one; "" if nothing is compared."""
-    who = compared(points, axes)
-    if points[who].nunique() < 2:
-        return ""
-    by = [*conditions(points, axes), who]
-    sizes = points.groupby(by, sort=False).size()
-    if sizes.min() < FEWEST <= sizes.max():
-        return (
-            f"A method is named first where paired differences from each of the others exclude zero (95 %), or, with "
-            f"fewer than {FEWEST} runs of a condition, where it was ahead in every run."
-        )
-    if sizes.max() < FEWEST:
-        return (
-            f"With {replicates_of(points, by)} no lead can be tested for significance, which takes {FEWEST}: a method "
-            "is named first where it was ahead in every run, unless said otherwise."
-        )
-    return (
-        "A method is named first where paired differences from each of the others exclude zero (95 %); nothing is "
-        "corrected for the number of comparisons."
+    times, moved = (
+        comparisons(points, others, who, f"{cost}_to_target", lower_is_better=True) for cost in ("seconds", "bytes")
     )
+    return Races(times, moved, comparisons(points, others, who, "score", lower_is_better=False))
+
+
+def grid(points: pd.DataFrame, axes: Sequence[str], metric: str) -> Grid:
+    """Return the answer, for finished points with bytes_moved: by two axes a grid, otherwise a list of conditions."""
+    who, others = compared(points, axes), conditions(points, axes)
+    several, known = points[who].nunique() > 1, races(points, axes)
+    if points["score"].isna().all():
+        took, moved = (
+            comparisons(points, others, who, cost, lower_is_better=True) for cost in ("sim_seconds", "bytes_moved")
+        )
+        title, entries = "Fastest" if several else "Time and bytes", _entries(took, moved, several)
+    elif points["target"].notna().any():
+        title = f"{'First at' if several else 'Time and bytes to'} {goal(points, metric)}"
+        entries = _entries(known.times, known.moved, several)
+    else:
+        title = f"Highest {metric} at the end" if several else f"{metric.capitalize()} at the end"
+        entries = [_highest(one, several) for one in known.best]
+    note = _read(points, [*others, who], several)
+    places = [one.condition for one in known.times]
+    if len(others) == 2 and min(points[axis].nunique() for axis in others) <= MOST_COLUMNS:
+        across = min(others, key=lambda axis: points[axis].nunique())
+        (down,) = [axis for axis in others if axis != across]
+        columns, rows = (ordered(place[axis] for place in places) for axis in (across, down))
+        at = {(place[down], place[across]): entry for place, entry in zip(places, entries, strict=True)}
+        heads = [short(down), *(f"{short(across)} {value}" for value in columns)]
+        body = [(row, [at.get((row, column), Entry("–")) for column in columns]) for row in rows]
+    else:
+        heads = [short(others[0]) if len(others) == 1 else "condition" if others else "", ""]
+        names = [str(place[others[0]]) if len(others) == 1 else condition_of(dict(place)) for place in places]
+        body = [(name, [entry]) for name, entry in zip(names, entries, strict=True)]
+    return Grid(title, heads, body[:MOST_ROWS], note, max(0, len(body) - MOST_ROWS))
+
+
+def goal(points: pd.DataFrame, metric: str) -> str:
+    """Return the target in words, "70 % accuracy", without its value if points differ."""
+    targets = points["target"].dropna().unique()
+    return f"{targets[0] * 100:g} % {metric}" if len(targets) == 1 else "the target"
 
 
 def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
@@ -126,20 +132,45 @@ def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
     return f"{most} {what}{'' if most == 1 else 's'}"
 
 
-def on_periods(points: pd.DataFrame) -> str:
-    """Return what a target counts on: " on all 5 periods", " on each period", or nothing for a single one."""
-    rules = set(points.loc[points["target"].notna(), "target_on"])
-    if rules == {"each_period"}:
-        return " on each period, from its arrival on"
-    return _all_periods(points)
+def incomplete(one: Comparison) -> str:
+    """Return who has the value in some runs only: "POWER in 4 of 5 runs"."""
+    some = sorted(((-got, name, all_) for name, (got, all_) in one.incomplete.items() if got), key=lambda each: each[0])
+    return joined([f"{name} in {-got} of {all_} runs" for got, name, all_ in some])
 
 
-def _final_on(points: pd.DataFrame) -> str:
-    return _all_periods(points) if headline(points) == "am" or points["periods"].max() > 1 else ""
+def _entries(times: Sequence[Comparison], moved: Sequence[Comparison], several: bool) -> list[Entry]:
+    return [_first(fast, cheap, several) for fast, cheap in zip(times, moved, strict=True)]
 
 
-def _all_periods(points: pd.DataFrame) -> str:
-    known = points["periods"].dropna().round(6).unique()
-    if len(known) == 1 and known[0] > 1:
-        return f" on all {known[0]:g} periods"
-    return " on all periods" if len(known) > 1 or points["fm"].notna().any() else ""
+def _first(fast: Comparison, cheap: Comparison, several: bool) -> Entry:
+    """Return who is first, with the leaders' means of time and bytes."""
+    if fast.at_once:
+        return Entry("not ranked", (f"{fast.at_first} of {fast.known} runs at the first score that counts",))
+    if not fast.leaders:
+        return Entry(NOBODY, tuple(filter(None, [incomplete(fast)])))
+    amounts = tuple(
+        ranged(min(means), max(means), units)
+        for one, units in ((fast, SECONDS), (cheap, BYTES))
+        for means in [[one.means[name] for name in fast.leaders]]
+    )
+    return Entry(" / ".join(fast.leaders) if several else "", amounts)
+
+
+def _highest(one: Comparison, several: bool) -> Entry:
+    if not one.leaders:
+        return Entry("nothing scored")
+    means = [one.means[name] for name in one.leaders]
+    return Entry(" / ".join(one.leaders) if several else "", (ranged(min(means), max(means), PERCENT),))
+
+
+def _read(points: pd.DataFrame, by: list[str], several: bool) -> str:
+    """Return how a cell is read: over how many runs a mean is, and who shares a cell."""
+    said = f"Means over {replicates_of(points, by)}" if points.groupby(by).size().max() > 1 else "A single run each"
+    if several:
+        tested = points.groupby(by, sort=False).size().min() >= FEWEST
+        few = f"the first was not ahead in every run (fewer than {FEWEST} cannot be tested)"
+        tied = "they do not differ significantly (paired differences, 95 %)" if tested else few
+        said += f"; methods share a cell where {tied}"
+    if points["target"].notna().any() and points["score"].notna().any():
+        said += f"; {NOBODY}: no method got there in every run"
+    return f"{said}."

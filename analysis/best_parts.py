@@ -1,7 +1,7 @@
 """The parts of a report on the best methods: the answer, times and bytes to the target, and the ranking."""
 
 from analysis import charts, ranked_section, sections
-from analysis.answer import caution, compared, conditions, findings, races
+from analysis.answer import compared, conditions, grid, races
 from analysis.answer_section import answer_section
 from analysis.cautions import cautions
 from analysis.forest import forest
@@ -9,22 +9,19 @@ from analysis.material import Material
 from analysis.network_parts import by_direction
 from analysis.page import paragraph
 from analysis.question import descriptions, question, setting
-from analysis.ranking import headline, ranking
+from analysis.ranking import ranking
 from analysis.score_parts import curve
 from analysis.unchanging import settled
-from analysis.whole_stream import last_arrival
 
 
 def answer(m: Material) -> str:
-    """Return the first screen: the question, the answer in words, and one chart."""
+    """Return the first screen: the question, who is first where, and one chart."""
     points, axes = m.points, m.axes
     asked = question(m.runs, "What was reached, and at what cost?" if m.scored else "What moved, and when?")
-    notes = [setting(points, m.runs.resolved, m.score), caution(points, axes)]
-    if m.goal and set(points["target_on"]) == {"all_periods"}:
-        notes.insert(1, last_arrival(m.kept.curves))
-    above = cautions(points, m.runs.points, axes)
-    found = findings(points, axes, m.score, m.kept.curves if m.scored else None)
-    return answer_section(asked, descriptions(m.runs), found, notes, above, headline_chart(m))
+    found = grid(points, axes, m.score)
+    scored = setting(points, m.runs.resolved, m.score, m.fixed)
+    above = cautions(points, m.runs.points, axes, m.fixed)
+    return answer_section(asked, descriptions(m.runs), above, found, scored, headline_chart(m))
 
 
 def headline_chart(m: Material) -> str:
@@ -39,9 +36,9 @@ def headline_chart(m: Material) -> str:
 def first(m: Material) -> str:
     """Return who is first in each condition, and the bytes to the target."""
     if compared(m.points, m.axes) != "algorithm" or m.points["algorithm"].nunique() > 1:
-        found, axes = races(m.points, m.axes), conditions(m.points, m.axes)
-        m.save("first", sections.firsts_frame(axes, found.times, found.moved, found.best))
-        table = sections.firsts(axes, found.times, found.moved, found.best)
+        found = races(m.points, m.axes)
+        m.save("first", sections.firsts_frame(found))
+        table = sections.firsts(conditions(m.points, m.axes), found, m.score)
     else:
         table = ""
     if len(m.kept.targets):
@@ -61,13 +58,12 @@ def ranking_part(m: Material) -> str:
     """Return the part that ranks the methods of each condition, with a chart unless the first screen has it."""
     frame = ranking(m.points, m.axes)
     m.save("ranking", frame.drop(columns="units"))
-    measure = ranked_section.NAMES[headline(m.points)]
-    return ranked_section.ranked(frame, m.axes, measure, "" if "ranking" in m.charts else ranked(m))
+    return ranked_section.ranked(frame, m.axes, m.score, "" if "ranking" in m.charts else ranked(m))
 
 
 def ranked(m: Material) -> str:
     """Return the chart of the ranking."""
     frame, axes, same = settled(ranking(m.points, m.axes), m.axes, ["mean", "difference"])
     names = list(m.means["algorithm"].unique())
-    drawing = m.drawn("ranking", forest(frame, axes, names, ranked_section.NAMES[headline(m.points)]))
+    drawing = m.drawn("ranking", forest(frame, axes, names, m.score))
     return drawing + (paragraph(same, "note") if same else "")

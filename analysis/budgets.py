@@ -5,22 +5,29 @@ codec); all other axes are conditions, in each of which the methods are compared
 of the current model when the budget has been spent, averaged over its runs; a method has no score until each of its
 runs has one. It is not the best score so far, which could not be picked without looking at the test.
 
-All are compared on one test: where every run of a condition was scored over all periods, met or not (the split
-all_periods), by that; else by the score over the periods met, once all have arrived, so that a method that meets its
-periods late has no score until then.
+Methods that are not significantly behind the best are tied with it (paired differences, as in `contest`; with fewer than
+five runs those within a point), and leaders stay until they are behind; scores that guessing reaches (`chance`) lead
+nowhere.  All are compared on one test: where every run of a condition was scored on
+the fixed test (see frontier), by that; else by the score over the periods met, once all have arrived, so that a method
+that meets its periods late has no score until then.
 
-Not modelled: whether a lead is significant; the ranking shows the spread.
+Not modelled: correction for the many budgets compared.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.special import stdtrit
 
-from analysis.axes import short
+from analysis.axes import replicates, short
 from analysis.frontier import on_grid
+from analysis.intervals import CONFIDENCE, FEWEST
 
 CHOSEN = ("protocol", "algorithm", "training", "model", "network.codec")
+TIED = 0.01  # a lead of less is none, with runs too few for a test
 COLUMNS = ["cost", "from", "to", "method", "algorithm", "score", "n", "next", "next_score", "test", "same_test"]
 
 
@@ -30,12 +37,14 @@ def is_chosen(axis: str) -> bool:
 
 
 def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
-    """Return one row per condition and range of budgets with one leader: the axes that are conditions, then COLUMNS.
+    """Return one row per condition and range of budgets with the same leaders: the axes that are conditions, then
+    COLUMNS.
 
-    `curves` are those of tables.curves. `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
-    last stretch has no end: inf). `score` (fraction) is the leader's when it takes the lead, n its runs, `next` the
-    best of the others at that budget ("" if no other has a score yet) and `next_score` its score. Of equals the
-    one that leads stays. Conditions with one method only are left out.
+    `curves` are those of a digest, with a column `chance` (NaN where it is not known). `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
+    last stretch has no end: inf). `method` is the leader, or those that are tied, joined by " / ", the best first;
+    `algorithm` is that of the best. `score` (fraction) is its score when the range begins, n its runs, `next` the best
+    of the others at that budget ("" if no other has a score yet) and `next_score` its score. Conditions with one method
+    only are left out.
     `test` says what is compared: "all_periods", or "complete" for the periods met once all have arrived; `same_test` is
     False where the runs of the condition have met different numbers of periods at their ends, so that their complete
     tests differ too.
@@ -49,15 +58,16 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
             place = dict(zip(conditions, key, strict=True))
             of = dict(zip(group["method"], group["algorithm"], strict=True))
             tested, test = _on_one_test(group)
-            stretches = _stretches(_scores(tested, cost))
-            rows += [{**place, "cost": cost, "algorithm": of[str(row["method"])], **row, **test} for row in stretches]
+            stretches = _stretches(*_scores(tested, cost), float(group["chance"].max()))
+            rows += [{**place, "cost": cost, "algorithm": of[row["best"]], **row, **test} for row in stretches]
     return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
 
 
 def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return the rows of a condition that are scores on one test, and which: the columns test and same_test."""
-    if group["whole"].notna().all():
-        return group.assign(score=group["whole"]), {"test": "all_periods", "same_test": True}
+    if group["fixed"].all():
+        return group, {"test": "all_periods", "same_test": True}
+    group = group.assign(score=group["met"])
     done = group[group["complete"].astype(bool)]
     ends = done.sort_values("time", kind="stable").groupby("point")["periods"].last()
     return done, {"test": "complete", "same_test": bool(ends.max() - ends.min() < 1e-9)}
@@ -73,38 +83,65 @@ def _methods(curves: pd.DataFrame, chosen: list[str]) -> pd.Series:
     return labels
 
 
-def _scores(group: pd.DataFrame, cost: str) -> pd.DataFrame:
-    """Return the mean score (B, M) of each method at each budget at which any run's score changes, NaN before it has
-    one, with the number of runs under attrs."""
-    budgets = np.unique(group[cost].to_numpy(float))
-    columns, counts = {}, {}
+def _scores(group: pd.DataFrame, cost: str) -> tuple[npt.NDArray[np.float64], dict[str, pd.DataFrame]]:
+    """Return the budgets at which any run's score changes, and each method's scores there, a column a replicate."""
+    budgets, keys = np.unique(group[cost].to_numpy(float)), replicates(group.columns)
+    held = {}
     for method, runs in group.groupby("method", sort=False):
-        held = [on_grid(run.sort_values(cost, kind="stable"), cost, budgets) for _, run in runs.groupby("point")]
-        columns[str(method)] = np.mean([one.to_numpy(float) for one in held], axis=0)
-        counts[str(method)] = len(held)
-    frame = pd.DataFrame(columns, index=budgets)
-    frame.attrs["runs"] = counts
-    return frame
+        each = {
+            tuple(map(str, run[keys].iloc[0])): on_grid(run.sort_values(cost, kind="stable"), cost, budgets)
+            for _, run in runs.groupby("point")
+        }
+        held[str(method)] = pd.DataFrame(each)
+    return budgets, held
 
 
-def _stretches(scores: pd.DataFrame) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    values = np.where(scores.isna(), -math.inf, scores)
-    best, leader = values.max(axis=1), -1
-    for budget, at, most in zip(scores.index, values, best, strict=True):
-        if most == -math.inf or (leader >= 0 and at[leader] >= most):
+def _behind(other: pd.DataFrame, first: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return at which budgets a method is behind another: significantly, or with few runs by more than a point."""
+    shared = [key for key in first.columns if key in other.columns]
+    if not shared:
+        return np.asarray(first.mean(axis=1) - other.mean(axis=1) > TIED)
+    apart = (first[shared] - other[shared]).to_numpy(float)
+    orders = [key[:-1] for key in shared]  # what the seeds are nested in
+    if len({*orders}) > 1:
+        apart = np.stack([apart[:, [one == order for one in orders]].mean(axis=1) for order in dict.fromkeys(orders)], 1)
+    mean, count = apart.mean(axis=1), apart.shape[1]
+    if count < FEWEST:
+        return np.asarray(mean > TIED)
+    half = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * apart.std(axis=1, ddof=1) / math.sqrt(count)
+    return np.asarray(mean - half > 0)
+
+
+def _stretches(
+    budgets: npt.NDArray[np.float64], held: dict[str, pd.DataFrame], chance: float
+) -> list[dict[str, Any]]:
+    """Return the ranges of budgets with the same leaders, the first once a score is above chance."""
+    names, rows = [*held], list[dict[str, Any]]()
+    means = np.stack([held[name].to_numpy(float).mean(axis=1) for name in names])
+    means = np.where(np.isnan(means), -math.inf, means)
+    behind = np.stack([[_behind(held[name], held[first]) for name in names] for first in names])
+    leaders: frozenset[int] = frozenset()
+    floor = -math.inf if math.isnan(chance) else chance
+    for place, budget in enumerate(budgets):
+        at = means[:, place]
+        best = int(at.argmax())
+        if at[best] == -math.inf or at[best] <= floor:
+            continue
+        near = frozenset(np.flatnonzero((at > -math.inf) & ~behind[best, :, place]).tolist())
+        if leaders and leaders <= near:
             continue
         if rows:
             rows[-1]["to"] = budget
-        leader = int(at.argmax())
-        others = np.where(np.arange(len(at)) == leader, -math.inf, at)
-        after = int(others.argmax())
-        known = others[after] > -math.inf
+        leaders = leaders & near if best in leaders else near
+        first, *others = sorted(leaders, key=lambda one: -at[one])
+        rest = np.where(np.isin(np.arange(len(at)), [*leaders]), -math.inf, at)
+        after = int(rest.argmax())
+        known = rest[after] > -math.inf
         rows.append(
             {
-                "from": budget, "to": math.inf, "method": scores.columns[leader], "score": float(most),
-                "n": scores.attrs["runs"][scores.columns[leader]], "next": scores.columns[after] if known else "",
-                "next_score": float(others[after]) if known else math.nan,
+                "from": budget, "to": math.inf, "method": " / ".join(names[one] for one in (first, *others)),
+                "best": names[first], "score": float(at[first]), "n": held[names[first]].shape[1],
+                "next": names[after] if known else "", "next_score": float(rest[after]) if known else math.nan,
             }
         )  # fmt: skip
     return rows

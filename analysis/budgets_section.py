@@ -21,15 +21,17 @@ from analysis.unchanging import drawn_once, settled
 from analysis.verdict import condition_of
 
 MOST = 40  # conditions that are drawn
+TIED = "tied"
 UNITS = {"time": SECONDS, "moved": BYTES}
 NOTE = (
-    "The method with the best mean score once a budget has been spent: the score of the model in force by then, not "
-    "the best one so far. Each row is a range of budgets with one leader; where the next row of the same condition "
-    "begins, another method takes over. A lead may be chance: the ranking shows the spread."
+    "The method with the best mean score once a budget has been spent: that of the model in force by then, not the "
+    "best one so far. Each row is a range of budgets with the same leader, or with methods that are tied: not "
+    "significantly apart (paired differences, 95 %; with fewer than five runs, within a point). A leader stays until it is "
+    "behind. What guessing reaches leads nowhere."
 )
 
 
-def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
+def budgets(curves: pd.DataFrame, axes: list[str], score: str, files: Files) -> str:
     """Write the figures and table, and return the part of the page; "" if no two methods can be compared."""
     found = {cost: leads(curves, axes, cost) for cost in COSTS}
     if found["time"].empty:
@@ -41,13 +43,13 @@ def budgets(curves: pd.DataFrame, axes: list[str], files: Files) -> str:
         places = [axis for axis in rows.columns if axis not in COLUMNS]
         once, left, same = settled(rows, places, ["from", "score"], ["method"])
         shown.append(once.drop(columns=[axis for axis in places if axis not in left]))
-        parts.append(files.drawn(f"leaders_{cost}", leaders(rows)))
+        parts.append(files.drawn(f"leaders_{cost}", leaders(rows, score)))
         repeats += [f"{COSTS[cost][0].capitalize()}: {same[0].lower()}{same[1:]}"] if same else []
-    table = _table(pd.concat(shown, ignore_index=True), " ".join([NOTE, *repeats]))
+    table = _table(pd.concat(shown, ignore_index=True), " ".join([NOTE, *repeats]), score)
     return part("budgets", "Equal budgets", *parts, table)
 
 
-def leaders(frame: pd.DataFrame) -> dict[str, Any]:
+def leaders(frame: pd.DataFrame, score: str) -> dict[str, Any]:
     """Chart which method leads over budgets (see budgets.leads, one cost): one bar a condition."""
     cost = frame["cost"].iloc[0]
     name, units = COSTS[cost]
@@ -67,7 +69,7 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
     looks = {"color": colour(algorithms, columns=6), **_shades(frame)}
     chart = bars.encode(x=x, x2="ends:Q", y=down, **looks)
     chart = chart.properties(width=620, height=max(50, 24 * rows["condition"].nunique()))
-    note = "From the first score of any method on; the last lead is open-ended"
+    note = "From the first score above chance on; the last lead is open-ended"
     if len(conditions) > MOST:
         note += f"; the first {MOST} of {len(conditions)} conditions"
     tips = [
@@ -75,11 +77,11 @@ def leaders(frame: pd.DataFrame) -> dict[str, Any]:
         tip("method", "leader"),
         tip("begins", "from", expression=across.expression("begins")),
     ]
-    tips += [tip("ends", "to", expression=across.expression("ends")), tip("score", "score", ".1%")]
+    tips += [tip("ends", "to", expression=across.expression("ends")), tip("score", score, ".1%")]
     lasting = [f"{row['condition']}: {row['method']}" for _, row in rows[np.isinf(rows["to"])].iterrows()]
     rows = rows.drop(columns=["from", "to"])  # the last `to` is infinite, which JSON cannot hold
     says = f"Final leaders: {'; '.join(lasting)}"
-    return finished(chart, rows, f"Best score for a budget of {name}", note, tips, says)
+    return finished(chart, rows, f"Highest {score} for a budget of {name}", note, tips, says)
 
 
 def _once(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,14 +93,16 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _choices(frame: pd.DataFrame) -> list[str]:
-    """Return what each method is beside its algorithm, such as "participation 0.3"."""
+    """Return what each method is beside its algorithm, such as "participation 0.3", or that several are tied."""
     pairs = zip(frame["method"], frame["algorithm"], strict=True)
-    return [method.removeprefix(algorithm).removeprefix(", ") for method, algorithm in pairs]
+    return [
+        TIED if " / " in method else method.removeprefix(algorithm).removeprefix(", ") for method, algorithm in pairs
+    ]
 
 
 def _shades(frame: pd.DataFrame) -> dict[str, alt.Opacity]:
     """Return the opacity channel that distinguishes the methods of one algorithm, which share its colour."""
-    choices = ordered(_choices(frame))
+    choices = sorted(ordered(_choices(frame)), key=lambda one: one != TIED)  # in the lightest shade
     if len(choices) < 2:
         return {}
     shades = [round(float(shade), 2) for shade in np.linspace(0.3, 1.0, len(choices))]
@@ -120,7 +124,7 @@ def _by_value(conditions: list[str]) -> list[str]:
     return conditions
 
 
-def _table(frame: pd.DataFrame, note: str) -> str:
+def _table(frame: pd.DataFrame, note: str, score: str) -> str:
     axes = [axis for axis in frame.columns if axis not in COLUMNS]
     frame = frame.assign(**{axis: frame[axis].fillna("") for axis in axes})  # of a cost that is the same at every value
     rows = []
@@ -135,5 +139,5 @@ def _table(frame: pd.DataFrame, note: str) -> str:
                 Cell(show(row["next_score"], PERCENT), key(row["next_score"])),
             ]
         )  # fmt: skip
-    heads = [*map(short, axes), "budget of", "from", "to", "leads", "score", "next", "score"]
+    heads = [*map(short, axes), "budget of", "from", "to", "leads", score, "next", score]
     return sheet(heads, rows, "budgets", len(axes), note)

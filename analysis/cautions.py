@@ -9,9 +9,9 @@ SHORT = 0.95  # share of the clients wanted, below which there is a warning
 MOST = 3  # conditions that are named
 
 
-def cautions(points: pd.DataFrame, listed: pd.DataFrame, axes: list[str]) -> list[str]:
-    """Return the cautions; `listed` are all points, of which `points` have results."""
-    return [*filter(None, (_short_rounds(points, axes), _odd(listed), _periods(points)))]
+def cautions(points: pd.DataFrame, listed: pd.DataFrame, axes: list[str], fixed: bool = False) -> list[str]:
+    """Return the cautions; `listed` are all points, of which `points` have results, `fixed` if on one fixed test."""
+    return [*filter(None, (_short_rounds(points, axes), _odd(listed), "" if fixed else _periods(points)))]
 
 
 def _short_rounds(points: pd.DataFrame, axes: list[str]) -> str:

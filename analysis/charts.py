@@ -25,9 +25,9 @@ from analysis.spread import ends
 from analysis.unchanging import drawn_once
 
 Spec = dict[str, Any]
-PARTS = {"up": SLATE, "down": MIST, "peer": SAND, "wasted": ROSE}
-PARTS |= {"delivered": SLATE, "repeated": MIST, "cut": ROSE, "late": SAND, "discarded": UMBER}
-TITLES = {"direction": "Bytes moved, by direction", "kind": "Bytes moved on the wire, by step"}
+PARTS = {"up": SLATE, "down": MIST, "peer": SAND}
+PARTS |= {"delivered": SLATE, "overhead": MIST, "cut": ROSE, "late": SAND, "discarded": UMBER}
+TITLES = {"direction": "Bytes moved on the wire, by direction", "kind": "Bytes moved on the wire, by step"}
 TITLES |= {"fate": "Bytes moved on the wire, by step and outcome"}
 PART_NAMES = {"kind": "step", "fate": "outcome"}
 COSTS = {"time": ("simulated time", SECONDS), "moved": ("bytes moved on the wire", BYTES)}
@@ -36,14 +36,15 @@ SCORES = ("score", "am")  # more is better, unlike costs
 MOST_MARKS = 1000  # of a trade-off
 TARGETS = {"seconds_to_target": ("simulated time", SECONDS), "bytes_to_target": ("bytes moved", BYTES)}
 RULES = {
-    "all_periods": "A target counts once all periods have arrived",
+    "all_periods": "A target counts on the test of all periods, arrived or not",
+    "met_periods": "A target counts once all periods have arrived",
     "each_period": "A target counts on each period from its arrival; mean over periods",
 }
 
 
 def stacked_bytes(frame: pd.DataFrame, part: str, axes: list[str]) -> Spec:
     """Chart mean bytes as stacked bars: columns algorithm, `axes`, n, `part` (direction, kind or fate), bytes (mean),
-    and the whole bar's total and total_sd. The direction `wasted` is whatever moved beyond delivered payload.
+    and the whole bar's total and total_sd.
     """
     there = set(frame[part])
     parts = ordered(there) if part == "kind" else [name for name in PARTS if name in there]
@@ -171,7 +172,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
         [f"{row['algorithm']}, {row['condition']}" for _, row in front.iloc[[0, -1]].iterrows()] if len(front) else []
     )
     says = f"The front runs from {' to '.join(dict.fromkeys(ends))}" if ends else ""
-    return finished(chart, rows, f"Final {score} against {name}", note, tips, says)
+    return finished(chart, rows, f"{score.capitalize()} at the end against {name}", note, tips, says)
 
 
 def _fewer_marks(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """Bytes sent: the transfers table by direction, step, client and fate, and over time.
 
 Payload bytes are `nbytes` of delivered transfers. Wire bytes are `wire_bytes`, whatever became of the transfer.
-Wasted is the difference: headers, retransmissions, cut transfers, and replies that came too late or were discarded by
-the protocol.
+The difference is the overhead of delivered messages (headers and retransmissions), and what was wasted: cut transfers,
+and replies that came too late or were discarded by the protocol.
 Bytes are counted when a transfer has ended; the table does not show what is in transit at a moment.
 
 Not modelled: which link of a path carried the bytes; energy and money are in `costs_section`.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 SERVER = -1  # the server's number in `src` and `dst`
-CAUSES = {"overhead": ["delivered"], "late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
+CAUSES = {"late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
 
 
 def uploads(transfers: pd.DataFrame) -> pd.DataFrame:
@@ -95,8 +95,9 @@ def booked(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 def wasted_parts(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return the wasted bytes of `booked` rows by cause, for each group: columns `by`, then CAUSES.
 
-    overhead is headers and retransmissions of delivered messages, broken what was cut or lost.
+    broken is what was cut or lost; the overhead of delivered messages is not wasted.
     """
+    rows = rows[rows["fate"] != "delivered"]
     causes = rows["fate"].map({fate: cause for cause, fates in CAUSES.items() for fate in fates})
     sums = rows[by].assign(cause=causes, wasted=rows["wasted"]).groupby([*by, "cause"], sort=False)["wasted"].sum()
     return (

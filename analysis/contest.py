@@ -1,93 +1,117 @@
-"""The leader in each condition of a sweep, and whether the lead is significant.
+"""Compare the methods of each condition: ranked by their means, and the leader tested against each of the others.
 
-The leader has the best mean over its replicates. Where each rival shares five replicates with it or more, paired
-differences are tested (see intervals), and those who are not significantly behind are level with it. With fewer, a lead
-cannot be tested; it is only reported whether the leader was ahead in each of them.
+With five shared replicates or more, paired differences are tested (see intervals), and who is not significantly behind
+the leader is tied with it. With fewer, no lead can be tested, and who is ahead in some of them is tied.
 
 Not modelled: correction for many comparisons, and for the leader having been chosen by the data it is compared on.
 """
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
 from analysis.axes import replicates
-from analysis.intervals import interval
+from analysis.intervals import Interval, interval
 
-Kind = Literal["lead", "level", "alone", "some", "none"]
+AT_FIRST = {f"{cost}_to_target": "target_at_first" for cost in ("seconds", "bytes")}  # see frontier.Reached
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of one condition.
+class Lead:
+    """The leader's paired differences from one rival, replicate by replicate."""
 
-    lead: one name is ahead; level: the names are not significantly apart, the best mean first; alone: there is nothing
-    to compare with; some: no name has the value in every run, these have it in `share` of them; none: no name has it.
+    rival: str
+    difference: Interval  # leader minus rival
+    ahead_in_every_run: bool
 
-    `value` is the best mean, `rival` and `behind` the next one and its mean. `only` says that no other has the value
-    in every run, `always` that the leader was ahead in every replicate, `tested` whether all differences were tested.
+    @property
+    def significant(self) -> bool | None:
+        """Whether the 95 % interval excludes zero; None with too few runs to tell."""
+        return self.difference.excludes_zero
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The methods of one condition: ranked by their means, and those that are not ranked."""
+
+    condition: Mapping[str, str]
+    ranking: tuple[str, ...]
+    means: Mapping[str, float]
+    leads: tuple[Lead, ...]  # in the order of the ranking
+    incomplete: Mapping[str, tuple[int, int]]  # of methods that lack the value in some run: runs that have it, and all
+    known: int = 0  # runs that have the value
+    at_first: int = 0  # runs that had it at the first scoring that counted: it says when counting began
+
+    @property
+    def tied(self) -> list[str]:
+        """The rivals that are not behind the leader: not significantly, or with too few runs not in every one."""
+        best = self.means[self.ranking[0]] if self.ranking else None
+        return [
+            lead.rival for lead in self.leads
+            if self.means[lead.rival] == best or not (lead.ahead_in_every_run if lead.significant is None else lead.significant)
+        ]  # fmt: skip
+
+    @property
+    def at_once(self) -> bool:
+        """Whether most runs had the value at the first scoring that counted, so that methods cannot be ranked by it."""
+        return 2 * self.at_first > self.known
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The leader and who is tied with it; none where no method is ranked."""
+        return (self.ranking[0], *self.tied) if self.ranking and not self.at_once else ()
+
+    @property
+    def next(self) -> str:
+        """The best method that is behind the leaders, "" if there is none."""
+        return next((name for name in self.ranking if self.leaders and name not in self.leaders), "")
+
+    @property
+    def tested(self) -> bool:
+        """Whether there were enough runs to test every lead."""
+        return all(lead.significant is not None for lead in self.leads)
+
+
+def comparisons(points: pd.DataFrame, axes: list[str], by: str, value: str, *, lower_is_better: bool) -> list[Comparison]:
+    """Return the comparison of each condition, in order, by a column of `points`; see `compare`."""
+    groups = points.groupby(axes, sort=False) if axes else [((), points)]
+    return [
+        compare(dict(zip(axes, map(str, key), strict=True)), runs, by, value, lower_is_better=lower_is_better)
+        for key, runs in groups
+    ]
+
+
+def compare(
+    condition: Mapping[str, str], runs: pd.DataFrame, by: str, value: str, *, lower_is_better: bool
+) -> Comparison:
+    """Rank the methods of one condition, and test the leader against each of the others.
+
+    A method that lacks the value in some run is not ranked.
     """
-
-    place: dict[str, str]
-    kind: Kind
-    names: tuple[str, ...] = ()
-    value: float = math.nan
-    rival: str = ""
-    behind: float = math.nan
-    only: bool = False
-    always: bool = True
-    tested: bool = False
-    margin: tuple[float, float, float] | None = None  # of the leader over the next: mean, and the interval's ends
-    share: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # names that lack the value in some run
-    compared: int = 1  # number of names
-
-
-def contest(points: pd.DataFrame, axes: list[str], who: str, value: str, *, least: bool) -> list[Outcome]:
-    """Return each condition's outcome, in order: of a column of `points`, the `least` or else the most being best.
-
-    A name that lacks the value in some run cannot lead.
-    """
-    used = points[[*axes, who, *replicates(points.columns), value]]
-    groups = used.groupby(axes, sort=False) if axes else [((), used)]
-    return [_outcome(dict(zip(axes, map(str, key), strict=True)), runs, who, value, least) for key, runs in groups]
+    methods = {str(name): rows for name, rows in runs.groupby(by, sort=False)}
+    complete = {name: rows for name, rows in methods.items() if rows[value].notna().all()}
+    means = {name: interval(rows, value).mean for name, rows in complete.items()}
+    ranking = sorted(means, key=lambda name: means[name], reverse=not lower_is_better)
+    leads = [
+        paired_lead(complete[ranking[0]], complete[rival], rival, value, lower_is_better=lower_is_better)
+        for rival in ranking[1:]
+    ]
+    incomplete = {
+        name: (int(rows[value].notna().sum()), len(rows)) for name, rows in methods.items() if name not in complete
+    }
+    known = runs[runs[value].notna()]
+    first = AT_FIRST.get(value, "")
+    at_first = int((known[first] > 0.5).sum()) if first in known else 0
+    return Comparison(condition, tuple(ranking), means, tuple(leads), incomplete, len(known), at_first)
 
 
-def _outcome(place: dict[str, str], runs: pd.DataFrame, who: str, value: str, least: bool) -> Outcome:
-    methods = {str(name): rows for name, rows in runs.groupby(who, sort=False)}
-    known = {name: int(rows[value].notna().sum()) for name, rows in methods.items()}
-    whole = {name: interval(rows, value).mean for name, rows in methods.items() if known[name] == len(rows)}
-    missing = tuple(name for name in methods if name not in whole)
-    if not whole:
-        some = sorted((name for name in methods if known[name]), key=lambda name: -known[name] / len(methods[name]))
-        share = tuple(f"{known[name]} of {len(methods[name])}" for name in some)
-        return Outcome(
-            place, "some" if some else "none", tuple(some), share=share, missing=missing, compared=len(methods)
-        )
-    count = len(methods)
-    sign = 1 if least else -1
-    first, *rest = sorted(whole, key=lambda name: sign * whole[name])
-    if count == 1:
-        return Outcome(place, "alone", (first,), whole[first])
-    if not rest:
-        return Outcome(place, "lead", (first,), whole[first], only=True, missing=missing, compared=count)
-    apart = {name: _differences(methods[name], methods[first], value) for name in rest}
-    found = {name: interval(pairs, "difference").excludes_zero for name, pairs in apart.items()}
-    sure = interval(apart[rest[0]], "difference")
-    ends = sorted((-sure.low, -sure.high))
-    level = [name for name in rest if found[name] is False or whole[name] == whole[first]]
-    return Outcome(
-        place, "level" if level else "lead", (first, *level), whole[first], rest[0], whole[rest[0]],
-        always=all(bool((sign * pairs["difference"] > 0).all()) for pairs in apart.values()),
-        tested=None not in found.values(), missing=missing, compared=count,
-        margin=None if sure.excludes_zero is None else (-sure.mean, ends[0], ends[1]),
-    )  # fmt: skip
-
-
-def _differences(runs: pd.DataFrame, first: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Return one row per shared replicate: its columns and the `difference`, runs minus first."""
-    by = replicates(runs.columns)
-    both = runs[[*by, value]].merge(first[[*by, value]], on=by, suffixes=("", "_first"))
-    return both[by].assign(difference=both[value] - both[f"{value}_first"])
+def paired_lead(
+    leader: pd.DataFrame, runs: pd.DataFrame, rival: str, value: str, *, lower_is_better: bool
+) -> Lead:
+    """Return the leader's lead over a rival, over their shared replicates."""
+    by = replicates(leader.columns)
+    both = leader[[*by, value]].merge(runs[[*by, value]], on=by, suffixes=("", "_rival"))
+    pairs = both[by].assign(difference=both[value] - both[f"{value}_rival"])
+    ahead = pairs["difference"] < 0 if lower_is_better else pairs["difference"] > 0
+    return Lead(rival, interval(pairs, "difference"), bool(ahead.all()))

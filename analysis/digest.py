@@ -20,7 +20,7 @@ from analysis.axes import replicates
 from analysis.communication import booked, by_client, duration_summary, durations
 from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
-from analysis.frontier import over_all_periods, scored, with_bytes
+from analysis.frontier import ASKED, over_all_periods, scored, with_bytes
 from analysis.load import Runs
 from analysis.served import among
 from analysis.stored import TABLES, Tables
@@ -35,10 +35,9 @@ Head = tuple[str, str, str]  # a headline's model, metric and split
 class Digest:
     """What is kept. The first eight frames begin with the condition, the replicates and `point`.
 
-    `booked` and `clients` are those of `communication`, `curves` of `frontier` with a column `whole` beside the score:
-    that over all periods, met or not, NaN where the split all_periods was not scored. `periods` has period (from 1),
+    `booked` and `clients` are those of `communication`, `curves` of `frontier.curve`. `periods` has period (from 1),
     updates and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions`
-    the rows of that table, `targets` period (from 1), seconds, bytes and periods (see each_period) of the points whose
+    the rows of that table, `targets` period (from 1), seconds, bytes, periods and at_first (see each_period) of the points whose
     target is on each period, `among` what (a quantity), at and value (see served.among). `waits`, `held_out` and
     `computing` have a row a point, under the points' index: waiting.mean_wait, held_out.held_out_scores and
     compute_time.compute_seconds. `times` has a row a condition and direction: transfers (count), median, p95, largest
@@ -121,8 +120,8 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
     }
     scores = pd.concat([headline(rows, *head) for head, rows in of_head.items()])
     known = met(scores)
-    over = pd.concat([over_all_periods(rows, *head[:2], PLACE) for head, rows in of_head.items()])
-    points = scored(known, PLACE).merge(over, on=[*PLACE, "time", "version"], how="left")
+    tested = [over_all_periods(rows, *head[:2], PLACE) for head, rows in of_head.items() if head[2] == ASKED]
+    points = scored(known, pd.concat(tested) if tested else None, PLACE)
     curves = [with_bytes(rows, batch[rows["place"].iloc[0]]["transfers"]) for _, rows in points.groupby("place")]
     had = _together({place: updates_had(tables["arrivals"], tables["updates"]) for place, tables in batch.items()})
     given = had.groupby(["place", "period"], as_index=False)[["updates"]].mean()
@@ -143,7 +142,7 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
 def _targets(tables: Tables, point: "pd.Series[Any]") -> pd.DataFrame:
     """Return the cost of the target on each period (from 1); no rows unless the target is on each period."""
     if point["target_on"] != "each_period" or math.isnan(point["target"]):
-        return pd.DataFrame(columns=["period", "seconds", "bytes", "periods"], dtype="float64")
+        return pd.DataFrame(columns=["period", "seconds", "bytes", "periods", "at_first"], dtype="float64")
     head = point["scored_model"], point["metric"], point["scored_split"]
     found = each_period(tables["scores"], tables["arrivals"], tables["transfers"], point["target"], *head)
     return found.assign(period=found["period"] + 1)

@@ -25,10 +25,11 @@ def each_period(
     metric: str = "accuracy",
     split: str = "test",
 ) -> pd.DataFrame:
-    """Return one row a period that was scored: columns period (from 0), seconds, bytes, periods.
+    """Return one row a period that was scored: columns period (from 0), seconds, bytes, periods, at_first.
 
-    `periods` is the mean number of periods that clients had met when this one reached the target. The three are NaN
-    for a period that never did. The tables are those of one point.
+    `periods` is the mean number of periods that clients had met when this one reached the target, and `at_first` is 1
+    where that was the first scoring that counted for it, else 0. The four are NaN for a period that never did. The
+    tables are those of one point.
     """
     rows = usable(scores, model, metric, split)
     own = of_clients(rows)
@@ -40,17 +41,18 @@ def each_period(
         on=["time", "version", "period"],
     )
     everybody = tested["period"].map(whose.groupby("period").size())
-    good = tested[(tested["client"] == everybody) & (tested["value"] >= target)].sort_values(["time", "version"])
-    first = good.groupby("period")[["time", "version"]].first().reset_index()
+    counted = tested[tested["client"] == everybody].sort_values(["time", "version"])
+    counted["at_first"] = (counted.groupby("period").cumcount() == 0).astype(float)
+    good = counted[counted["value"] >= target]
+    first = good.groupby("period")[["time", "version", "at_first"]].first().reset_index()
     first = first.merge(scored(rows)[["time", "version", "periods"]], on=["time", "version"])
     first = first.assign(moved=moved_by(transfers, first["time"])).set_index("period").reindex(starts.index)
     found = pd.DataFrame({"seconds": first["time"] - starts["time"], "bytes": first["moved"] - starts["moved"]})
-    return found.assign(periods=first["periods"]).reset_index()
+    return found.assign(periods=first["periods"], at_first=first["at_first"]).reset_index()
 
 
 def mean_reached(found: pd.DataFrame) -> Reached | None:
     """Return the means over periods; None if one never reached the target, or there is none."""
     if found.empty or found["seconds"].isna().any():
         return None
-    seconds, moved, periods = found[["seconds", "bytes", "periods"]].mean()
-    return Reached(float(seconds), float(moved), float(periods))
+    return Reached(*map(float, found[["seconds", "bytes", "periods", "at_first"]].mean()))

@@ -1,6 +1,6 @@
-"""Wire bytes of every step by fate: delivered, repeated, late, discarded or cut.
+"""Wire bytes of every step by fate: delivered, overhead, late, discarded or cut.
 
-`delivered` is the payload that arrived in time, `repeated` everything else (headers and retransmissions); `late`,
+`delivered` is the payload that arrived in time, `overhead` what moved with it (headers and retransmissions); `late`,
 `discarded` and `cut` are all wire bytes of messages with that fate. A lost message moved nothing.
 
 Not modelled: headers apart from retransmissions, which the table of transfers does not separate.
@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.tables import mean_parts
 
-FATES = ["delivered", "repeated", "cut", "late", "discarded"]
+FATES = ["delivered", "overhead", "cut", "late", "discarded"]
 
 
 def fate_bytes(booked: pd.DataFrame) -> pd.DataFrame:
@@ -20,7 +20,7 @@ def fate_bytes(booked: pd.DataFrame) -> pd.DataFrame:
     came = booked["fate"] == "delivered"
     parts = [
         booked[came].assign(bytes=lambda rows: rows["payload"]),
-        booked[came].assign(fate="repeated", bytes=lambda rows: rows["wasted"]),
+        booked[came].assign(fate="overhead", bytes=lambda rows: rows["wasted"]),
         booked[~came].assign(bytes=lambda rows: rows["wire"]),
     ]
     rows = pd.concat(parts, ignore_index=True)

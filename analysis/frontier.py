@@ -1,12 +1,15 @@
-"""Score against simulated time and against bytes: curves, targets, and the Pareto front.
+"""Score against time and against bytes: curves, targets, and the Pareto front.
 
-A curve's score at a moment is that of all clients together (see forgetting.pooled), averaged over the periods met so
-far. So the test grows with every arrival, and scores before and after one are on different tests. A scoring
-is `complete` once the test has stopped growing: from the first one at which every client that is scored in the run has
-met all periods that it meets by the run's last scoring. A client's periods are counted by its own clock; clients
-without data or without anything to be tested on do not count, nor do periods that arrive after the last scoring, on
-which no model was tested. A single period is complete from the start. A restart of the server does not undo arrivals,
-so completeness is never lost.
+Every score is that of all clients together (see forgetting.pooled) for each period, then averaged over periods. A
+curve's `score` is on one fixed test where there is one: all periods of the stream, arrived or not (the split
+all_periods), comparable at all times. `met` is the score over the periods met so far, whose test grows with every
+arrival.
+
+Where no fixed test was scored, `score` is `met`, and a scoring is `complete` once its test has stopped growing: from
+the first one at which every client that is scored in the run has met all periods that it meets by the run's last
+scoring. A client's periods are counted by its own clock; clients without data or without anything to be tested on do
+not count, nor do periods that arrive after the last scoring, on which no model was tested. A fixed test, and a single
+period, are complete from the start. A restart of the server does not undo arrivals, so completeness is never lost.
 
 Where only the latest period is scored (algorithms that see their neighbours, see `Algorithm.sees`), the complete test
 is the last period alone; where snapshots are scored ahead, it is the later snapshots of all that were trained on.
@@ -15,7 +18,7 @@ is the last period alone; where snapshots are scored ahead, it is the later snap
 Bytes are wire bytes of every transfer ended by then, repeats and losses included.
 
 Not modelled: smoothing. A target counts as reached at the first complete score at or above it, even if a later one is
-lower. Runs of one sweep that end with different numbers of periods still have different tests; see `periods`.
+lower. Without a fixed test, runs that end with different numbers of periods have different tests; see `periods`.
 """
 
 from collections.abc import Sequence
@@ -29,32 +32,41 @@ from analysis.communication import directions, moved_by
 from analysis.forgetting import headline, of_clients, pooled, usable
 
 ALL_PERIODS = "all_periods"  # the split of all periods of a stream, met or not
+ASKED = "test"  # whose vertices it scores
 
 
 class Reached(NamedTuple):
-    """When a target was reached: simulated seconds, wire bytes moved by then, and the mean number of periods met."""
+    """When a target was reached: seconds, wire bytes moved by then, and the mean number of periods met.
+
+    `at_first` is 1 if that was the first scoring that counted, so that the time says when counting began, and 0 if
+    not; where a target counts on each period, the share of periods of which that is true.
+    """
 
     seconds: float
     moved: float
     periods: float
+    at_first: float
 
 
 def curve(
     scores: pd.DataFrame, transfers: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test"
 ) -> pd.DataFrame:
-    """Return one row per scoring, in order: columns time (s), version, score (fraction), periods, complete, up, down,
-    moved (wire bytes).
+    """Return one row per scoring, in order: columns time (s), version, score (fraction), met, periods, complete, fixed,
+    up, down, moved (wire bytes).
 
-    `periods` is the mean number of periods met, over the clients scored then; for `complete` see the module's
-    docstring. `moved` counts all directions, peers included. The frame is empty without scores of this model, metric
-    and split.
+    `fixed` says whether the score is on the fixed test, `periods` is the mean number of periods met, over the clients
+    scored then; see the module's docstring for the others. `moved` counts all directions, peers included. The frame is
+    empty without scores of this model, metric and split.
     """
-    return with_bytes(scored(usable(scores, model, metric, split)), transfers)
+    fixed = over_all_periods(scores, model, metric) if split == ASKED else None
+    return with_bytes(scored(usable(scores, model, metric, split), fixed), transfers)
 
 
-def scored(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the score at each scoring, of the rows that count (see usable): columns `by`, time, version, score,
-    periods, complete (see curve).
+def scored(rows: pd.DataFrame, fixed: pd.DataFrame | None = None, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the score at each scoring, of the rows that count (see usable): columns `by`, time, version, score, met,
+    periods, complete, fixed (see curve).
+
+    `fixed` has the scores on the fixed test (see over_all_periods) of those runs that were tested on it.
     """
     at = [*by, "time", "version"]
     cells = pooled(rows, [*at, "period"])
@@ -62,7 +74,17 @@ def scored(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     seen = of_clients(rows).groupby([*at, "client"], as_index=False)[["seen"]].max()
     groups = seen.groupby(at)  # the same groups in the same order as the rows of `means`
     had = groups["seen"].mean().to_numpy(float)
-    return means.rename(columns={"value": "score"}).assign(periods=had, complete=_complete(seen, groups.ngroup(), by))
+    found = means.rename(columns={"value": "met"}).assign(periods=had, complete=_complete(seen, groups.ngroup(), by))
+    if fixed is None or fixed.empty:
+        found = found.assign(score=found["met"], fixed=False)
+    else:  # it is scored before anything has arrived too
+        found = found.merge(fixed, on=at, how="outer").sort_values(at, kind="stable", ignore_index=True)
+        tested = found["whole"].notna()
+        found["fixed"] = tested.groupby([found[name] for name in by]).transform("any") if by else True
+        found["score"] = found["whole"].where(found["fixed"], found["met"])
+        found["periods"] = found["periods"].fillna(0.0)
+        found["complete"] = tested.where(found["fixed"], found["complete"].eq(True))
+    return found[[*at, "score", "met", "periods", "complete", "fixed"]]
 
 
 def _complete(seen: pd.DataFrame, scoring: pd.Series, by: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -95,17 +117,28 @@ def with_bytes(points: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
     return points.assign(up=up, down=down, moved=moved_by(transfers, points["time"]))
 
 
+def rule(points: pd.DataFrame) -> str:
+    """Return the test that a target counts on, with this curve: all_periods, or met_periods once all have arrived.
+
+    A run with a single period has one test throughout, which is of all periods.
+    """
+    changes = not points["fixed"].all() and points["periods"].max() > 1
+    return "met_periods" if changes else ALL_PERIODS
+
+
 def reach(points: pd.DataFrame, target: float | None) -> Reached | None:
     """Return when a curve's score is first at or above the target, of complete scorings only; None if never, or
     without a target.
     """
     if target is None:
         return None
-    hits = points[points["complete"] & (points["score"] >= target)]
+    counted = points[points["complete"].astype(bool)]
+    hits = counted[counted["score"] >= target]
     if hits.empty:
         return None
     first = hits.iloc[0]
-    return Reached(float(first["time"]), int(first["moved"]), float(first["periods"]))
+    at_first = float(hits.index[0] == counted.index[0])
+    return Reached(float(first["time"]), int(first["moved"]), float(first["periods"]), at_first)
 
 
 def pareto(points: pd.DataFrame, cost: str, score: str = "score") -> pd.Series:

@@ -3,8 +3,7 @@
 A point is named "<run>/<point>", so that several runs can be combined. Points whose status is `failed` have no
 tables; they stay in `points`, so that a report can name them. A `stalled` point, in which nothing more could happen
 before its protocol was through, has its tables and counts with them. Runs of older versions lack columns that were
-added since (`LATER`): these are empty, except the cost of targets, which is recounted by the current rule (see
-`recount`).
+added since (`LATER`): these are empty.
 """
 
 import json
@@ -19,7 +18,6 @@ import yaml
 
 from analysis.axes import is_replicate
 from analysis.methods import labels, without_digests
-from analysis.recount import recounted
 from analysis.settings import flat
 from analysis.stored import AGAIN, NotARunError, Stored, check, line
 
@@ -29,9 +27,11 @@ LATER = ["la", "bytes_peer", "prequential", "updates_per_period", "staleness", "
 LATER += ["server_seconds", "epsilon", "bytes_masking", "periods", "target_on", "periods_at_target", "method", "wanted"]
 SERVED = ["worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered"]
 LATER += ["followed", *SERVED]
+RECOVERY = ["arrivals", "recovery_seconds", "recovery_at_first", "never_recovered"]
+LATER += ["target_at_first", "chance", *RECOVERY]
 NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
 NUMBERS += [*SERVED, "staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
-NUMBERS += ["seconds_to_target", "periods_at_target", "real_seconds"]
+NUMBERS += ["seconds_to_target", "periods_at_target", "target_at_first", "chance", *RECOVERY, "real_seconds"]
 COSTS = [  # of runs that were priced
     f"{quantity}{suffix}"
     for quantity in ("joules", "grams", "usd")
@@ -94,7 +94,7 @@ def load(folders: Sequence[Path]) -> Runs:
             check(folder / point)
             where[f"{name}/{point}"] = folder / point
         frames.append(_described(summary, name, list(grid), scenarios))
-    points = recounted(pd.concat(frames, ignore_index=True), where)
+    points = pd.concat(frames, ignore_index=True)
     called = labels(points, [resolved.get(point, {}) for point in points["point"]], [*grid])
     points = _in_lines(points.assign(algorithm_as_given=points["algorithm"], algorithm=called), [*grid, "algorithm"])
     axes = tuple(axis for axis in grid if axis != "algorithm" and not is_replicate(axis))

@@ -1,5 +1,7 @@
 """What the parts of a report share: the runs' frames, and the folder of drawings and tables."""
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +9,9 @@ import pandas as pd
 
 from analysis import charts, tables
 from analysis.choosing import interactive
-from analysis.digest import digest
+from analysis.digest import Digest, digest
+from analysis.each_period import mean_reached
+from analysis.frontier import reach, rule
 from analysis.latex import tabular
 from analysis.load import Runs
 from analysis.looks import Looks, dressed
@@ -15,14 +19,33 @@ from analysis.page import figure
 from analysis.panels import draw
 from analysis.verdict import easiest
 
+COUNTED = ["seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"]
 MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
+
+
+def counted(points: pd.DataFrame, kept: Digest) -> pd.DataFrame:
+    """Return the points with the costs of their targets counted from the tables: older runs had other rules."""
+    curves = dict(list(kept.curves.groupby("point")))
+    each = dict(list(kept.targets.groupby("point")))
+    found = points.copy()
+    for row, point in points[points["target"].notna()].iterrows():
+        course = curves.get(point["point"])
+        if course is None:
+            continue
+        if point["target_on"] == "each_period":
+            reached = mean_reached(each[point["point"]]) if point["point"] in each else None
+        else:
+            reached, found.loc[row, "target_on"] = reach(course, point["target"]), rule(course)
+        found.loc[row, COUNTED] = [math.nan] * len(COUNTED) if reached is None else [*reached]
+    return found
 
 
 class Material:
     """The finished points of all runs, what is kept of their tables, and what has been drawn so far.
 
     `scored` says whether anything was scored, `goal` whether there is a target, `reached` whether any run got there,
-    `target` the one target of all points, None if there are several or none.
+    `target` the one target of all points, None if there are several or none. `fixed` says whether all scores are on
+    the fixed test of all periods, `clock` what the times are: simulated or measured.
     """
 
     def __init__(self, runs: Runs, folder: Path) -> None:
@@ -35,14 +58,18 @@ class Material:
         self.kept = digest(runs, points, self.by)
         self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
         moved = self.kept.booked.groupby("point")["wire"].sum()
-        self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
+        points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
+        self.points = counted(points, self.kept)
         self.means = tables.means(self.points, self.by)
         targets = self.points["target"].dropna().unique()
         self.reached = bool(self.points["seconds_to_target"].notna().any())
         self.goal = bool(self.points["target"].notna().any())
         self.target = float(targets[0]) if len(targets) == 1 else None
         self.scored = bool(self.points["score"].notna().any())
+        self.fixed = len(self.kept.curves) > 0 and bool(self.kept.curves["fixed"].all())
         self.updated = bool(self.points["asked"].notna().any())
+        real = {bool(runs.provenance.get(point, {}).get("deployed")) for point in self.points["point"]}
+        self.clock = "simulated or measured" if len(real) > 1 else "measured" if True in real else "simulated"
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
     def save(self, name: str, frame: pd.DataFrame) -> None:
@@ -52,12 +79,18 @@ class Material:
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
         """Draw a figure for papers, keep its description for the page, and return its place there."""
+        if self.clock != "simulated":
+            spec = json.loads(self.timed(json.dumps(spec)))
         spec = dressed(spec, self.looks)
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)
         self.room -= len(svg)
         title = spec["title"]
         return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
+
+    def timed(self, words: str) -> str:
+        """Return the words with the time called what it is: simulated, or measured where runs were deployed."""
+        return words.replace("simulated time", f"{self.clock} time").replace("Simulated", self.clock.capitalize())
 
     def rule(self) -> str:
         """Return the rule for when a target counts, if it matters."""

@@ -24,7 +24,7 @@ def costs_part(m: Material) -> str:
 
 
 def bytes_moved(m: Material) -> str:
-    """Return bytes by direction, step and fate, and what was wasted."""
+    """Return bytes by direction, step and outcome, and what was wasted."""
     booked = m.kept.booked
     m.save("bytes_by_client", m.kept.clients)
     steps = tables.step_bytes(booked, m.points, m.by)
@@ -43,7 +43,7 @@ def bytes_moved(m: Material) -> str:
 
 
 def by_direction(m: Material) -> str:
-    """Return the chart of bytes up, down, between peers and wasted."""
+    """Return the chart of bytes up, down and between peers."""
     directions = tables.direction_bytes(m.kept.booked, m.points, m.by)
     m.save("bytes_by_direction", directions)
     return m.stacked("bytes_by_direction", directions, "direction") if len(directions) else ""
@@ -72,7 +72,7 @@ def timeline(m: Material) -> str:
         return ""
     m.save("timeline", frame)
     drawing = m.drawn("timeline", one_update.timeline(frame, f"{algorithm}. {where}"))
-    return part("timeline", "One update", drawing, paragraph(one_update.NOTE, "note"))
+    return part("timeline", "", drawing, paragraph(one_update.NOTE, "note"))
 
 
 def waiting_part(m: Material) -> str:
@@ -95,7 +95,7 @@ def link_use_part(m: Material) -> str:
     m.save("link_use", frame)
     note = "The bytes of each transfer are spread evenly from its start to its end. Full table: tables/link_use.csv."
     drawing = m.drawn("link_use", link_use.used(frame, where))
-    return part("links", "Use of the server's links", drawing, paragraph(note, "note"))
+    return part("links", "", drawing, paragraph(note, "note"))
 
 
 def partitions(m: Material) -> str:

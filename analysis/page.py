@@ -30,7 +30,9 @@ p.note { color: var(--soft); font-size: 13px; }
 nav { font-size: 13px; margin: 8px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
 nav a { white-space: nowrap; }
 #answer h2 { border: 0; margin: 16px 0 6px; padding: 0; } #answer figure { margin: 12px 0; }
-.first p { margin: 7px 0; } .part { margin: 0 0 26px; } #answer > p.note { margin: 8px 0; }
+.first { overflow-x: auto; } .first th, .first td { text-align: left; vertical-align: top; }
+.first caption { text-align: left; font-weight: 600; }
+.part { margin: 0 0 26px; } #answer > p.note { margin: 8px 0; }
 p.warning { background: var(--caution); border-left: 4px solid var(--amber); padding: 8px 16px; margin: 10px 0; }
  a { color: var(--accent); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }

@@ -14,7 +14,7 @@ SPLITS = {
     "test": "on the clients' test sets", "val": "on the clients' validation sets",
     "train": "on the clients' training sets", "held_out": "on vertices that no client owns",
     "pooled": "on all clients' test sets as one graph", "across": "on links between clients",
-    "all_periods": "on all periods, arrived or not",
+    "all_periods": "on the test of all periods, arrived or not",
 }  # fmt: skip
 
 
@@ -35,19 +35,22 @@ def descriptions(runs: Runs) -> list[str]:
     return [words for words in found if words != question(runs, "")]
 
 
-def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], metric: str) -> str:
-    """Return what was scored, on whom and with which seeds, in a sentence; for a study of traffic only the seeds."""
+def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], metric: str, fixed: bool) -> str:
+    """Return what was scored, on whom and with which seeds, in a sentence; for a study of traffic only the seeds.
+
+    `fixed` says whether the score is on the fixed test of all periods (see frontier).
+    """
     seeds = sorted(points["seed"].unique(), key=lambda seed: (len(seed), seed))
-    drawn = f"{'Seed' if len(seeds) == 1 else 'Seeds'} {_in_a_row(seeds)}."
+    drawn = f"{'seed' if len(seeds) == 1 else 'seeds'} {_in_a_row(seeds)}."
     counts = {lookup(dict(resolved[point]), "clients.count") for point in points["point"] if point in resolved}
     number = counts.pop() if len(counts) == 1 else ""
     clients = f"{int(float(number)):,} clients" if number.replace(".", "", 1).isdigit() else "all clients"
     if points["score"].isna().all():
-        return f"{clients[0].upper()}{clients[1:]}. {drawn}"
-    models, splits = points["scored_model"].unique(), points["scored_split"].unique()
+        return f"{clients[0].upper()}{clients[1:]}, {drawn}"
+    models, splits = points["scored_model"].unique(), ["all_periods"] if fixed else points["scored_split"].unique()
     model = f"of the {models[0]} model" if len(models) == 1 else "of the scored models"
     where = SPLITS.get(splits[0], f"on {splits[0]}") if len(splits) == 1 else "on the scored splits"
-    return f"Scored: {metric} {model} {where}, {clients}. {drawn}"
+    return f"Scored: {metric} {model} {where}; {clients}, {drawn}"
 
 
 def _leading_comment(given: str) -> str:

@@ -12,7 +12,6 @@ from analysis.quantity import COUNT, MISSING, PERCENT, show
 from analysis.sheet import part, sheet
 from analysis.unchanging import settled
 
-NAMES = {"am": "AM", "score": "score"}
 RULE = (
     "Intervals hold 95 % (Student's t). Runs of one order of tasks are not independent, so with several orders "
     "(numpy_seed, or another axis that ends in seed) the seeds within each order are averaged first, and the interval "
@@ -27,7 +26,7 @@ RULE = (
 
 
 def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> str:
-    """Return the part of the page on a ranking (see ranking.ranking) with its drawing; `measure` is the headline's."""
+    """Return the part of the page on a ranking (see ranking.ranking) with its drawing; `measure` names the score."""
     frame, axes, same = settled(frame, axes, ["mean", "fm", "difference"])
     spread = _spread_name(frame["low"])
     heads = [*map(short, axes), "rank", "algorithm", measure, spread, "FM", f"FM, {spread}", "n", "mean rank"]
@@ -48,7 +47,7 @@ def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> 
         cells += [_ends(row, "difference_"), _sure(row["excludes_zero"])]
         rows.append(cells)
     found = sheet(heads, rows, "ranking", len(axes) + 3, f"In percentage points. {same}")
-    return part("ranking", "Methods ranked", drawing, found, f"<details><summary>How</summary><p>{RULE}</p></details>")
+    return part("ranking", "", drawing, found, f"<details><summary>How</summary><p>{RULE}</p></details>")
 
 
 def _spread_name(low: pd.Series) -> str:

@@ -1,6 +1,6 @@
 """Rank the methods in each condition of a sweep, with intervals and paired differences from the best.
 
-The headline is AM where a run has several periods, else the score. A difference is taken within a replicate (the same
+Ranked by the score at the end. A difference is taken within a replicate (the same
 order, the same seed) and then averaged by the same rule as a mean (see intervals).
 
 Not modelled: correction for many comparisons, and for the best having been chosen by the data that it is compared on.
@@ -14,53 +14,48 @@ import pandas as pd
 from analysis.axes import replicates
 from analysis.intervals import Interval, counted, interval
 
+SCORE = "score"
 COLUMNS = [
-    "rank", "algorithm", "measure", "mean", "low", "high", "lowest", "highest", "fm", "fm_low", "fm_high", "fm_lowest",
+    "rank", "algorithm", "mean", "low", "high", "lowest", "highest", "fm", "fm_low", "fm_high", "fm_lowest",
     "fm_highest", "n", "replicates", "mean_rank", "pairs", "difference", "difference_low", "difference_high",
     "difference_lowest", "difference_highest", "excludes_zero", "units",
 ]  # fmt: skip
 
 
-def headline(points: pd.DataFrame) -> str:
-    """Return the column that methods are ranked by: am where any run forgot or could have, else score."""
-    return "am" if points["am"].notna().any() and points["fm"].notna().any() else "score"
-
-
 def ranking(points: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return one row per condition and method, best first: `axes`, then COLUMNS.
 
-    Fractions throughout. `n` counts runs that have the headline, `replicates` says what they are. `mean_rank` is over
-    the replicates in which every ranked method has the headline. A method without any has neither rank nor mean and
+    Fractions throughout. `n` counts runs that have a score, `replicates` says what they are. `mean_rank` is over
+    the replicates in which every ranked method has a score. A method without any has neither rank nor mean and
     comes last. `low` and `high` are the interval's ends, `lowest` and `highest` those of what it is over, and `units`
-    a list of these where they are too few for an interval. `difference` is the method's headline less that of the
+    a list of these where they are too few for an interval. `difference` is the method's score less that of the
     best, over their `pairs` common replicates, and `excludes_zero` is None without an interval.
     """
-    measure = headline(points)
-    used = points[[*axes, "algorithm", *replicates(points.columns), measure, "fm"]]
+    used = points[[*axes, "algorithm", *replicates(points.columns), SCORE, "fm"]]
     groups = used.groupby(axes, sort=False) if axes else [((), used)]
     rows = []
     for key, runs in groups:
         place = dict(zip(axes, key, strict=True))
-        rows += [{**place, **row} for row in _ranked(runs, measure)]
+        rows += [{**place, **row} for row in _ranked(runs)]
     return pd.DataFrame(rows, columns=[*axes, *COLUMNS])
 
 
-def _ranked(runs: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
+def _ranked(runs: pd.DataFrame) -> list[dict[str, Any]]:
     methods = {str(name): frame for name, frame in runs.groupby("algorithm", sort=False)}
-    means = {name: interval(frame, measure) for name, frame in methods.items()}
+    means = {name: interval(frame, SCORE) for name, frame in methods.items()}
     # sorted() is stable, so equal means keep the order of the sweep
     order = sorted(
         means, key=lambda name: -math.inf if math.isnan(means[name].mean) else means[name].mean, reverse=True
     )
-    ranks = _mean_ranks(runs, measure)
+    ranks = _mean_ranks(runs)
     rows = []
     for rank, name in enumerate(order, 1):
-        known, unknown = methods[name].dropna(subset=measure), math.isnan(means[name].mean)
-        pairs = _pairs(methods[name], methods[order[0]], measure)
+        known, unknown = methods[name].dropna(subset=SCORE), math.isnan(means[name].mean)
+        pairs = _pairs(methods[name], methods[order[0]])
         apart = Interval(0.0, math.nan, math.nan) if rank == 1 else interval(pairs, "difference")
         rows.append(
             {
-                "rank": None if unknown else rank, "algorithm": name, "measure": measure,
+                "rank": None if unknown else rank, "algorithm": name,
                 **_ends("", means[name]), **_ends("fm", interval(methods[name], "fm")),
                 "n": len(known), "replicates": counted(known) if len(known) else "", "mean_rank": ranks.get(name),
                 "pairs": len(pairs), **_ends("difference", apart), "excludes_zero": apart.excludes_zero,
@@ -70,18 +65,18 @@ def _ranked(runs: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _mean_ranks(runs: pd.DataFrame, measure: str) -> dict[str, float]:
+def _mean_ranks(runs: pd.DataFrame) -> dict[str, float]:
     """Return each method's mean rank over whole replicates, ties shared; empty if no replicate is whole."""
-    known = runs.dropna(subset=measure)
-    table = known.pivot_table(index=replicates(runs.columns), columns="algorithm", values=measure).dropna()
+    known = runs.dropna(subset=SCORE)
+    table = known.pivot_table(index=replicates(runs.columns), columns="algorithm", values=SCORE).dropna()
     return {str(name): float(rank) for name, rank in table.rank(axis=1, ascending=False).mean().dropna().items()}
 
 
-def _pairs(runs: pd.DataFrame, first: pd.DataFrame, measure: str) -> pd.DataFrame:
+def _pairs(runs: pd.DataFrame, first: pd.DataFrame) -> pd.DataFrame:
     """Return one row per shared replicate: its columns and the `difference`, runs minus first."""
     by = replicates(runs.columns)
-    both = runs[[*by, measure]].merge(first[[*by, measure]], on=by, suffixes=("", "_first")).dropna()
-    return both[by].assign(difference=both[measure] - both[f"{measure}_first"])
+    both = runs[[*by, SCORE]].merge(first[[*by, SCORE]], on=by, suffixes=("", "_first")).dropna()
+    return both[by].assign(difference=both[SCORE] - both[f"{SCORE}_first"])
 
 
 def _ends(name: str, found: Interval) -> dict[str, float]:

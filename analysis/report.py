@@ -66,7 +66,10 @@ def _sections(m: Material) -> dict[str, str]:
                 [score_parts.cost(m), network_parts.costs_part(m), network_parts.privacy_part(m)],
             ),
             f"How does {m.score} develop?": ("develop", score_parts.developing(m)),
-            "What is forgotten?": ("forgotten", [score_parts.forgetting(m), score_parts.held_out_part(m)]),
+            "What is forgotten?": (
+                "forgotten",
+                [score_parts.recovery_part(m), score_parts.forgetting(m), score_parts.held_out_part(m)],
+            ),
             "What changes along the axes?": ("along", [score_parts.robustness_part(m)]),
         }
         if m.scored
@@ -84,6 +87,6 @@ def _sections(m: Material) -> dict[str, str]:
         "How were the data divided?": ("data", [network_parts.partitions(m)]),
     }
     results = {
-        heading: section(name, heading, *filter(None, found)) for heading, (name, found) in parts.items() if any(found)
+        heading: m.timed(section(name, heading, *filter(None, found))) for heading, (name, found) in parts.items() if any(found)
     }
-    return {"Answer": first, **results, "What was run": what_was_run(m.runs, m.points), "Glossary": words()}
+    return {"Answer": first, **results, "What was run": what_was_run(m.runs, m.points), "Glossary": words(m.score)}

@@ -1,4 +1,4 @@
-"""How much of its score or AM an algorithm keeps as one numeric axis moves: participation, latency, dropout.
+"""How much of its score an algorithm keeps as one numeric axis moves: participation, latency, dropout.
 
 The share at a value is the score there over the score at the reference, the same algorithm's and replicate's at the
 easiest value in the sweep: the highest participation, the lowest latency (`axes.best_end`). The area under the shares

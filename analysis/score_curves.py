@@ -1,8 +1,8 @@
-"""The chart of mean curves: score against simulated time or bytes, with the arrivals of periods marked.
+"""The chart of mean curves: score against time or bytes, with the arrivals of periods marked.
 
-A score over the periods met so far is on a different test after each arrival. So a curve is dotted until all periods
-have arrived, and each arrival is marked by a bar across it; with several clients or replicates that is where their mean
-number of periods passes the next whole one. A curve of a single score is a point.
+Each arrival is a vertical rule in the colour of its curve; with several clients or replicates that is where their mean
+number of periods passes the next whole one. A score over the periods met so far is on a different test after each
+arrival, so its curve is dotted until all periods have arrived. A curve of a single score is a point.
 
 Not modelled: anything between two scorings, where the curve is a straight line.
 """
@@ -20,30 +20,32 @@ from analysis.panels import Chart, colour, dash, facet, finished, ranges_text, t
 from analysis.quantity import PERCENT, show
 from analysis.unchanging import drawn_once
 
-BAR = "M0,-1L0,1"  # across the curve, where a period arrives
 NEARLY = 1e-6  # of a period
 
 
 def score_against(
-    frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None, whole: bool = False
+    frame: pd.DataFrame, x: str, axes: list[str], score: str, target: float | None, met: bool = False
 ) -> Spec:
     """Chart mean curves: columns algorithm, `axes`, x, score, low, high, n; x is `time` (s), `moved` (bytes), `joules`
     or `grams`.
 
     Where the frame has them, `periods` is the mean number of periods met by then and `complete` whether all have
-    arrived (see spread.mean_curves). With `whole` the score is over all periods, whether or not they have been met.
+    arrived (see spread.mean_curves). With `met` the score is over the periods met by then although there is one on a
+    fixed test, on which the target counts.
     """
     name, units = SPENT[x]
     by = [*axes, "algorithm"]
-    # the test over all periods never changes, and no target counts on it
-    rows, target = (_staged(frame.assign(complete=True), by), None) if whole else (_staged(frame, by), target)
+    if met:
+        last = frame.groupby(by, sort=False, dropna=False)["periods"].transform("max")
+        frame, target = frame.assign(complete=frame["periods"] >= last - NEARLY), None
+    rows = _staged(frame, by)
     rows = drawn_once(rows, axes, ["algorithm", "place"], [x, "score", "low", "high", "n"])
     least = min(0.0, float(rows["score"].min()))
     rows = with_panels(rows.assign(low=rows["low"].clip(lower=least)), axes)
     across = amounts.linear(rows.groupby(["column", "row"])[x].max(), units)
     rows["x"] = across.of(rows[x])
     chart = facet(_layers(rows, across, name, score, target), rows, height=190, x="independent")
-    what = f"{score} over all periods, met or not," if whole else score
+    what = f"{score} over the periods met so far" if met else score
     tips = [tip("x", name, expression=across.expression("x")), tip("score", score, ".1%"), tip("low", "from", ".1%")]
     tips += [tip("high", "to", ".1%"), tip("n", "replicates", "d")]
     if rows["periods"].notna().any():
@@ -85,8 +87,8 @@ def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: f
     line = alt.Chart().transform_filter("datum.after").mark_line(strokeWidth=2)
     layers.append(line.encode(x=x, y=y, color=tint, strokeDash=dash(algorithms)))
     if rows["arrives"].notna().any():
-        bar = alt.Chart().transform_filter("datum.arrives != null")
-        layers.append(bar.mark_point(shape=BAR, size=110, strokeWidth=2, opacity=1).encode(x=x, y=y, color=tint))
+        arrival = alt.Chart().transform_filter("datum.arrives != null")
+        layers.append(arrival.mark_rule(strokeWidth=1, strokeDash=[1, 2], opacity=0.7).encode(x=x, color=tint))
     if rows["lone"].any():
         alone = alt.Chart().transform_filter("datum.lone")
         layers.append(alone.mark_rule(strokeWidth=1.5).encode(x=x, color=tint, **band_y))
@@ -102,7 +104,7 @@ def _note(rows: pd.DataFrame, target: float | None) -> str:
     note = "" if target is None else f"; dashed: the target, {show(target, PERCENT)}"
     if rows["arrives"].notna().any():
         most = int(rows["arrives"].max())
-        note += "; a bar across a curve marks the arrival of a period"
+        note += "; a vertical rule marks the arrival of a period"
         if not rows["after"].all():
             note += (
                 f". Dotted until all {most} periods have arrived: before that, curves are tested on different "

@@ -31,18 +31,22 @@ def curves(m: Material) -> str:
 def curve(m: Material, name: str, x: str) -> str:
     """Return the chart of the score along `x`, time or moved."""
     means = mean_curves(m.kept.curves, m.by, x)
-    drawing = m.drawn(name, score_against(means, x, m.axes, m.score, m.target))
-    if not m.kept.curves["whole"].notna().any():
-        return drawing
-    means = mean_curves(m.kept.curves, m.by, x, "whole")
-    spec = score_against(means, x, m.axes, m.score, m.target, whole=True)
-    return drawing + m.drawn(name.replace("score", "whole"), spec)
+    return m.drawn(name, score_against(means, x, m.axes, m.score, m.target))
+
+
+def met_curve(m: Material) -> str:
+    """Return the chart of the score over the periods met so far; "" where that is the score."""
+    known = m.kept.curves[m.kept.curves["fixed"].astype(bool)]
+    if known.empty or known["periods"].max() <= 1:
+        return ""
+    means = mean_curves(known, m.by, "time", "met")
+    return m.drawn("met_time", score_against(means, "time", m.axes, m.score, m.target, met=True))
 
 
 def cost(m: Material) -> str:
     """Return the final score against its cost, and the table of all figures."""
     if not m.scored:
-        return sections.summary(m.means, m.axes)
+        return sections.summary(m.means, m.axes, m.score)
     scored = m.means.dropna(subset="score")
     labels = [condition_of({axis: str(row[axis]) for axis in m.by}) for _, row in scored.iterrows()]
     parts = []
@@ -53,13 +57,14 @@ def cost(m: Material) -> str:
         marks = scored.assign(condition=labels, frontier=scored[best])
         parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score)))
     note = "The Pareto fronts are marked in tables/summary.csv as frontier_time and frontier_bytes."
-    fronts = part("fronts", "Score against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
-    return fronts + sections.summary(m.means, m.axes)
+    fronts = part("fronts", f"{m.score.capitalize()} against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
+    return fronts + sections.summary(m.means, m.axes, m.score)
 
 
 def budgets_part(m: Material) -> str:
     """Return who leads for which budget; "" if a single method was run."""
-    return budgets_section.budgets(m.kept.curves, m.axes, m)
+    chance = m.points.set_index("point")["chance"]
+    return budgets_section.budgets(m.kept.curves.assign(chance=m.kept.curves["point"].map(chance)), m.axes, m.score, m)
 
 
 def periods_part(m: Material) -> str:
@@ -77,6 +82,13 @@ def periods_part(m: Material) -> str:
     return part("periods", "Updates per period", *parts, sections.periods(m.means, m.axes, m.score))
 
 
+def recovery_part(m: Material) -> str:
+    """Return the score over what has been met, and how soon it is at the target again; "" with a single period."""
+    drawing = met_curve(m)
+    table = sections.recovery(m.means, m.axes, m.score) if m.means["arrivals"].notna().any() else ""
+    return part("recovery", "After each arrival", drawing, table) if drawing or table else ""
+
+
 def forgetting(m: Material) -> str:
     """Return the scores on each period as periods are learned; "" if there is only one period."""
     cells = tables.forgetting_matrices(m.kept.forgetting, m.by)
@@ -87,7 +99,7 @@ def forgetting(m: Material) -> str:
     shown, place = easiest(cells, m.axes)
     note = "Rows: the period just learned; columns: the period tested. All conditions: tables/forgetting.csv."
     drawing = m.drawn("forgetting", forgetting_matrix(shown, place))
-    return part("forgetting", "Score on each period", drawing, paragraph(note, "note"))
+    return part("forgetting", "", drawing, paragraph(note, "note"))
 
 
 def held_out_part(m: Material) -> str:
@@ -101,4 +113,4 @@ def held_out_part(m: Material) -> str:
 
 def robustness_part(m: Material) -> str:
     """Return what changes along the numeric axes; "" if nothing was run along one."""
-    return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m)
+    return robustness_section.robustness_section(m.points, m.means, m.axes, m.target, m.score, m)

@@ -1,14 +1,17 @@
 """Parts of the report's sections: tables of cost, losses, bytes and computing, each with an explanation."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from analysis.answer import Races, incomplete
 from analysis.axes import short
 from analysis.cells import figure, key, placed, points, spread_in_words
-from analysis.contest import Outcome
+from analysis.contest import Comparison
 from analysis.groups import joined
+from analysis.load import RECOVERY
 from analysis.page import Cell, paragraph, text
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.sheet import part, sheet
@@ -20,7 +23,6 @@ COLUMNS = [  # heading, column, units
     ("up", "bytes_up", BYTES),
     ("down", "bytes_down", BYTES),
     ("between peers", "bytes_peer", BYTES),
-    ("wasted", "bytes_wasted", BYTES),
     ("updates", "updates", COUNT),
     ("updates per period", "updates_per_period", COUNT),
     ("staleness", "staleness", VERSIONS),
@@ -40,34 +42,42 @@ SERVED = {
 }
 
 
-def firsts(axes: list[str], times: list[Outcome], moved: list[Outcome], best: list[Outcome]) -> str:
-    """Return a table of who is first to the target, needs the fewest bytes, and is best at the end, by condition."""
-    heads = [*map(short, axes), "first to the target", "after", "next", "after"]
-    heads += ["fewest bytes", "bytes", "best at the end", "score"]
+def firsts(axes: list[str], known: Races, score: str) -> str:
+    """Return a table of who is first to the target, needs the fewest bytes, and ends highest, by condition."""
+    heads = [*map(short, axes), "first at the target", "after", "next", "after", "in some runs"]
+    heads += ["fewest bytes", "bytes", f"highest {score} at the end", score]
     rows = []
-    for fast, cheap, good in zip(times, moved, best, strict=True):
-        cells = placed(pd.Series(fast.place, dtype="object"), axes)
-        cells += [_who(fast), _value(fast.value, SECONDS), text(fast.rival or MISSING), _value(fast.behind, SECONDS)]
-        rows.append([*cells, _who(cheap), _value(cheap.value, BYTES), _who(good), _value(good.value, PERCENT)])
+    for fast, cheap, good in zip(known.times, known.moved, known.best, strict=True):
+        cells = placed(pd.Series(dict(fast.condition), dtype="object"), axes)
+        cells += [_who(fast), _mean(fast, fast.leaders[:1], SECONDS)]
+        cells += [text(fast.next or MISSING), _mean(fast, (fast.next,), SECONDS), text(incomplete(fast) or MISSING)]
+        cells += [_who(cheap), _mean(cheap, cheap.leaders[:1], BYTES)]
+        rows.append([*cells, _who(good), _mean(good, good.leaders[:1], PERCENT)])
     note = (
         "Means over replicates; only methods that reach the target in every run are ranked by it. Names joined by "
-        "“/” do not differ significantly."
+        "“/” are tied, the best mean first."
     )
+    if late := [one for one in known.times if one.at_once]:
+        some = f"{sum(one.at_first for one in late)} of {sum(one.known for one in late)} runs"
+        note += f" Not ranked by time and bytes in {len(late)} conditions, where {some} met the target at the first "
+        note += "score that counts: such a time says when counting began."
     return part("first", "Condition by condition", sheet(heads, rows, "first", len(axes), note))
 
 
-def firsts_frame(axes: list[str], times: list[Outcome], moved: list[Outcome], best: list[Outcome]) -> pd.DataFrame:
-    """Return the same as a frame: `axes`, and for each measure the leader, its value, the next and its value."""
+def firsts_frame(known: Races) -> pd.DataFrame:
+    """Return the same as a frame: the condition, and for each measure the leaders, their best mean, who is next and its
+    mean, who has it in some runs only, and of how many runs how many met the target at the first score that counts."""
     rows = [
-        {**one[0].place, **{
+        {**one[0].condition, **{
             f"{name}_{key}": value
             for name, found in zip(("time", "bytes", "score"), one, strict=True)
             for key, value in (
-                ("outcome", found.kind), ("first", " / ".join(found.names)), ("mean", found.value),
-                ("next", found.rival), ("next_mean", found.behind), ("tested", found.tested),
+                ("first", " / ".join(found.leaders)), ("mean", found.means[found.leaders[0]] if found.leaders else None),
+                ("next", found.next), ("next_mean", found.means.get(found.next)), ("tested", found.tested),
+                ("in_some_runs", incomplete(found)), ("at_first", found.at_first), ("runs", found.known),
             )
         }}
-        for one in zip(times, moved, best, strict=True)
+        for one in zip(known.times, known.moved, known.best, strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -78,27 +88,48 @@ def each_period(targets: pd.DataFrame, by: list[str]) -> str:
         return ""
     got = targets.assign(reached=targets["seconds"].notna())
     frame = over_replicates(got, [*by, "period"], ["seconds", "bytes", "periods"])
-    frame["reached"] = got.groupby([*by, "period"], sort=False, dropna=False)["reached"].sum().to_numpy(int)
+    sums = got.groupby([*by, "period"], sort=False, dropna=False)[["reached", "at_first"]].sum()
+    frame[["reached", "at_first"]] = sums.to_numpy(int)
     rows = [
         [*placed(row, by), Cell(f"{row['period']:.0f}", row["period"])]
         + [Cell(f"{row['reached']} of {row['n']}", row["reached"] / row["n"])]
         + [figure(row, name, units) for name, units in (("seconds", SECONDS), ("bytes", BYTES), ("periods", COUNT))]
+        + [Cell(str(row["at_first"]), row["at_first"])]
         for _, row in frame.iterrows()
     ]
-    heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then"]
+    heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then", "at the first score"]
     note = (
         "From the arrival of a period at a client to the first score on that period at or above the target, and the "
-        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}."
+        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}. Runs "
+        "that were there at the first score that counted say only when counting began."
     )
     return part("each", "Period by period", sheet(heads, rows, "targets", len(by), note))
 
 
-def summary(means: pd.DataFrame, axes: list[str]) -> str:
+def recovery(means: pd.DataFrame, axes: list[str], score: str) -> str:
+    """Return a table of how long after an arrival the score over what has been met is at the target again."""
+    frame = means[means["arrivals"].notna()]
+    frame, axes, same = settled(frame, axes, [*RECOVERY])
+    heads = [*map(short, axes), "algorithm", "arrivals", "at the target again after", "in one scoring", "never"]
+    rows = [
+        [*placed(row, [*axes, "algorithm"]), figure(row, "arrivals", COUNT), figure(row, "recovery_seconds", SECONDS)]
+        + [figure(row, name, COUNT) for name in ("recovery_at_first", "never_recovered")]
+        for _, row in frame.iterrows()
+    ]
+    note = (
+        f"From each arrival after second 0 to the first scoring at which the {score} over the periods met so far is at "
+        f"the target: mean over the arrivals that it came back from, in one scoring or more, then over runs"
+        f"{spread_in_words(frame)}. The score over the periods met is on a new test after each arrival. {same}"
+    )
+    return sheet(heads, rows, "summary", len(axes) + 1, note)
+
+
+def summary(means: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return the table with one row for each condition and algorithm, means over replicates."""
     shares = {"AM": "am", "LA": "la", "FM": "fm"}
     same = bool(np.allclose(means["am"], means["score"], rtol=0, atol=1e-9))
     shares = {head: name for head, name in shares.items() if means[name].notna().any() and not (same and head == "AM")}
-    heads = [*map(short, axes), "algorithm", "n", "score", *shares, "prequential", "reached"]
+    heads = [*map(short, axes), "algorithm", "n", score, *shares, "prequential", "reached"]
     heads += [head for head, _, _ in COLUMNS]
     rows = []
     for _, row in means.iterrows():
@@ -111,7 +142,6 @@ def summary(means: pd.DataFrame, axes: list[str]) -> str:
         rows.append(cells + [figure(row, name, units) for _, name, units in COLUMNS])
     note = f"Means over n replicates{spread_in_words(means)}." if means["n"].max() > 1 else ""
     note += f" In percentage points: {joined([*shares])}." if shares else ""
-    note += " AM is the same as the score." if same else ""
     return part("summary", "All figures", sheet(heads, rows, "summary", len(axes) + 2, note))
 
 
@@ -158,8 +188,10 @@ def served(means: pd.DataFrame, axes: list[str]) -> str:
 
 
 def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
-    """Return a table of wasted bytes by cause (see tables.wasted_bytes)."""
-    causes = {"overhead": "overhead", "late": "late", "discarded": "discarded", "aborted": "broken", "all": "wasted"}
+    """Return a table of wasted bytes by cause (see tables.wasted_bytes); "" if nothing was."""
+    if not (frame["wasted"] > 0).any():
+        return ""
+    causes = {"late": "late", "discarded": "discarded", "aborted": "broken", "all": "wasted"}
     causes = {head: column for head, column in causes.items() if head == "all" or (frame[column] > 0).any()}
     frame, axes, same = settled(frame, axes, list(causes.values()))
     rows = [
@@ -186,9 +218,9 @@ def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
 
 
 def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
-    """Return a table of the updates per period, prequential and final score (see tables.means)."""
+    """Return a table of the updates per period, prequential and the score (see tables.means)."""
     means, axes, same = settled(means, axes, ["updates_per_period", "prequential", "score"])
-    heads = [*map(short, axes), "algorithm", "updates per period", "prequential", f"final {score}"]
+    heads = [*map(short, axes), "algorithm", "updates per period", "prequential", score]
     rows = [
         [*placed(row, [*axes, "algorithm"]), figure(row, "updates_per_period", COUNT)]
         + [figure(row, name, PERCENT) for name in ("prequential", "score")]
@@ -232,11 +264,10 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
     return part("computing", "Computing time", sheet(heads, rows, "compute_time", len(axes) + 3, note))
 
 
-def _who(one: Outcome) -> Cell:
-    if one.kind in ("some", "none"):
-        return text(MISSING, "")
-    return text(" / ".join(one.names))
+def _who(one: Comparison) -> Cell:
+    return text(" / ".join(one.leaders)) if one.leaders else text(MISSING, "")
 
 
-def _value(value: float, units: list[tuple[float, str]]) -> Cell:
+def _mean(one: Comparison, names: Sequence[str], units: list[tuple[float, str]]) -> Cell:
+    value = one.means.get(names[0], math.nan) if names else math.nan
     return Cell(show(value, units), key(value))

@@ -15,10 +15,9 @@ MOST_CONSTANTS = 8  # stated below a table
 
 
 def part(name: str, title: str, *parts: str) -> str:
-    """Return a part of a section under its own heading; `name` is its anchor."""
-    return (
-        f'<div class="part" id="{escape(name)}"><h3>{escape(title)}</h3>\n' + "\n".join(filter(None, parts)) + "</div>"
-    )
+    """Return a part of a section under its own heading, or that of its chart where it has none; `name` is its anchor."""
+    heading = f"<h3>{escape(title)}</h3>\n" if title else ""
+    return f'<div class="part" id="{escape(name)}">{heading}' + "\n".join(filter(None, parts)) + "</div>"
 
 
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first: int, note: str = "") -> str:

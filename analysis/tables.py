@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.axes import ordered
 from analysis.communication import CAUSES, wasted_parts
 from analysis.frontier import pareto
-from analysis.load import COUNTS, Runs
+from analysis.load import COUNTS, RECOVERY, Runs
 from analysis.spread import over_replicates
 
 FIGURES = [
@@ -31,7 +31,7 @@ FIGURES = [
     "classes_covered",
 ]
 FIGURES += ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_moved", "client_seconds", "server_seconds"]
-REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target"]
+REACHED = ["target", "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first", *RECOVERY]
 
 
 def finished(runs: Runs) -> pd.DataFrame:
@@ -56,13 +56,11 @@ def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def direction_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean bytes by direction (up, down, peer: delivered payload; wasted: the rest), n, total, total_sd.
+    """Return mean wire bytes by direction (up, down, peer), n, total, total_sd.
 
     `booked` here and below are the rows of all points (see digest.Digest).
     """
-    rows = booked.assign(bytes=booked["payload"])
-    wasted = booked.assign(direction="wasted", bytes=booked["wasted"])
-    return mean_parts(pd.concat([rows, wasted], ignore_index=True), points, by, "direction")
+    return mean_parts(booked.assign(bytes=booked["wire"]), points, by, "direction")
 
 
 def step_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.answer import MOST_ROWS
 from analysis.terminal import LABEL
 from fedsim.sweep import final_table
 from fedsim.sweep.runner import RESULTS
@@ -51,7 +52,27 @@ def test_at_80_columns_there_is_a_block_a_condition_with_scores_and_costs_of_the
         start = lines.index(f"latency {latency}, participation {participation}")
         assert [line.split()[0] for line in lines[start + 1 : start + 4]] == [*NAMES.values()]
     assert "  FedAvg     0.305 ± 0.007               –               –  0.010 ± 0.014" in lines
-    assert lines[-1] == "Not shown here: simulated, up."
+    assert "Not shown here: simulated, up." in lines
+
+
+def test_below_the_table_stands_who_is_first_where():
+    lines = shown(sweep())
+    start = lines.index("First at 70 % accuracy:")
+    assert lines[start + 1].split() == ["participation", "latency", "10", "ms", "latency", "1", "s"]
+    assert [lines[start + 3].split(), lines[start + 4].split()] == [["0.1", "nobody", "nobody"], ["1.0", "FedAvg", "FedAvg"]]
+    assert lines[start + 5].split() == ["11.5", "s", "23.5", "s"]
+    assert lines[start + 6].split() == ["3.00", "MB", "3.00", "MB"]
+    assert lines[start + 7].startswith("Means over 2 seeds; methods share a cell where ")
+    narrow = shown(sweep(), width=34)
+    assert narrow[narrow.index("First at 70 % accuracy:") + 1] == "participation 0.1, latency 10 ms:"
+
+
+def test_times_of_a_deployed_run_are_called_measured():
+    rows = [{**each, "provenance": {"deployed": "seconds are real"}} for each in sweep()]
+    text = " ".join(shown(rows, width=200))
+    assert "measured" in text
+    assert "simulated" not in text
+    assert "measured" not in " ".join(shown([*sweep(), *rows], width=200))
 
 
 @settings(deadline=None, max_examples=60)
@@ -101,25 +122,26 @@ def test_a_target_that_nobody_reaches_is_said_once():
     assert not any("time to" in line for line in lines)
 
 
-def test_of_many_conditions_only_the_leaders_are_shown():
-    rows = sweep([f"{n} ms" for n in range(1, 31)], (0.1, 1.0))
+def test_of_many_conditions_only_who_is_first_is_shown():
+    rows = sweep([f"{n} ms" for n in range(1, 51)], (0.1, 1.0))
     lines = shown(rows)
-    assert "60 conditions; the leaders of each:" in lines
     assert max(map(len, lines)) <= 80
-    (first,) = [line for line in lines if line.startswith("latency 1 ms, participation 0.1")]
-    assert first.split()[-4:] == ["POWER", "0.345", "–", "–"]  # a line each: they are not folded
-    (second,) = [line for line in lines if line.startswith("latency 1 ms, participation 1.0")]
-    assert "FedAvg 11.50 s" in second
-    assert lines[-1] == f"... and {60 - final_table.MOST_LEADERS} conditions more, which the full table has"
+    assert "method" not in lines[3]
+    start = lines.index("First at 70 % accuracy:")
+    assert lines[start + 1].split() == ["latency", "participation", "0.1", "participation", "1.0"]
+    assert lines[start + 3].split() == ["1", "ms", "nobody", "FedAvg"]
+    assert lines[start + 4].split() == ["11.5", "s"]
+    assert f"... and {50 - MOST_ROWS} conditions more, which the full table has" in lines
 
 
 def test_a_leader_is_nobody_who_reaches_the_target_with_some_seeds_only():
     rows = sweep([f"{n} ms" for n in range(40)], (1.0,))
     for each in rows:
         if each["algorithm"] == "fedavg" and each["seed"] == 0:
-            each["seconds_to_target"] = None
-    assert not any("FedAvg" in line for line in shown(rows)[4:] if "MB" not in line)
-    assert any("Fed-ERGNN 7.50 s" in line for line in shown(rows))
+            each["seconds_to_target"] = each["bytes_to_target"] = None
+    lines = shown(rows)
+    assert not any("FedAvg" in line for line in lines)
+    assert any(line.split() == ["latency", "0", "ms:", "Fed-ERGNN,", "7.50", "s,", "3.00", "MB"] for line in lines)
 
 
 def test_methods_of_one_name_are_told_apart_by_what_the_scenario_says():
@@ -214,7 +236,8 @@ def test_failed_points_are_reported_with_their_logs():
 
 
 @pytest.mark.parametrize(("rule", "words"), [
-    ("all_periods", "A target counts once all 5 periods have arrived."),
+    ("all_periods", "A target counts on the test of all periods, arrived or not."),
+    ("met_periods", "A target counts once all periods have arrived."),
     ("each_period", "Times and bytes to the target are means over the periods, each counted from its arrival."),
 ])  # fmt: skip
 def test_from_when_on_a_target_counts_is_said_where_there_are_several_periods(rule, words):

@@ -62,6 +62,7 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
         "updates": built.host.version,
         "bytes_masking": None,
         "classes_covered": None,
+        "chance": None,
         "followed": None,
     }
     own |= {"status": status, "seed": scenario.seed, "sim_seconds": seconds}

@@ -10,6 +10,7 @@ from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
+from fedsim.scenario.measure import Measure
 
 
 def check(
@@ -37,6 +38,15 @@ def _suit(task: Task, metrics: Mapping[str, Metric]) -> None:
         if not {*metric.of} & {*task.judges}:
             message = f"{name!r} scores {' and '.join(metric.of)}, which {type(task).__name__} does not predict"
             raise ScenarioError([Problem("measure.metrics", message)])
+
+
+def splits_of(measure: Measure, periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> list[str]:
+    """Return the splits to score: those asked for, and all_periods too where a target of a stream counts on it."""
+    asked = [*measure.splits]
+    several = max(map(len, periods), default=0) > 1
+    if measure.on_fixed_test and several and all_periods.refusal(periods, algorithm) is None:
+        asked += [all_periods.SPLIT]
+    return list(dict.fromkeys(asked))
 
 
 def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:

@@ -63,6 +63,7 @@ def root_of(scenario: Scenario) -> str:
         plain[section] = {key: value for key, value in plain[section].items() if key not in left_out.split()}
     described = {
         "scenario": {key: value for key, value in plain.items() if key not in WHOLE},
+        "fixed test": scenario.measure.on_fixed_test,
         "clients": len(parts.columns["latency"]),
         "forging": {place: part.model_dump(mode="json") for place, part in forging.items()},
         "modules": {name: meaning for name, (_, meaning) in sources.modules.items()},

@@ -109,7 +109,8 @@ class Lesson:
             same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)
         return Scoring(
             trained.clients, self.task, self.algorithm,
-            metrics=metrics, models=measure.models, splits=measure.splits,
+            metrics=metrics, models=measure.models,
+            splits=asked.splits_of(measure, self.periods, self.algorithm),
             apart=self.apart, periods=self.periods, same=same, heuristics=measure.heuristics,
             together=measure.over == "predictions",
         )  # fmt: skip

@@ -121,6 +121,7 @@ def _run_noted(
     row["metric"] = row["metric"] if observer else None
     row["bytes_masking"] = None if world.clients.masks is None else world.clients.masks.added
     row["classes_covered"] = _covered(built, tables) if observer else None
+    row["chance"] = _chance(built) if row["metric"] == "accuracy" else None
     row |= _costs(built, folder, tables, row)
     if keeper:
         keeper.end()  # only now: the disk may be full
@@ -138,7 +139,7 @@ def _costs(built: Built, folder: Path, tables: Mapping[str, Any], row: Mapping[s
         return {}
     prices = built.world.costs.prices
     spent = costing.write(folder, prices, tables, built.world.env.now)
-    moment = row["seconds_to_target"] if row["target_on"] == "all_periods" else None
+    moment = row["seconds_to_target"] if row["target_on"] != "each_period" else None
     return costing.row(prices, tables, spent, moment)
 
 
@@ -148,6 +149,13 @@ def _covered(built: Built, tables: Mapping[str, Any]) -> float | None:
     if held is None or built.parts.protocol.shares_only:
         return None
     return covered(held(), tables["transfers"].select(["src", "dst", "fate"]).to_pandas())
+
+
+def _chance(built: Built) -> float | None:
+    """Return the share of the largest label class, which a constant answer gets right; None without labels."""
+    held = built.world.network.traits.held
+    classes = [] if held is None else held().sum(axis=0)
+    return None if not len(classes) or not classes.sum() else float(classes.max() / classes.sum())
 
 
 def _device(scenario: Scenario) -> str:

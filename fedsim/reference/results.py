@@ -85,9 +85,6 @@ def row(cell: Cell, point: str, folder: Path, ended: Mapping[str, Any]) -> tuple
     found = tables(folder)
     scores, transfers = found["scores"], found["transfers"]
     course = frontier.curve(scores, transfers, "global")
-    whole = frontier.over_all_periods(scores, "global", "accuracy")
-    if len(whole):
-        course = whole.rename(columns={"whole": "score"}).merge(course.drop(columns="score"), on=["time", "version"])
     course = course[course["version"] > 0].rename(columns={"time": "seconds", "moved": "bytes"})
     course = course.assign(cell=str(cell))[COURSE]
     made = {

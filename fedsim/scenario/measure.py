@@ -50,7 +50,8 @@ OVER = (
 
 
 TARGET_ON = (
-    "What a target counts on: 'all_periods': the score over all periods, once every period of the run has arrived; "
+    "What a target counts on: 'all_periods': the score over all periods of the stream, arrived or not, which is then "
+    "scored too (where it cannot be, the score over the periods met, once all have arrived); "
     "'each_period': the score of each period alone, from its arrival on, means over periods."
 )
 
@@ -128,3 +129,8 @@ class Measure(Section):
     views: bool = Field(
         default=False, description="Record everything that every client receives, array by array: views/."
     )
+
+    @property
+    def on_fixed_test(self) -> bool:
+        """Whether a target counts on the test vertices of all periods, arrived or not."""
+        return self.target is not None and self.target_on == "all_periods" and self.splits[0] == "test"

@@ -1,33 +1,38 @@
 """Format a sweep's results as text: a summary that fits the terminal, and the full table for a file.
 
 Rows that differ only in their seeds are one line: mean ± standard deviation.  Lines are grouped by condition, one per
-method (or per value of the last axis, if all have the same method); for many conditions only the leaders are shown.
-What does not vary is stated once.  Columns that do not fit are only in the file: no number is ever cut.
-
-Not modelled: whether a difference is significant; see the report's intervals.
+method (or per value of the last axis, if all have the same method); what does not vary is stated once.  Columns that do
+not fit are only in the file: no number is ever cut.  Below them stands who is first under each condition, as in the
+report; many conditions have this alone.
 """
 
+import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import fmean
 from typing import Any
 
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from analysis.answer import grid
 from analysis.axes import is_replicate, short
 from analysis.terminal import columns_that_fit, layout, table, wrapped, writable
 from fedsim.core.amounts import NONE, duration, given, number, size, spread
 
 Row = Mapping[str, Any]
-MOST_LINES = 60  # of the summary; above it only the leaders are shown
-MOST_LEADERS = 40  # conditions whose leaders are shown
+MOST_LINES = 60  # of the summary; above it only who is first is shown
 METHOD = "method"
-ENDS = {
-    "score": "highest score",
-    "seconds_to_target": "first to {target}",
-    "bytes_to_target": "fewest bytes",
+RULES = {
+    "all_periods": "A target counts on the test of all periods, arrived or not.",
+    "met_periods": "A target counts once all periods have arrived.",
+    "each_period": "Times and bytes to the target are means over the periods, each counted from its arrival.",
 }
+MOVED = ("bytes_up", "bytes_down", "bytes_peer", "bytes_wasted")
 UNBOUNDED = 10_000  # characters of a line in the file
 
 
@@ -94,10 +99,11 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     outer = [axis for axis in varying if axis != across]
     blocks = [(name, [*own]) for name, own in groupby(_sorted(groups, outer), lambda group: _condition(group, outer))]
     left = [column for column in columns if column not in same and not _repeats(column, groups)]
-    if len(groups) + len(blocks) > MOST_LINES and across:
-        yield from _leaders(blocks, across, left, Page(rows, width, encoding))
-    else:
+    if len(groups) + len(blocks) <= MOST_LINES or not across:
         yield from _blocks(blocks, across, left, Page(rows, width, encoding))
+        yield Text("")
+    if len(groups) > 1:
+        yield from _first(rows, axes, width, encoding)
 
 
 def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
@@ -115,12 +121,8 @@ def full(rows: Sequence[Row], axes: Sequence[str]) -> str:
 def _rule(rows: Sequence[Row]) -> str:
     """Return the rule for when a target counts, "" if there is no target or only one period."""
     rules = {row.get("target_on") for row in rows if row.get("target") is not None}
-    most = max(given(rows, "periods"), default=0.0)
-    if most <= 1 or len(rules) != 1:
-        return ""
-    if "each_period" in rules:
-        return "Times and bytes to the target are means over the periods, each counted from its arrival."
-    return f"A target counts once all {most:.4g} periods have arrived."
+    several = max(given(rows, "periods"), default=0.0) > 1
+    return RULES.get(str(next(iter(rules))), "") if several and len(rules) == 1 else ""
 
 
 def grouped(rows: Sequence[Row], axes: Sequence[str]) -> list[Group]:
@@ -189,34 +191,47 @@ def _blocks(
         yield from (Text(line) for line in wrapped(f"Not shown here: {', '.join(titles[count:])}.", page.width))
 
 
-def _leaders(
-    blocks: Sequence[tuple[str, list[Group]]],
-    across: str,
-    columns: Sequence[Column],
-    page: Page,
-) -> Iterator[Text]:
-    """Yield one line per condition: who has the highest score, and who reaches the target first."""
-    ends = [column for column in columns if column.key in ENDS]
-    found = [
-        [name, *(writable(_leader(own, across, column), page.encoding) for column in ends)] for name, own in blocks
-    ]
-    heads = ["condition", *(ENDS[column.key].format(target=_target(page.rows)) for column in ends)]
-    yield Text(f"{_count(len(blocks), 'condition')}; the leaders of each:")
-    head, *bodies = layout(heads, found[:MOST_LEADERS], page.width)
-    yield from (Text(line, style="bold") for line in head)
-    yield from (Text(line) for body in bodies for line in body)
-    if len(blocks) > MOST_LEADERS:
-        yield Text(f"... and {len(blocks) - MOST_LEADERS} conditions more, which the full table has")
+def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) -> Iterator[Text]:
+    """Yield who is first under each condition: a grid, or where it is too wide a list."""
+    done = [row for row in rows if row["status"] != "failed"]
+    points = _points(done, axes)
+    if points.empty:
+        return
+    metrics = {str(row.get("metric")) for row in done if row.get("metric")}
+    found = grid(points, [axis for axis in axes if axis != "algorithm" and not is_replicate(axis)],
+                 next(iter(metrics)).replace("_", " ") if len(metrics) == 1 else "score")  # fmt: skip
+    drawn = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
+    for head in found.heads:
+        drawn.add_column(writable(head, encoding), no_wrap=True)
+    for label, entries in found.rows:
+        drawn.add_row(*(writable(text, encoding) for text in (label, *("\n".join(each.parts) for each in entries))))
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    yield Text(writable(f"{found.title}:", encoding), style="bold")
+    if len(found.heads) > 2 and console.measure(drawn).minimum <= width:
+        with console.capture() as lines:
+            console.print(drawn)
+        yield from (Text(writable(line.rstrip(), encoding)) for line in lines.get().splitlines())
+    else:
+        for label, entries in found.rows:
+            for head, entry in zip(found.heads[1:], entries, strict=True):
+                place = ", ".join(filter(None, (f"{found.heads[0]} {label}".removeprefix("condition "), head)))
+                text = f"{place}: {', '.join(entry.parts)}".lstrip(" :")
+                yield from (Text(line) for line in wrapped(writable(text, encoding), width, hanging="  "))
+    if found.left_out:
+        yield Text(f"... and {found.left_out} conditions more, which the full table has")
+    yield from (Text(line) for line in wrapped(writable(found.note, encoding), width))
 
 
-def _leader(groups: Sequence[Group], across: str, column: Column) -> str:
-    """Return the best value of a column among groups without missing values, and which group has it."""
-    best = max if column.key == "score" else min
-    whole = [group for group in groups if len(given(group.rows, column.key)) == len(group.rows)]
-    if not whole:
-        return NONE
-    leader = best(whole, key=lambda group: fmean(given(group.rows, column.key)))
-    return f"{leader.values[across]} {column.form(fmean(given(leader.rows, column.key)))}"
+def _points(rows: Sequence[Row], axes: Sequence[str]) -> pd.DataFrame:
+    """Return finished rows as the frame that `analysis.answer` takes, methods by their names."""
+    names = _methods(rows)
+    numbers = ["score", "am", "fm", "target", "seconds_to_target", "bytes_to_target", "target_at_first", "sim_seconds"]
+    return pd.DataFrame([
+        {axis: str(row[axis]) for axis in axes if axis != "algorithm"}
+        | {name: math.nan if row.get(name) is None else float(row[name]) for name in numbers}
+        | {"algorithm": name, "seed": str(row.get("seed")), "bytes_moved": sum(row.get(part) or 0.0 for part in MOVED)}
+        for row, name in zip(rows, names, strict=True)
+    ])  # fmt: skip
 
 
 def _methods(conditions: Sequence[Sequence[Row]]) -> list[str]:
@@ -251,6 +266,8 @@ def _titles(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 def _title(column: Column, rows: Sequence[Row]) -> str:
     if column.key.endswith("_to_target"):
         return column.title.replace("target", _target(rows))
+    if column.key == "sim_seconds":
+        return "measured" if all((row.get("provenance") or {}).get("deployed") for row in rows) else column.title
     metrics = {str(row.get("metric")) for row in rows if row.get("metric")}
     return next(iter(metrics)).replace("_", " ") if column.key == "score" and len(metrics) == 1 else column.title
 

@@ -31,9 +31,10 @@ from fedsim.scenario.schema import Point
 RESULTS = [
     "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
     "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
-    "late", "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered",
+    "late", "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered", "chance",
     "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
-    "seconds_to_target", "bytes_to_target", "periods_at_target", "real_seconds", "followed",
+    "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first",
+    "arrivals", "recovery_seconds", "recovery_at_first", "never_recovered", "real_seconds", "followed",
 ]  # fmt: skip
 
 

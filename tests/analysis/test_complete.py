@@ -75,7 +75,7 @@ def test_complete_and_reach(rows, target):
 @settings(max_examples=30, deadline=None)
 def test_runs_in_one_frame_know_nothing_of_one_another(several):
     rows = pd.concat([usable(one, "global", "accuracy", "test").assign(place=n) for n, one in enumerate(several)])
-    together = scored(rows, ["place"])
+    together = scored(rows, by=["place"])
     for place, one in enumerate(several):
         alone = scored(usable(one, "global", "accuracy", "test"))
         mine = together[together["place"] == place].drop(columns="place").reset_index(drop=True)
@@ -124,9 +124,9 @@ def test_each_period_runs_from_its_arrivals_by_hand():
     found = each_period(scores, ARRIVALS, TRANSFERS, 0.6, "global")
     # period 0: from (0 + 1) / 2 on until 2; 100 bytes by then, of which client 1 missed those before second 1
     # period 1: from (2 + 4) / 2 on until 5; 107 bytes by then, 100 and 107 before the arrivals
-    assert found.values.tolist() == [[0, 1.5, 50.0, 1.0], [1, 2.0, 3.5, 2.0]]
+    assert found.values.tolist() == [[0, 1.5, 50.0, 1.0, 1.0], [1, 2.0, 3.5, 2.0, 1.0]]
     told = mean_reached(found)
-    assert (told.seconds, told.moved, told.periods) == (1.75, 26.75, 1.5)
+    assert told == (1.75, 26.75, 1.5, 1.0)
     never = each_period(scores, ARRIVALS, TRANSFERS, 0.65, "global")
     assert never["seconds"].isna().tolist() == [False, True]
     assert mean_reached(never) is None
@@ -145,10 +145,11 @@ def test_where_only_the_latest_period_is_scored_the_last_one_is_the_complete_tes
 def test_without_scores_there_is_nothing():
     empty = table([])
     points = curve(empty, TRANSFERS, "global")
-    assert [*points.columns] == ["time", "version", "score", "periods", "complete", "up", "down", "moved"]
+    named = ["time", "version", "score", "met", "periods", "complete", "fixed", "up", "down", "moved"]
+    assert [*points.columns] == named
     assert reach(points, 0.0) is None
     found = each_period(empty, ARRIVALS, TRANSFERS, 0.5, "global")
-    assert [*found.columns] == ["period", "seconds", "bytes", "periods"]
+    assert [*found.columns] == ["period", "seconds", "bytes", "periods", "at_first"]
     assert mean_reached(found) is None
     assert [*over_all_periods(empty, "global", "accuracy").columns] == ["time", "version", "whole"]
 

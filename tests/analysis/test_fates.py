@@ -18,7 +18,7 @@ def test_payload_and_what_moved_beside_it_add_up_to_the_wire():
     )  # fmt: skip
     found = fate_bytes(sent).groupby(["kind", "fate"])["bytes"].sum().to_dict()
     assert found == {
-        ("train", "delivered"): 200, ("train", "repeated"): 14, ("train", "cut"): 30,
+        ("train", "delivered"): 200, ("train", "overhead"): 14, ("train", "cut"): 30,
         ("embed", "delivered"): 50, ("embed", "late"): 52,
     }  # fmt: skip
     assert sum(found.values()) == sent["wire"].sum()

@@ -39,8 +39,8 @@ def test_curve_and_summary_by_hand():
         [4.0, 2, 180, 240, 420],
     ]
     assert (reach(points, 0.5), reach(points, 0.6), reach(points, 0.71), reach(points, None)) == (
-        (4.0, 420, 2.0),  # before, client 0 had met only one of its two periods
-        (4.0, 420, 2.0),
+        (4.0, 420, 2.0, 1.0),  # before, client 0 had met only one of its two periods: when counting begins
+        (4.0, 420, 2.0, 1.0),
         None,
         None,
     )
@@ -55,7 +55,8 @@ def test_curve_and_summary_by_hand():
         "worst_decile": pytest.approx(0.3), "score_jain": pytest.approx(0.897427, rel=1e-5),
         "took_part": 0.5, "upload_jain": 0.5, "client_seconds": 0.375, "server_seconds": None, "epsilon": None,
         "target": 0.6,
-        "target_on": "all_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
+        "target_on": "met_periods", "seconds_to_target": 4.0, "bytes_to_target": 420, "periods_at_target": 2.0,
+        "target_at_first": 1.0, "arrivals": 1, "recovery_seconds": 2.0, "recovery_at_first": 1, "never_recovered": 0,
     }  # fmt: skip
     for form in (found, frames):
         row = summarise(
@@ -71,7 +72,8 @@ def test_curve_and_summary_by_hand():
         assert row == expected
         assert list(row) == list(expected)
         older = summarise(form["transfers"], form["updates"], form["scores"], "global", "accuracy", 0.6)
-        without = ("updates_per_period", "took_part", "upload_jain", "client_seconds")
+        without = ("updates_per_period", "took_part", "upload_jain", "client_seconds", "arrivals")
+        without += ("recovery_seconds", "recovery_at_first", "never_recovered")
         assert older == {**expected, **dict.fromkeys(without)}
 
 

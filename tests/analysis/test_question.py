@@ -39,9 +39,10 @@ def frame(seeds, **columns):
 def test_what_was_scored_on_whom_and_with_which_seeds():
     points = frame(["0", "1", "2", "10"])
     twenty = {point: {"clients": {"count": 20}} for point in points["point"]}
-    assert setting(points, twenty, "accuracy") == (
-        "Scored: accuracy of the global model on the clients' test sets, 20 clients. Seeds 0, 1, 2, 10."
+    assert setting(points, twenty, "accuracy", False) == (
+        "Scored: accuracy of the global model on the clients' test sets; 20 clients, seeds 0, 1, 2, 10."
     )
-    assert setting(frame(["0", "1", "2"]), {}, "accuracy").endswith("all clients. Seeds 0 to 2.")
-    assert setting(frame(["7"], score=float("nan")), {}, "score") == "All clients. Seed 7."
-    assert "on vertices that no client owns" in setting(frame(["7"], scored_split="held_out"), {}, "accuracy")
+    assert "on the test of all periods, arrived or not; 20" in setting(points, twenty, "accuracy", True)
+    assert setting(frame(["0", "1", "2"]), {}, "accuracy", False).endswith("all clients, seeds 0 to 2.")
+    assert setting(frame(["7"], score=float("nan")), {}, "score", False) == "All clients, seed 7."
+    assert "on vertices that no client owns" in setting(frame(["7"], scored_split="held_out"), {}, "accuracy", False)

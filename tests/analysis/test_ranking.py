@@ -7,7 +7,7 @@ import pytest
 from analysis.forest import MOST_PANELS, forest
 from analysis.panels import draw
 from analysis.ranked_section import ranked
-from analysis.ranking import headline, ranking
+from analysis.ranking import ranking
 
 ORDER, T4 = "data.split.numpy_seed", 2.7764451052
 FIRST = {("1", "0"): 0.4, ("1", "1"): 0.6, ("2", "0"): 0.6, ("2", "1"): 0.8, ("3", "0"): 0.8, ("3", "1"): 1.0}
@@ -16,9 +16,9 @@ LESS = {"1": 0.10, "2": 0.12, "3": 0.08, "4": 0.10, "5": 0.10}  # by how much th
 
 
 def points(methods, **axes):
-    """A row a run: methods map (order, seed) to AM; FM is half of it, the score AM plus 1."""
+    """A row a run: methods map (order, seed) to the score; FM is half of it, AM the score plus 1."""
     rows = [
-        {**axes, "algorithm": name, ORDER: order, "seed": seed, "am": am, "fm": am / 2, "score": am + 1}
+        {**axes, "algorithm": name, ORDER: order, "seed": seed, "am": am + 1, "fm": am / 2, "score": am}
         for name, found in methods.items()
         for (order, seed), am in found.items()
     ]
@@ -32,7 +32,7 @@ def two():
 def test_ranks_means_and_paired_differences_by_hand():
     first, second = ranking(points(two()), []).to_dict("records")
     half = T4 * math.sqrt(0.02 / 5)
-    assert (first["rank"], first["algorithm"], first["measure"]) == (1, "high", "am")
+    assert (first["rank"], first["algorithm"]) == (1, "high")
     assert (first["mean"], first["low"], first["high"]) == pytest.approx((0.7, 0.7 - half, 0.7 + half))
     assert (first["fm"], first["fm_low"]) == pytest.approx((0.35, 0.35 - half / 2))
     assert (first["n"], first["replicates"], first["difference"]) == (10, "5 orders x 2 seeds", 0.0)
@@ -63,7 +63,7 @@ def test_ties_share_a_rank_and_partly_run_replicates_have_no_say_in_it():
     assert math.isnan(rows.loc["b", "low"])
 
 
-def test_conditions_are_ranked_apart_and_what_has_no_headline_is_last():
+def test_conditions_are_ranked_apart_and_what_has_no_score_is_last():
     frame = pd.concat([points(two(), latency="1 s"), points({"high": {("1", "0"): 0.1}}, latency="2 s")])
     frame = pd.concat([frame, points({"none": {("1", "0"): np.nan}}, latency="1 s")], ignore_index=True)
     rows = ranking(frame, ["latency"])
@@ -72,15 +72,9 @@ def test_conditions_are_ranked_apart_and_what_has_no_headline_is_last():
     ]  # fmt: skip
     assert rows["rank"].tolist() == pytest.approx([1, 2, math.nan, 1], nan_ok=True)
     assert rows["n"].tolist() == [10, 10, 0, 1]
-    html = ranked(rows, ["latency"], "AM", "")
+    html = ranked(rows, ["latency"], "accuracy", "")
     assert html.count("<tr>") == 5  # a head and four methods
     assert ">yes<" in html
-
-
-def test_with_a_single_period_the_score_is_ranked():
-    frame = points(two()).assign(fm=np.nan)
-    assert (headline(frame), headline(points(two()))) == ("score", "am")
-    assert ranking(frame, [])["mean"].tolist() == pytest.approx([1.7, 1.6])
 
 
 def test_the_forest_has_a_panel_a_condition_and_its_methods_by_rank(tmp_path):

@@ -15,7 +15,7 @@ def course(point, arrivals, last=10, algorithm="fedavg", score=0.5):
     periods = [1.0 + sum(time >= at for at in arrivals) for time in times]
     return pd.DataFrame(
         {"point": point, "algorithm": algorithm, "time": times, "moved": times * 1e5, "score": score,
-         "periods": periods, "complete": np.array(periods) > len(arrivals), "whole": times / 100}
+         "periods": periods, "complete": np.array(periods) > len(arrivals), "met": times / 100}
     )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_replicates_meet_periods_together_in_the_mean():
     assert means.index[means["complete"]].min() == pytest.approx(6, abs=10 / 80)
 
 
-def test_a_bar_marks_each_arrival_and_dots_what_came_before_the_last():
+def test_a_rule_marks_each_arrival_and_dots_what_came_before_the_last():
     spec = score_against(mean_curves(course("a", [3, 6]), ["algorithm"], "time"), "time", [], "accuracy", 0.7)
     rows = pd.DataFrame(spec["datasets"]["rows"])
     marked = rows.dropna(subset="arrives")
@@ -44,7 +44,10 @@ def test_a_bar_marks_each_arrival_and_dots_what_came_before_the_last():
     assert parts["datum.before"]["mark"]["strokeDash"] == [2, 3]
     assert {"datum.after", "datum.arrives != null", "datum.place == 0"} <= parts.keys()
     note = spec["title"]["subtitle"]
-    assert "a bar across a curve marks the arrival of a period" in note
+    assert "a vertical rule marks the arrival of a period" in note
+    rule = parts["datum.arrives != null"]
+    assert rule["mark"]["type"] == "rule"
+    assert {"x", "color"} == rule["encoding"].keys()  # over the whole height
     assert "Dotted until all 3 periods have arrived" in note
     assert "dashed: the target, 70.0 %" in note
     assert spec["description"].startswith(f"Accuracy against simulated time. {note}. Last scores: fedavg: 50.0 %")
@@ -57,7 +60,7 @@ def test_a_single_period_is_neither_marked_nor_dotted():
 
 
 def test_curves_that_do_not_tell_of_periods_are_drawn_as_they_are():
-    bare = course("a", [3]).drop(columns=["periods", "complete", "whole"])
+    bare = course("a", [3]).drop(columns=["periods", "complete", "met"])
     spec = score_against(mean_curves(bare, ["algorithm"], "time"), "time", [], "accuracy", None)
     assert layers(spec).keys() == {"", "datum.after"}
 
@@ -73,16 +76,21 @@ def test_a_single_score_is_a_point_among_curves(tmp_path):
     assert 'aria-roledescription="point"' in draw(spec, tmp_path / "figure")
 
 
-def test_the_score_over_all_periods_has_a_chart_of_its_own():
-    curves = pd.concat([course("a", [3]), course("b", [3]).assign(whole=np.nan)])  # b did not measure it
-    means = mean_curves(curves, ["algorithm"], "time", "whole")
-    assert set(means["n"]) == {1}
+def test_a_curve_on_the_fixed_test_is_solid_throughout_and_carries_the_target():
+    spec = score_against(
+        mean_curves(course("a", [3, 6]).assign(complete=True), ["algorithm"], "time"), "time", [], "accuracy", 0.7
+    )
+    assert layers(spec).keys() == {"", "datum.after", "datum.arrives != null", "datum.place == 0"}
+    assert "Dotted" not in spec["title"]["subtitle"]
+
+
+def test_the_score_over_what_has_been_met_has_a_chart_of_its_own():
+    curves = pd.concat([course("a", [3]), course("b", [3])]).assign(complete=True)  # the score is on the fixed test
+    means = mean_curves(curves, ["algorithm"], "time", "met")
     assert means["score"].iloc[-1] == pytest.approx(0.1)
-    spec = score_against(means, "time", [], "accuracy", 0.7, whole=True)
-    assert spec["title"]["text"] == "Accuracy over all periods, met or not, against simulated time"
+    spec = score_against(means, "time", [], "accuracy", 0.7, met=True)
+    assert spec["title"]["text"] == "Accuracy over the periods met so far against simulated time"
     note = spec["title"]["subtitle"]
-    assert "not comparable" not in note
-    assert "target" not in note
-    assert "marks the arrival" in note
-    assert layers(spec).keys() == {"", "datum.after", "datum.arrives != null"}  # neither dots nor the target's rule
-    assert all(row["after"] for row in spec["datasets"]["rows"])
+    assert "target" not in note  # none counts on it
+    assert "Dotted until all 2 periods have arrived" in note
+    assert layers(spec).keys() == {"", "datum.before", "datum.after", "datum.arrives != null"}

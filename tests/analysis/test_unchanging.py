@@ -84,7 +84,7 @@ def test_equal_leaders_everywhere_are_one_bar():
         (1e3, 2e4, "fedavg, participation 0.1"), (2e4, float("inf"), "fedavg, participation 1.0"))]  # fmt: skip
     frame = pd.DataFrame(rows, columns=[AXES[0], "from", "to", "method"])
     frame = frame.assign(cost="moved", algorithm="fedavg", score=0.5, n=2, next="", next_score=0.1)
-    spec = leaders(frame)
+    spec = leaders(frame, "accuracy")
     assert {row["condition"] for row in spec["datasets"]["rows"]} == {"all runs"}
     assert spec["encoding"]["color"]["scale"]["domain"] == ["fedavg"]  # the colour is the algorithm's,
     assert spec["encoding"]["opacity"]["scale"]["domain"] == [
