@@ -13,7 +13,7 @@ from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
 from analysis.panels import draw
-from analysis.verdict import easiest
+from analysis.verdict import conditions
 
 MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
 
@@ -56,18 +56,19 @@ class Material:
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)
         self.room -= len(svg)
-        title = spec["title"]
-        return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
+        meta = spec["usermeta"]
+        drawing = svg if self.room >= 0 else ""
+        return figure(drawing, name, spec["title"]["text"], meta["note"], spec["description"], meta["choices"])
 
     def rule(self) -> str:
         """Return the rule for when a target counts, if it matters."""
         rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
         return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
 
-    def one_run_each(self) -> tuple[pd.DataFrame, str]:
-        """Return one point for each algorithm, all under the easiest condition, and the words that name it."""
-        shown, where = easiest(self.points, self.axes)
-        return shown.drop_duplicates("algorithm"), where
+    def one_run_each(self) -> tuple[pd.DataFrame, list[str]]:
+        """Return one point for each condition and algorithm, and the conditions, the hardest first."""
+        shown, named = conditions(self.points, self.axes)
+        return shown.drop_duplicates(["condition", "algorithm"]), named
 
     def stacked(self, name: str, frame: pd.DataFrame, part_of: str, panels: Sequence[str] = ()) -> str:
         """Return the chart of mean bytes as stacked bars."""
