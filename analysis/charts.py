@@ -151,7 +151,8 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str, conditions: Sequence[s
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
     across = amounts.along(frame[cost], units)
     algorithms = list(frame["algorithm"].unique())
-    rows = with_panels(_fewer_marks(frame.assign(amount=across.of(frame[cost]))), [*conditions])
+    rows = drawn_once(frame.assign(amount=across.of(frame[cost])), conditions, ["algorithm", "choice"], [cost, "score"])
+    rows = with_panels(_fewer_marks(rows), [*conditions])
     scale = alt.Scale(type="log", nice=False, padding=12) if across.wide else alt.Scale(nice=True, padding=12)
     x = alt.X("amount:Q", title=across.title(name), scale=scale, axis=across.axis(tickCount=8))
     y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=12))

@@ -27,7 +27,7 @@ def interactive(spec: Spec) -> Spec:
     {"columns": names, "rows": lists of values}, which is half as long.
     """
     chart = copy.deepcopy({key: value for key, value in spec.items() if key not in ELSEWHERE}) | {"background": None}
-    chart["config"] = chart["config"] | {"aria": False}  # the place of a chart has a text, and its data are a table
+    chart["config"] = chart["config"] | {"mark": {"aria": False}}  # a chart's data are a table, which can be read
     rows = spec["datasets"]["rows"]
     columns = list(rows[0]) if rows else []
     written = _with_tooltips(chart, spec["usermeta"]["tips"])

@@ -17,6 +17,8 @@ from urllib.parse import quote
 from analysis.looks import dark_rules
 from analysis.vega_script import CHARTS, library
 
+MOST_ROWS = 200  # of a table on the page
+MOST_SEEN = 15  # that fit into its height, which CSS limits, and that are printed
 CSS = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6775; --line: #dde3ea; --tint: #f5f7fa; --accent: #00639b;
         --page: #ffffff; --mark: #eaf4fb; --caution: #fdf3e1; --amber: #b25e00; }
@@ -87,18 +89,24 @@ figure svg [stroke="white"] { stroke: var(--page); }
 DARK_CHARTS
 }
 @media print { :root { color-scheme: light; } @page { margin: 14mm; }
-  #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
+  #all, nav, .data, .hint, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element {
+    display: none !important; }
+  section:not(#run) tr:nth-child(n + CUT), #summary .wide, #summary .scroll, #run .scroll { display: none; }
+  .scroll { font-size: 0 !important; } .scroll::after { content: attr(data-printed); font-size: 10px; }
+  dl { font-size: 9px; line-height: 1.3; grid-template-columns: max-content 1fr max-content 1fr; gap: 2px 8px; }
+  select { appearance: none; border: 0; background: none; color: inherit; padding: 0; }
   body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first, p.warning { break-inside: avoid; }
   p.note, figcaption { font-size: 10px; } figcaption strong { font-size: 12px; }
-  h2 { font-size: 16px; margin-top: 22px; }
+  h2 { font-size: 15px; margin: 14px 0 4px; padding-top: 6px; } h3 { font-size: 12px; margin: 8px 0 2px; }
+  p { margin: 3px 0; } .part { margin: 0 0 8px; } figure, .wide { margin: 6px 0 !important; } .chart { min-height: 0; }
   h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
-  .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
-  figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }
+  .wide, .chart { overflow: visible; max-height: none; background: none; }
+  figure svg, .still, .chart canvas { max-width: 100% !important; max-height: 78mm; height: auto !important; }
   .vega-embed { display: block !important; padding: 0 !important; }
   thead { break-inside: avoid; } table { font-size: 7.5px; }
   th, td, th button { padding: 1px 3px; white-space: normal; }
   th button::after { content: none !important; } a { color: inherit; text-decoration: none; } }
-""".replace("DARK_CHARTS", dark_rules("figure svg"))
+""".replace("DARK_CHARTS", dark_rules("figure svg")).replace("CUT", str(MOST_SEEN + 1))
 
 # Vega compiles its expressions, which is what 'unsafe-eval' allows; nothing may be fetched from anywhere
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -119,9 +127,6 @@ document.querySelectorAll("thead button").forEach(button => button.addEventListe
 }));
 """
 
-
-MOST_ROWS = 200  # of a table on the page
-MOST_SEEN = 15  # that fit into its height, which CSS limits
 HINT = "Scroll the chart sideways to see all of it."
 SAFE = " !$'()*+,-./:;=?@[]^_`{|}~"  # characters of a drawing that its address may hold
 
@@ -147,7 +152,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
     Heads are buttons that sort. The texts that a row begins with, such as its condition and algorithm, are its heads.
     """
-    notes = paragraph(f"{len(rows)} rows: scroll inside the table.", "note scroll") if len(rows) > MOST_SEEN else ""
+    notes = _scrolls(len(rows)) if len(rows) > MOST_SEEN else ""
     if len(rows) > MOST_ROWS:
         notes += paragraph(f"The first {MOST_ROWS} of {len(rows)} rows; the full table is in tables/.", "note")
     rows = rows[:MOST_ROWS]
@@ -160,6 +165,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     place = f'<div class="wide" tabindex="0" role="group" aria-label="{escape("Table: " + ", ".join(heads))}">'
     whole = f"{place}<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
     return whole + notes
+
+
+def _scrolls(rows: int) -> str:
+    """Return the note below a table that is longer than what fits, for the screen and for print."""
+    printed = f"The first {MOST_SEEN} of {rows} rows."
+    return f'<p class="note scroll" data-printed="{printed}">{rows} rows: scroll inside the table.</p>'
 
 
 def section(name: str, title: str, *parts: str) -> str:

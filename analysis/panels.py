@@ -236,8 +236,12 @@ def alike(spec: dict[str, Any], rows: pd.DataFrame) -> str:
         for names in lines.values():
             if len(names) > 1:
                 same.setdefault(" = ".join(names), []).append(", ".join(filter(None, map(str, place))))
-    told = [names if len(where) == count else f"{names} ({'; '.join(where)})" for names, where in same.items()]
+    told = [names if len(where) == count else f"{names} ({_places(where, count)})" for names, where in same.items()]
     return f"Identical: {', '.join(told)}" if told else ""
+
+
+def _places(where: list[str], panels: int) -> str:
+    return "; ".join(where) if len(where) < 3 else f"in {len(where)} of {panels} panels"
 
 
 def _own_scales(spec: dict[str, Any]) -> str:
@@ -277,7 +281,8 @@ def draw(spec: dict[str, Any], path: Path) -> str:
     `path` lacks the ending. Raises OSError if the folder cannot be written.
     """
     plain = {key: value for key, value in spec.items() if key not in ("title", "background")}
-    svg: str = vl_convert.vegalite_to_svg(plain | {"background": None, "config": spec["config"] | {"aria": False}})
+    silent = spec["config"] | {"aria": False, "mark": {"aria": False}}
+    svg: str = vl_convert.vegalite_to_svg(plain | {"background": None, "config": silent})
     whole = _titled(svg, spec["title"]["text"], spec["title"]["subtitle"])
     path.with_suffix(".svg").write_text(whole, "utf-8", newline="")
     path.with_suffix(".pdf").write_bytes(vl_convert.svg_to_pdf(whole))

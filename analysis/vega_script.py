@@ -57,6 +57,7 @@ async function embed(place) {
       pick(drawn.legend, tuples.length ? tuples.map(one => one.values[0]) : null, tuples));
     drawn.entries = [...inside.querySelectorAll(".role-legend-label text")];
     drawn.entries.forEach(one => {
+      one.closest(".role-legend").setAttribute("role", "group");
       for (const [key, value] of Object.entries({role: "button", tabindex: 0, "aria-pressed": false}))
         one.setAttribute(key, value);
       one.addEventListener("keydown", event => {
