@@ -1,24 +1,21 @@
 """Charts of figures along one axis of the sweep: the share retained, the headline itself, and updates per period.
 
-Marks at one value of a numeric axis are drawn side by side, so that their bars do not overlap; ticks are at the values
-that were run. Not drawn: anything between the values; the line only guides the eye.
+Marks are at the values that were run, and so are the ticks. Not drawn: anything between the values; the line only
+guides the eye.
 """
 
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from analysis.axes import number, ordered, short
 from analysis.charts import Spec, replicates_text, spread_note
-from analysis.panels import colour, dash, facet, finished, ranges_text, shape, tip, with_panels
+from analysis.panels import MEANS, UNITS, colour, dash, each_unit, facet, finished, ranges_text, shape, tip, with_panels
 from analysis.quantity import PERCENT, show
 from analysis.spread import ends
 from analysis.unchanging import drawn_once
 
-BREADTH = 0.5  # of the narrowest gap between two values, taken by the marks at one of them
-WIDEST = 0.1  # of the whole axis, a limit for axes with few values
 FLAT = 0.1  # shares that differ by less are drawn on a scale of this height
 WIDTHS = {1: 620, 2: 380, 3: 290}
 
@@ -55,38 +52,27 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     rows = drawn_once(rows, others, ["algorithm", axis], ["y", "low", "high"])
     algorithms = list(rows["algorithm"].unique())
     log = bool(rows["x"].min() > 0 and rows["x"].max() / rows["x"].min() >= 20)
-    rows = with_panels(rows.assign(beside=_beside(rows, algorithms, log)), others)
+    rows = with_panels(rows, others)
     texts = {number(text): text for text in rows[axis]}
     places = sorted(value for value in texts if value is not None)
     spelled = " : ".join(f"datum.value == {place!r} ? '{texts[place]}'" for place in places)
     ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
     scale = alt.Scale(type="log" if log else "linear", zero=alt.Undefined if log else False, nice=False, padding=12)
-    across = alt.X("beside:Q", title=short(axis), axis=ticks, scale=scale)
+    across = alt.X("x:Q", title=short(axis), axis=ticks, scale=scale)
     up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
     columns = rows["column"].nunique()
     layers = _joined(algorithms, "y", common, up, alt.Scale(zero=False, **_span(rows)))
     if "units" in rows and (rows["units"].str.len() > 0).any():
-        each = alt.Chart().transform_flatten(["units"]).mark_point(filled=False, size=30, opacity=0.9)
-        layers.append(each.encode(y="units:Q", **common))
+        each = alt.Chart().transform_filter(UNITS).mark_point(filled=False, size=30, opacity=0.9)
+        layers.append(each.encode(y="unit:Q", **common))
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
     what, note = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
     placed = rows.assign(at=rows[axis])
+    placed = each_unit(placed) if "units" in placed else placed
     says = ranges_text(rows, "y", lambda value: show(value, PERCENT))
     return finished(chart, placed, f"{what[:1].upper()}{what[1:]} against {short(axis)}", note, tips, says)
-
-
-def _beside(rows: pd.DataFrame, algorithms: list[str], log: bool) -> pd.Series:
-    """Return x shifted slightly by algorithm around its value, by factors on a log scale."""
-    places = np.log(rows["x"]) if log else rows["x"]
-    gaps = np.diff(np.unique(places.to_numpy(float)))
-    if not len(gaps):
-        return rows["x"]
-    share = rows["algorithm"].map(algorithms.index) - (len(algorithms) - 1) / 2
-    breadth = min(BREADTH * gaps.min(), WIDEST * gaps.sum())
-    moved = places + share * breadth / len(algorithms)
-    return pd.Series(np.exp(moved) if log else moved, index=rows.index)
 
 
 def _span(rows: pd.DataFrame) -> dict[str, Any]:
@@ -100,12 +86,13 @@ def _joined(
     algorithms: list[str], y: str, common: dict[str, Any], up: dict[str, Any], scale: alt.Scale
 ) -> list[alt.Chart]:
     """Return marks of a value along an axis, joined by a line, with a rule from `low` to `high` at each."""
+    means = alt.Chart().transform_filter(MEANS)
     return [
-        alt.Chart().mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
-        alt.Chart().mark_line(strokeWidth=2, opacity=0.8).encode(
+        means.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", **up), y2="high:Q", **common),
+        means.mark_line(strokeWidth=2, opacity=0.8).encode(
             y=alt.Y(f"{y}:Q", scale=scale, **up), strokeDash=dash(algorithms), **common
         ),
-        alt.Chart().mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
+        means.mark_point(filled=True, size=55, opacity=1).encode(y=f"{y}:Q", shape=shape(algorithms), **common),
     ]  # fmt: skip
 
 

@@ -59,8 +59,13 @@ def replicates(columns: Iterable[str]) -> list[str]:
 
 def best_end(axis: str, values: Sequence[str]) -> str:
     """Return the easiest value: the highest participation or bandwidth, the lowest of anything else."""
+    return hardest_first(axis, values)[-1]
+
+
+def hardest_first(axis: str, values: Iterable[str]) -> list[str]:
+    """Return the different values, from the hardest to the easiest."""
     line = ordered(values)
-    return line[-1] if axis.split(".")[-1] in HIGHEST_IS_BEST else line[0]
+    return line if axis.split(".")[-1] in HIGHEST_IS_BEST else line[::-1]
 
 
 def _place(value: str) -> tuple[int, float, str]:

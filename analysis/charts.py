@@ -8,6 +8,7 @@ in `score_curves`, heat maps in `heat_maps`, charts along an axis in `along`.
 Not modelled: more than two axes of panels: further axes share the rows. What a click does is in `choosing`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -142,15 +143,17 @@ def _far(ends: pd.Series, wide: bool) -> "pd.Series[bool]":
     return pd.Series(places - least > 0.55 * (places.max() - least), index=ends.index)
 
 
-def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
+def trade_off(frame: pd.DataFrame, cost: str, score: str, conditions: Sequence[str] = ()) -> Spec:
     """Chart the final score against the total cost, one mark per mean over runs, and the Pareto front.
 
-    Columns algorithm, condition (text), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
+    Columns algorithm, `conditions` (axes that nobody chooses: each combination is a panel with a front of its own),
+    choice (text: what a mark is beside them), score, n, `cost` (sim_seconds or bytes_moved) and frontier (bool).
     """
     name, units = {"sim_seconds": COSTS["time"], "bytes_moved": COSTS["moved"]}[cost]
     across = amounts.along(frame[cost], units)
     algorithms = list(frame["algorithm"].unique())
-    rows = _fewer_marks(frame.assign(amount=across.of(frame[cost]), column="", row=""))
+    rows = drawn_once(frame.assign(amount=across.of(frame[cost])), conditions, ["algorithm", "choice"], [cost, "score"])
+    rows = with_panels(_fewer_marks(rows), [*conditions])
     scale = alt.Scale(type="log", nice=False, padding=12) if across.wide else alt.Scale(nice=True, padding=12)
     x = alt.X("amount:Q", title=across.title(name), scale=scale, axis=across.axis(tickCount=8))
     y = alt.Y("score:Q", title=score, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=12))
@@ -158,21 +161,25 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str) -> Spec:
     marks = alt.Chart().mark_point(filled=True, size=60, opacity=0.9)
     layers = [
         best.encode(x=x, y=y),
-        marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="condition:N"),
+        marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="choice:N"),
     ]
     chart = facet(layers, rows, height=230)
-    note = f"One mark per condition, mean over {replicates_text(frame)}; the line is the Pareto front"
+    note = f"Means over {replicates_text(frame)}; the line is the Pareto front"
     tips = [
-        tip("condition", "condition"),
+        tip("choice", "choice"),
         tip("amount", name, expression=across.expression("amount")),
         tip("score", score, ".1%"),
     ]
-    front = rows[rows["frontier"].astype(bool)].sort_values("amount")
-    ends = (
-        [f"{row['algorithm']}, {row['condition']}" for _, row in front.iloc[[0, -1]].iterrows()] if len(front) else []
-    )
-    says = f"The front runs from {' to '.join(dict.fromkeys(ends))}" if ends else ""
+    says = "; ".join(_front(panel) for _, panel in rows.groupby(["column", "row"], sort=False))
     return finished(chart, rows, f"{score.capitalize()} at the end against {name}", note, tips, says)
+
+
+def _front(panel: pd.DataFrame) -> str:
+    """Return the ends of a panel's Pareto front in words."""
+    front = panel[panel["frontier"].astype(bool)].sort_values("amount")
+    ends = dict.fromkeys(front["choice"].iloc[[0, -1]]) if len(front) else ["nothing"]
+    where = " ".join(filter(None, (panel["column"].iloc[0], panel["row"].iloc[0])))
+    return f"The front {where and f'at {where} '}runs from {' to '.join(ends)}"
 
 
 def _fewer_marks(frame: pd.DataFrame) -> pd.DataFrame:

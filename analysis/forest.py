@@ -1,6 +1,7 @@
 """Chart a ranking: each method's mean and interval, best on top, one panel per condition.
 
-Fewer than five replicates have no interval; each of them is then a hollow dot.
+Fewer than five replicates have no interval; each of them is then a hollow dot, from a row of its own (see
+panels.each_unit).
 
 Not drawn, but in the table: the part of an interval outside 0 to 100 %, conditions beyond the first dozen, and
 paired differences.
@@ -12,7 +13,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.intervals import FEWEST
-from analysis.panels import colour, facet, finished, shape, tip
+from analysis.panels import MEANS, UNITS, colour, each_unit, facet, finished, shape, tip
 from analysis.verdict import condition_of
 
 MOST_PANELS = 12
@@ -39,16 +40,16 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
     tint = colour(algorithms, explained=False)
     place = {"y": down, "color": tint}
     ends = alt.Chart().transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
-    means = alt.Chart().mark_point(filled=True, size=80, opacity=1)
+    means = alt.Chart().transform_filter(MEANS).mark_point(filled=True, size=80, opacity=1)
     layers = [
         ends.encode(x=alt.X("low:Q", **across), x2="high:Q", **place),
         means.encode(x=alt.X("mean:Q", **across), shape=shape(algorithms, explained=False), **place),
     ]
     if few:
-        each = alt.Chart().transform_flatten(["units"]).mark_point(filled=False, size=36, strokeWidth=1.5, opacity=1)
-        layers.append(each.encode(x=alt.X("units:Q", **across), **place))
+        each = alt.Chart().transform_filter(UNITS).mark_point(filled=False, size=36, strokeWidth=1.5, opacity=1)
+        layers.append(each.encode(x=alt.X("unit:Q", **across), **place))
     tall = max(60, 22 * rows.groupby("column")["algorithm"].nunique().max())
-    chart = facet(layers, rows, height=int(tall), y="independent")
+    chart = facet(layers, each_unit(rows), height=int(tall), y="independent")
     counts = " or ".join(dict.fromkeys(rows["replicates"]))
     whole = bool(rows["low"].notna().any())
     if few and whole:
@@ -61,4 +62,4 @@ def forest(frame: pd.DataFrame, axes: list[str], algorithms: list[str], measure:
         note += f"; the first {MOST_PANELS} of {len(conditions)} conditions"
     tips = [tip("rank", "rank", "d"), tip("mean", measure, ".1%")]
     tips += [tip("least", "from", ".1%"), tip("most", "to", ".1%")]
-    return finished(chart, rows, f"Methods ranked by {measure}", note, tips)
+    return finished(chart, each_unit(rows), f"Methods ranked by {measure}", note, tips)

@@ -141,12 +141,16 @@ def reach(points: pd.DataFrame, target: float | None) -> Reached | None:
     return Reached(float(first["time"]), int(first["moved"]), float(first["periods"]), at_first)
 
 
-def pareto(points: pd.DataFrame, cost: str, score: str = "score") -> pd.Series:
+def pareto(points: pd.DataFrame, cost: str, within: Sequence[str] = ()) -> pd.Series:
     """Return for each row whether no other has a better score at no more cost, or the same score at less.
 
-    A row without a score or a cost is never on the frontier; all of several equal rows are.
+    Rows are compared where they agree in the columns `within`. A row without a score or a cost is never on the
+    frontier; all of several equal rows are.
     """
-    values, costs = points[score].to_numpy(float), points[cost].to_numpy(float)
+    if within:
+        groups = points.groupby([*within], sort=False, dropna=False)
+        return pd.concat([pareto(rows, cost) for _, rows in groups]).reindex(points.index)
+    values, costs = points["score"].to_numpy(float), points[cost].to_numpy(float)
     beaten = [
         bool(np.any((values >= v) & (costs <= c) & ((values > v) | (costs < c))))
         for v, c in zip(values, costs, strict=True)

@@ -11,14 +11,15 @@ from analysis.axes import ordered, short
 from analysis.charts import SCORES, TARGETS, Spec, goal, replicates_text
 from analysis.looks import ABSENT, INK, ON_DARK, ON_LIGHT
 from analysis.panels import Chart, evenly, facet, finished, ranges_text, tip, with_panels
-from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.quantity import BYTES, MISSING, PERCENT, SECONDS, show
 from analysis.unchanging import drawn_once, every, flat
 
 MOST_CELLS = 24  # along either side of a heat map
 
 
-def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
-    """Chart A[i][j] as one heat map an algorithm: columns algorithm, learned (i), tested (j), both from 1, value, n."""
+def forgetting_matrix(frame: pd.DataFrame, conditions: list[str]) -> Spec:
+    """Chart A[i][j] as one heat map an algorithm: columns algorithm, condition (one of `conditions`, the first is
+    drawn), learned (i), tested (j), both from 1, value, n."""
     rows = with_panels(frame.dropna(subset="value"), [], column="algorithm")
     size = max(110, 32 * int(frame["learned"].max()))
     cells = _cells(
@@ -30,26 +31,30 @@ def forgetting_matrix(frame: pd.DataFrame, where: str) -> Spec:
     )
     chart = facet(cells, rows, height=size, width=size)
     tips = [tip("learned", "learned", "d"), tip("tested", "tested", "d"), tip("value", "score", ".1%")]
-    note = f"{where}Mean over {replicates_text(frame)}. Darker is better"
-    last = rows[rows["learned"] == rows["learned"].max()]
+    note = f"Mean over {replicates_text(frame)}. Darker is better"
+    last = rows[(rows["learned"] == rows["learned"].max()) & (rows["condition"] == conditions[0])]
     says = "Scores after the last period: " + ranges_text(last, "value", lambda value: show(value, PERCENT))
-    return finished(chart, rows, "Score on each period, as periods are learned", note, tips, says)
+    return finished(chart, rows, "Score on each period, as periods are learned", note, tips, says, conditions)
 
 
 def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[str], target: float | None) -> Spec:
     """Chart a figure over two numeric axes, one heat map an algorithm: columns algorithm, `axes`, `others`, value, n.
 
-    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; a missing one is marked. If the
-    figure does not change along one of the axes, that side has a single cell.
+    `value` is score, am, seconds_to_target, bytes_to_target or bytes_moved; a missing one is marked. Of a target, a
+    cell is grey and says "1 of 5" where not all of the n runs `reached` it: the mean of those that did would look fast.
+    If the figure does not change along one of the axes, that side has a single cell.
     """
     names = {key: f"{name} to {goal(target)}".capitalize() for key, (name, _) in TARGETS.items()}
     names |= {"score": "Final score", "am": "AM", "bytes_moved": "Bytes moved"}
+    figures = [value, "n", *(["reached"] if value in TARGETS else [])]
+    if value in TARGETS:
+        frame = frame.assign(**{value: frame[value].where(frame["reached"] == frame["n"])})
     across, down = axes
-    frame = drawn_once(_fewer_cells(frame, axes), others, ["algorithm", *axes], [value, "n"])
-    rows = frame.assign(x=frame[across], y=frame[down])
+    frame = drawn_once(_fewer_cells(frame, axes), others, ["algorithm", *axes], figures)
+    rows = frame.assign(x=frame[across], y=frame[down], gap=_gaps(frame) if value in TARGETS else MISSING)
     for axis, side in ((across, "x"), (down, "y")):
         others_of = ["algorithm", *(other for other in (*axes, *others) if other != axis)]
-        if flat(rows, axis, others_of, [value, "n"]) and frame[axis].nunique() > 1:
+        if flat(rows, axis, others_of, figures) and frame[axis].nunique() > 1:
             left_out = frame.attrs.get("left_out", "") + f". The same at every {every(axis, frame)}"
             rows = rows[rows[axis] == rows[axis].iloc[0]].assign(**{side: "any"})
             rows.attrs["left_out"] = left_out
@@ -74,8 +79,9 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     chart = facet(cells, rows, height=tall, width=wide)
     note = f"Mean over {replicates_text(frame)}"
     if value in TARGETS:
-        note += ", of those that reached it; an en dash where none did"
+        note += "; grey where not all of them reached it, with how many did"
     tips = [tip("x", short(across)), tip("y", short(down)), tip("n", "replicates", "d")]
+    tips += [tip("reached", "runs that reached it", "d")] if value in TARGETS else []
     tips.append(
         tip("value", legend, ".1%") if fraction else tip("value", legend, expression=amount.expression("value"))
     )
@@ -86,6 +92,12 @@ def heat(frame: pd.DataFrame, value: str, axes: tuple[str, str], others: list[st
     )
     title = names[value] if fraction else amount.title(names[value])
     return finished(chart, rows, title, f"{note}. Darker is better", tips, says)
+
+
+def _gaps(frame: pd.DataFrame) -> list[str]:
+    """Return what cells without a value say of a target: how many of the runs reached it, if any did."""
+    pairs = zip(frame["reached"], frame["n"], strict=True)
+    return [f"{reached:.0f} of {runs:.0f}" if reached else MISSING for reached, runs in pairs]
 
 
 def _sides(values: pd.Series) -> list[str]:
@@ -107,7 +119,7 @@ def _cells(
     return [
         base.transform_filter("!isValid(datum.value)").mark_rect(color=ABSENT),
         numbers.mark_rect(stroke="white").encode(color=alt.Color("value:Q", scale=scale, title=legend, legend=None)),
-        base.transform_filter("!isValid(datum.value)").mark_text(fontSize=11, text="–", color=INK),
+        base.transform_filter("!isValid(datum.value)").mark_text(fontSize=11, color=INK).encode(text="gap:N"),
         numbers.transform_calculate(text=written).mark_text(fontSize=11).encode(text="text:N", color=ink),
     ]
 

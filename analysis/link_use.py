@@ -1,10 +1,11 @@
-"""Use of the server's links over simulated time, in bits per second and as a share of their capacity.
+"""Use of the server's links, update by update, in bits per second and as a share of their capacity.
 
 A transfer's wire bytes are spread evenly from its sending to its end, because the table does not record when they
 moved; so handshakes and queues smooth the curve, and short peaks appear lower than they were. Messages between edge
 aggregators and clients, or between peers, do not pass the server's links and are left out.
 
-Not modelled: the clients' own links, whose drawn rates are not in the tables.
+The stretches are the server's updates, or several of them where there are many: stretches that do not fit to rounds
+would show waves that are not there. Not modelled: the clients' own links, whose drawn rates are not in the tables.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from analysis.load import lookup
 from analysis.panels import colour, facet, finished, ranges_text, tip
 from analysis.quantity import PERCENT, SECONDS, show
 
-STEPS = 80  # intervals that a run is divided into
+MOST = 100  # stretches that a run is divided into
 LINKS = {"ingress": "dst", "egress": "src"}  # the server's links, and the column that says whose messages they carry
 RATES = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]
 
@@ -36,52 +37,60 @@ def moved(transfers: pd.DataFrame, edges: npt.NDArray[np.float64]) -> npt.NDArra
     return np.diff(done)
 
 
-def link_use(transfers: pd.DataFrame, scenario: dict[str, Any]) -> pd.DataFrame:
-    """Return one row a stretch and link of a run: link, time (its end, s), rate (bit/s), capacity, share (a fraction).
+def link_use(transfers: pd.DataFrame, updates: pd.DataFrame, scenario: dict[str, Any]) -> pd.DataFrame:
+    """Return one row a stretch and link of a run: link, begin, end (s), rate (bit/s), capacity, share (a fraction).
 
-    `scenario` is the resolved one; capacity and share are NaN where the link has no single rate, such as none at all.
+    A stretch ends at an update, the last one not before the end of the last transfer. `scenario` is the resolved one;
+    capacity and share are NaN where the link has no single rate, such as none at all.
     """
     frames = []
-    last = float(transfers["arrived"].max()) if len(transfers) else 0.0
-    for link, end in LINKS.items():
-        rows = transfers[transfers[end] == SERVER]
-        if rows.empty or last <= 0:
+    edges = stretches(updates["time"].to_numpy(float), transfers["arrived"].to_numpy(float))
+    for link, side in LINKS.items():
+        rows = transfers[transfers[side] == SERVER]
+        if rows.empty or len(edges) < 2:
             continue
-        edges = np.linspace(0.0, last, STEPS + 1)
         rate = moved(rows, edges) * 8 / np.diff(edges)
         found = number(lookup(scenario, f"network.server.{link}"))
         capacity = np.nan if found is None else found
-        frames.append(
-            pd.DataFrame(
-                {"link": link, "time": edges[1:], "rate": rate, "capacity": capacity, "share": rate / capacity}
-            )
-        )
-    columns = ["link", "time", "rate", "capacity", "share"]
+        known = {"rate": rate, "capacity": capacity, "share": rate / capacity}
+        frames.append(pd.DataFrame({"link": link, "begin": edges[:-1], "end": edges[1:], **known}))
+    columns = ["link", "begin", "end", "rate", "capacity", "share"]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
-def used(frame: pd.DataFrame, where: str) -> dict[str, Any]:
-    """Chart the use of the server's links, one run an algorithm: columns algorithm and those of link_use.
+def stretches(updates: npt.NDArray[np.float64], arrived: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the ends (s) of MOST stretches at most, from 0 on: each is one update, or the same number of updates."""
+    ends = np.unique(np.append(updates, arrived.max(initial=0.0)))
+    ends = ends[(ends > 0) & (np.isin(ends, updates) | (ends > updates.max(initial=0.0)))]
+    step = -(-len(ends) // MOST) or 1
+    return np.unique(np.concatenate([[0.0], ends[step - 1 :: step], ends[-1:]]))
+
+
+def used(frame: pd.DataFrame, conditions: list[str]) -> dict[str, Any]:
+    """Chart the use of the server's links, one run an algorithm: columns algorithm, condition and those of link_use.
 
     The share is drawn where every link has a capacity, else the rate.
     """
     known = bool(frame["share"].notna().all())
-    ends = frame.groupby("algorithm")["time"].max()
+    ends = frame.groupby(["condition", "algorithm"])["end"].max()
     across, up = amounts.linear(ends, SECONDS), amounts.linear([float(frame["rate"].max())], RATES)
-    rows = frame.assign(x=across.of(frame["time"]), y=frame["share"] if known else up.of(frame["rate"]))
-    # a row each with its own time axis: a run of seconds would be invisible beside one of minutes
-    rows = rows.assign(column="server " + frame["link"], row=frame["algorithm"])
+    rows = frame.assign(
+        begins=across.of(frame["begin"]), ends=across.of(frame["end"]),
+        y=frame["share"] if known else up.of(frame["rate"]),
+        column="server " + frame["link"], row=frame["algorithm"],
+    )  # fmt: skip
     algorithms = list(frame["algorithm"].unique())
     title = "share of capacity" if known else up.title("rate")
     form = alt.Axis(format="~%", tickCount=5) if known else up.axis()
-    line = alt.Chart().mark_line(strokeWidth=1.8, interpolate="step-before")
-    tint = colour(algorithms, explained=False)
-    x = alt.X("x:Q", title=across.title("simulated time"), axis=across.axis(tickCount=6))
+    x = alt.X("begins:Q", bin="binned", title=across.title("simulated time"), axis=across.axis(tickCount=6))
     y = alt.Y("y:Q", title=title, axis=form)
-    chart = facet([line.encode(x=x, y=y, color=tint)], rows, height=100, x="independent", y="independent")
-    tips = [tip("x", "until", expression=across.expression("x"))]
+    bars = alt.Chart().mark_bar(binSpacing=0).encode(x=x, x2="ends:Q", y=y, color=colour(algorithms, explained=False))
+    # a row each with its own time axis: a run of seconds would be invisible beside one of minutes
+    chart = facet([bars], rows, height=100, x="independent")
+    tips = [tip(end, words, expression=across.expression(end)) for end, words in (("begins", "from"), ("ends", "to"))]
     tips.append(tip("y", title, ".3~%") if known else tip("y", "rate", expression=up.expression("y")))
     peak = "share" if known else "rate"
-    most = frame.groupby("algorithm", sort=False)[peak].max().reset_index()
+    most = frame[frame["condition"] == conditions[0]].groupby("algorithm", sort=False)[peak].max().reset_index()
     says = "Highest: " + ranges_text(most, peak, lambda value: show(value, PERCENT if known else RATES))
-    return finished(chart, rows, "Use of the server's links", f"{where}One run per algorithm", tips, says)
+    note = "One run per algorithm; a bar is an update, or as many as fit"
+    return finished(chart, rows, "Use of the server's links", note, tips, says, conditions)

@@ -17,7 +17,7 @@ from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
 from analysis.panels import draw
-from analysis.verdict import easiest
+from analysis.verdict import conditions
 
 COUNTED = ["seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"]
 MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
@@ -85,8 +85,9 @@ class Material:
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)
         self.room -= len(svg)
-        title = spec["title"]
-        return figure(svg if self.room >= 0 else "", name, title["text"], title["subtitle"], spec["description"])
+        meta = spec["usermeta"]
+        drawing = svg if self.room >= 0 else ""
+        return figure(drawing, name, spec["title"]["text"], meta["note"], spec["description"], meta["choices"])
 
     def timed(self, words: str) -> str:
         """Return the words with the time called what it is: simulated, or measured where runs were deployed."""
@@ -97,10 +98,10 @@ class Material:
         rules = [charts.RULES[on] for on in self.points["target_on"].dropna().unique() if on in charts.RULES]
         return rules[0] if len(rules) == 1 and self.points["periods"].max() > 1 else ""
 
-    def one_run_each(self) -> tuple[pd.DataFrame, str]:
-        """Return one point for each algorithm, all under the easiest condition, and the words that name it."""
-        shown, where = easiest(self.points, self.axes)
-        return shown.drop_duplicates("algorithm"), where
+    def one_run_each(self) -> tuple[pd.DataFrame, list[str]]:
+        """Return one point for each condition and algorithm, and the conditions, the hardest first."""
+        shown, named = conditions(self.points, self.axes)
+        return shown.drop_duplicates(["condition", "algorithm"]), named
 
     def stacked(self, name: str, frame: pd.DataFrame, part_of: str, panels: Sequence[str] = ()) -> str:
         """Return the chart of mean bytes as stacked bars."""

@@ -11,6 +11,7 @@ from analysis.material import Material
 from analysis.page import paragraph
 from analysis.privacy_section import privacy_section
 from analysis.sheet import part
+from analysis.verdict import conditions
 
 
 def privacy_part(m: Material) -> str:
@@ -65,13 +66,15 @@ def limits(m: Material) -> list[str]:
 
 def timeline(m: Material) -> str:
     """Return the part on one update of one run; "" if none folded anything."""
-    points, where = m.one_run_each()
-    point, algorithm = points["point"].iloc[0], points["algorithm"].iloc[0]
-    frame = one_update.one_update(*(m.runs.split(name)[point] for name in ("transfers", "spans", "updates")))
+    points, named = conditions(m.one_run_each()[0], m.by)
+    transfers, spans, updates = map(m.runs.split, ("transfers", "spans", "updates"))
+    frame, named = _of_each(
+        m, points, named, lambda point: one_update.one_update(transfers[point], spans[point], updates[point])
+    )
     if frame.empty:
         return ""
-    m.save("timeline", frame)
-    drawing = m.drawn("timeline", one_update.timeline(frame, f"{algorithm}. {where}"))
+    m.save("timeline", frame.drop(columns="condition"))
+    drawing = m.drawn("timeline", one_update.timeline(frame, named))
     return part("timeline", "", drawing, paragraph(one_update.NOTE, "note"))
 
 
@@ -83,19 +86,31 @@ def waiting_part(m: Material) -> str:
 
 def link_use_part(m: Material) -> str:
     """Return the part on the server's links; "" if no message passed them."""
-    points, where = m.one_run_each()
-    moved = m.runs.split("transfers")
-    frames = [
-        link_use.link_use(moved[row["point"]], m.runs.resolved[row["point"]]).assign(algorithm=row["algorithm"])
-        for _, row in points.iterrows()
-    ]
-    frame = pd.concat(frames, ignore_index=True)
+    points, named = m.one_run_each()
+    transfers, updates = map(m.runs.split, ("transfers", "updates"))
+    frame, named = _of_each(
+        m,
+        points,
+        named,
+        lambda point: link_use.link_use(transfers[point], updates[point], m.runs.resolved[point]),
+    )
     if frame.empty:
         return ""
-    m.save("link_use", frame)
+    m.save("link_use", frame.drop(columns="condition"))
     note = "The bytes of each transfer are spread evenly from its start to its end. Full table: tables/link_use.csv."
-    drawing = m.drawn("link_use", link_use.used(frame, where))
+    drawing = m.drawn("link_use", link_use.used(frame, named))
     return part("links", "", drawing, paragraph(note, "note"))
+
+
+def _of_each(
+    m: Material, points: pd.DataFrame, named: list[str], of: Callable[[str], pd.DataFrame]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that `of` has of each point, with where they were run, and those of the conditions with any."""
+    where = [*m.by, "condition"]
+    frames = [of(str(row["point"])).assign(**row[where]) for _, row in points.iterrows()]
+    frame = pd.concat(filter(len, frames) if any(map(len, frames)) else frames, ignore_index=True)
+    there = {*frame["condition"]}
+    return frame[[*where, *frame.columns.difference(where, sort=False)]], [name for name in named if name in there]
 
 
 def partitions(m: Material) -> str:

@@ -56,16 +56,22 @@ def one_update(transfers: pd.DataFrame, spans: pd.DataFrame, updates: pd.DataFra
     return lasting
 
 
-def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
-    """Chart the stretches of one update, the client that was last through on top (see one_update)."""
-    across = amounts.linear([float(frame["end"].max())], SECONDS)
-    busy = frame[frame["what"] != "waiting"].groupby("client")["end"].max().sort_values(ascending=False, kind="stable")
-    names = [f"client {client}" for client in busy.index]
-    step = max(1, -(-len(names) // MOST_CLIENTS))
-    kept = names[::step]
-    rows = frame.assign(who=[f"client {client}" for client in frame["client"]])
-    rows = rows[rows["who"].isin(kept)]
-    rows = rows.assign(begins=across.of(rows["start"]), ends=across.of(rows["end"]), lasts=across.of(rows["seconds"]))
+def timeline(frame: pd.DataFrame, choices: list[str]) -> dict[str, Any]:
+    """Chart the stretches of one update, the client that was last through on top (see one_update).
+
+    `frame` has a column `condition`, one of `choices`: which run it is of.
+    """
+    across = amounts.linear(frame.groupby("condition")["end"].max(), SECONDS)
+    one = ["condition", "client"]
+    busy = frame.loc[frame["what"] != "waiting"].groupby(one)["end"].max().rename("busy").reset_index()
+    order = busy.sort_values(["condition", "busy"], ascending=False, kind="stable")
+    place, count = order.groupby("condition").cumcount(), order.groupby("condition")["client"].transform("size")
+    kept = order[place % -(-count // MOST_CLIENTS) == 0]
+    rows = frame.merge(kept, on=one)
+    rows = rows.assign(
+        who="client " + rows["client"].astype(str),
+        begins=across.of(rows["start"]), ends=across.of(rows["end"]), lasts=across.of(rows["seconds"]),
+    )  # fmt: skip
     there = [what for what in STRETCHES if what in set(rows["what"])]
     tint = alt.Color(
         "what:N",
@@ -78,16 +84,19 @@ def timeline(frame: pd.DataFrame, where: str) -> dict[str, Any]:
             "begins:Q", title=across.title("simulated time since the previous update"), axis=across.axis(tickCount=8)
         ),
         x2="ends:Q",
-        y=alt.Y("who:N", sort=kept, title=None),
+        y=alt.Y("who:N", sort=alt.EncodingSortField("busy", op="max", order="descending"), title=None),
         color=tint,
-    ).properties(width=620, height=max(80, 15 * len(kept)))
-    shown = "" if step == 1 else f"; {len(kept)} of {len(names)} clients"
-    note = f"{where}Update {int(frame['version'].iloc[0])}, of median length{shown}"
+    ).properties(width=620, height=alt.Step(15))
+    shown = f"; at most {MOST_CLIENTS} clients, evenly chosen" if len(kept) < len(busy) else ""
     tips = [tip("who", "client"), tip("what", "what"), tip("begins", "from", expression=across.expression("begins"))]
     tips += [
         tip("ends", "to", expression=across.expression("ends")),
         tip("lasts", "duration", expression=across.expression("lasts")),
+        tip("version", "update", "d"),
     ]
-    totals = frame.groupby("what", sort=False)["seconds"].mean().reset_index()
+    first = frame[frame["condition"] == choices[0]]
+    totals = first.groupby("what", sort=False)["seconds"].mean().reset_index()
     says = "Mean duration: " + ranges_text(totals, "seconds", lambda value: show(value, SECONDS), by="what")
-    return finished(chart, rows, "One update, client by client", note, tips, says)
+    return finished(
+        chart, rows, "One update, client by client", f"The update of median length{shown}", tips, says, choices
+    )

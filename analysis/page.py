@@ -1,9 +1,9 @@
 """Pieces of the report's HTML: sections, tables that sort on a click or a key, and figures; everything inside one file.
 
-A figure is drawn by the page itself from its description, with the scripts of Vega-Lite inside the file (see
-`vega_script`); readers without scripts see a static drawing. The page's policy forbids network access.
-If the reader prefers dark pages, charts are dark too, by rules that replace their colours (see looks); print is always
-light. Very large charts, which are painted on a canvas, stay on white.
+A figure is a still picture until it comes into view; then the page draws it from its description, with the scripts of
+Vega-Lite inside the file (see `vega_script`). Readers without scripts, and print, have the stills. The page's policy
+forbids network access. If the reader prefers dark pages, charts are dark too, by rules that replace their colours (see
+looks); print is always light. Very large charts, which are painted on a canvas, stay on white.
 """
 
 import json
@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from analysis.looks import dark_rules
 from analysis.vega_script import CHARTS, library
 
+MOST_ROWS = 200  # of a table on the page
+MOST_SEEN = 15  # that fit into its height, which CSS limits, and that are printed
 CSS = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6775; --line: #dde3ea; --tint: #f5f7fa; --accent: #00639b;
         --page: #ffffff; --mark: #eaf4fb; --caution: #fdf3e1; --amber: #b25e00; }
@@ -28,7 +31,7 @@ h2 { font-size: 20px; margin: 44px 0 10px; padding-top: 14px;
 p.lead { color: var(--soft); margin: 0 0 10px; } h1 + p.lead { display: inline-block; margin: 0; }
 p.note { color: var(--soft); font-size: 13px; }
 nav { font-size: 13px; margin: 8px 0; display: flex; flex-wrap: wrap; gap: 0 14px; }
-nav a { white-space: nowrap; }
+nav a { white-space: nowrap; line-height: 26px; }
 #answer h2 { border: 0; margin: 16px 0 6px; padding: 0; } #answer figure { margin: 12px 0; }
 .first { overflow-x: auto; } .first th, .first td { text-align: left; vertical-align: top; }
 .first caption { text-align: left; font-weight: 600; }
@@ -36,7 +39,8 @@ nav a { white-space: nowrap; }
 p.warning { background: var(--caution); border-left: 4px solid var(--amber); padding: 8px 16px; margin: 10px 0; }
  a { color: var(--accent); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
-.wide { overflow: auto; max-height: 520px; margin: 10px 0; background: /* a shadow where more can be scrolled to */
+.wide { overflow: auto; max-height: 520px; margin: 10px 0; }
+.wide, .chart { background: /* a shadow where more can be scrolled to */
   linear-gradient(var(--page) 30%, transparent) top / 100% 40px local,
   linear-gradient(transparent, var(--page) 70%) bottom / 100% 40px local,
   linear-gradient(to right, var(--page) 30%, transparent) left / 40px 100% local,
@@ -58,11 +62,13 @@ tbody tr:hover { background: var(--tint); } td { font-variant-numeric: tabular-n
 figure { margin: 22px 0 30px; }
 figcaption { font-size: 13px; color: var(--soft); max-width: 820px; margin-bottom: 8px; }
 figcaption strong { display: block; font-size: 15px; color: var(--ink); }
-.chart, noscript > div { overflow-x: auto; } .chart { min-height: 60px; }
-.chart.vega-embed { display: block; } /* which is inline, and so as wide as its drawing, by its own rules */
-
-figure svg { max-width: 100%; height: auto; display: block; }
+.chart { min-height: 60px; overflow-x: auto; } figcaption select { font: inherit; min-height: 24px; max-width: 100%; }
+.chart > .vega-embed { display: block; } /* which is inline, and so as wide as its drawing, by its own rules */
+figure svg, .still { max-width: 100%; height: auto; display: block; }
 .chart canvas { background: white; border-radius: 4px; }
+.chart [role=button] { cursor: pointer; } .chart [aria-pressed=true] { font-weight: bold; }
+summary { cursor: pointer; line-height: 26px; } .data { font-size: 13px; } .data summary { color: var(--soft); }
+.hint { display: none; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: 12px; font-size: 12.5px;
       overflow-x: auto; } .first { background: var(--mark); border-left: 4px solid var(--accent); padding: 10px 16px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt { font-weight: 600; } dd { margin: 0; }
@@ -70,12 +76,13 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; } dt 
   background: #0072b2; color: white; cursor: pointer; z-index: 5; box-shadow: 0 2px 8px #0004; }
 #vg-tooltip-element { pointer-events: none; } /* or it would hide the next mark from the pointer */
 .vega-embed .vega-actions a { font-size: 13px; }
-@media (max-width: 760px) { body { padding: 20px 14px 70px; } h1 { font-size: 23px; } figure svg { max-width: none; }
+@media (max-width: 760px) { body { padding: 20px 14px 70px; } h1 { font-size: 23px; }
+  figure svg, .still { max-width: none; } .scrolls + .hint { display: block; }
   dl { display: block; } dd { margin: 0 0 8px; } }
 @media screen and (prefers-color-scheme: dark) {
 :root { --ink: #e3e7ec; --soft: #aab3bd; --line: #333b44; --tint: #20262d; --accent: #6db8f2; --page: #15191e;
         --mark: #1a2b38; --caution: #33270f; --amber: #e6a23c; }
-figure noscript svg > rect:first-child { fill: none; } figure svg [stroke="white"] { stroke: var(--page); }
+figure svg [stroke="white"] { stroke: var(--page); }
 #vg-tooltip-element.vg-tooltip { background: #20262d; color: var(--ink); border-color: #475059; }
 #vg-tooltip-element table tr td.key { color: var(--soft); }
 .vega-embed summary { background: #20262d !important; border-color: #475059 !important; color: var(--ink) !important; }
@@ -84,18 +91,24 @@ figure noscript svg > rect:first-child { fill: none; } figure svg [stroke="white
 DARK_CHARTS
 }
 @media print { :root { color-scheme: light; } @page { margin: 14mm; }
-  #all, nav, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element { display: none !important; }
+  #all, nav, .data, .hint, .vega-embed summary, .vega-embed .vega-actions, #vg-tooltip-element {
+    display: none !important; }
+  section:not(#run) tr:nth-child(n + CUT), #summary .wide, #summary .scroll, #run .scroll { display: none; }
+  .scroll { font-size: 0 !important; } .scroll::after { content: attr(data-printed); font-size: 10px; }
+  dl { font-size: 9px; line-height: 1.3; grid-template-columns: max-content 1fr max-content 1fr; gap: 2px 8px; }
+  select { appearance: none; border: 0; background: none; color: inherit; padding: 0; }
   body { max-width: none; padding: 0; font-size: 11px; } figure, tr, .first, p.warning { break-inside: avoid; }
   p.note, figcaption { font-size: 10px; } figcaption strong { font-size: 12px; }
-  h2 { font-size: 16px; margin-top: 22px; }
+  h2 { font-size: 15px; margin: 14px 0 4px; padding-top: 6px; } h3 { font-size: 12px; margin: 8px 0 2px; }
+  p { margin: 3px 0; } .part { margin: 0 0 8px; } figure, .wide { margin: 6px 0 !important; } .chart { min-height: 0; }
   h2, h3, figcaption { break-after: avoid; } thead th { position: static; } thead { display: table-header-group; }
-  .wide, .chart { overflow: visible; max-height: none; background: none; } .scroll { display: none; }
-  figure svg, .chart canvas { max-width: 100% !important; max-height: 235mm; height: auto !important; }
+  .wide, .chart { overflow: visible; max-height: none; background: none; }
+  figure svg, .still, .chart canvas { max-width: 100% !important; max-height: 78mm; height: auto !important; }
   .vega-embed { display: block !important; padding: 0 !important; }
   thead { break-inside: avoid; } table { font-size: 7.5px; }
   th, td, th button { padding: 1px 3px; white-space: normal; }
   th button::after { content: none !important; } a { color: inherit; text-decoration: none; } }
-""".replace("DARK_CHARTS", dark_rules("figure svg"))
+""".replace("DARK_CHARTS", dark_rules("figure svg")).replace("CUT", str(MOST_SEEN + 1))
 
 # Vega compiles its expressions, which is what 'unsafe-eval' allows; nothing may be fetched from anywhere
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -116,9 +129,8 @@ document.querySelectorAll("thead button").forEach(button => button.addEventListe
 }));
 """
 
-
-MOST_ROWS = 200  # of a table on the page
-MOST_SEEN = 15  # that fit into its height, which CSS limits
+HINT = "Scroll the chart sideways to see all of it."
+SAFE = " !$'()*+,-./:;=?@[]^_`{|}~"  # characters of a drawing that its address may hold
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
     Heads are buttons that sort. The texts that a row begins with, such as its condition and algorithm, are its heads.
     """
-    notes = paragraph(f"{len(rows)} rows: scroll inside the table.", "note scroll") if len(rows) > MOST_SEEN else ""
+    notes = _scrolls(len(rows)) if len(rows) > MOST_SEEN else ""
     if len(rows) > MOST_ROWS:
         notes += paragraph(f"The first {MOST_ROWS} of {len(rows)} rows; the full table is in tables/.", "note")
     rows = rows[:MOST_ROWS]
@@ -157,6 +169,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     return whole + notes
 
 
+def _scrolls(rows: int) -> str:
+    """Return the note below a table that is longer than what fits, for the screen and for print."""
+    printed = f"The first {MOST_SEEN} of {rows} rows."
+    return f'<p class="note scroll" data-printed="{printed}">{rows} rows: scroll inside the table.</p>'
+
+
 def section(name: str, title: str, *parts: str) -> str:
     """Return a section; `name` is its anchor."""
     return f'<section id="{escape(name)}"><h2>{escape(title)}</h2>\n' + "\n".join(parts) + "\n</section>"
@@ -167,22 +185,28 @@ def paragraph(words: str, kind: str = "") -> str:
     return f"<p{_class(kind)}>{escape(words)}</p>"
 
 
-def figure(svg: str, name: str, title: str = "", note: str = "", says: str = "") -> str:
-    """Return the place of a chart, with a drawing of it for readers without scripts ("": the file is named instead).
+def figure(svg: str, name: str, title: str, note: str, says: str, choices: Sequence[str] = ("",)) -> str:
+    """Return the place of a chart and a still picture of it, which the chart replaces once it comes into view.
 
-    Its caption is title and note; `says` describes it for readers who cannot see it. Identifiers are made unique by
-    `name`, because all drawings of a page share one namespace.
+    Its caption is title and note; `says` describes it for readers who cannot see it. Of several `choices` the picture
+    is of the first. Without an `svg` the file is named instead.
     """
-    drawing = svg[svg.index("<svg") :] if svg else paragraph(f"figures/{name}.svg", "note")
-    drawing = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{name}-", drawing)
-    drawing = re.sub(r'(<path aria-label="([^"]*)"[^>]*?)(?:/>|></path>)', r"\1><title>\2</title></path>", drawing)
-    drawing = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(says or title)}"', 1)
     inside, anchor = escape(note), escape(name)
-    head = f"<strong>{escape(title)}</strong> " if title else ""
-    words = f'<figcaption id="caption-{anchor}">{head}{inside}</figcaption>' if title or note else ""
-    named = f' aria-labelledby="caption-{anchor}"' if words else ""
-    place = f'<div class="chart" data-chart="{anchor}"></div><noscript><div>{drawing}</div></noscript>'
-    return f'<figure id="figure-{anchor}"{named}>{words}{place}</figure>'
+    still = f'<img class="still" alt="{escape(says)}" src="{inline(svg)}">' if svg else f"figures/{anchor}.svg"
+    where = f'<span class="where" data-of="{anchor}">At {escape(choices[0])}</span>. ' if choices[0] else ""
+    words = f'<figcaption id="caption-{anchor}"><strong>{escape(title)}</strong> {where}{inside}</figcaption>'
+    described = f'tabindex="0" role="group" aria-label="{escape(says)}"'
+    place = f'<div class="chart" data-chart="{anchor}" {described}>{still}</div><p class="hint note">{HINT}</p>'
+    table = f'<details class="data" data-of="{anchor}"><summary>Data of this chart</summary></details>'
+    return f'<figure id="figure-{anchor}" aria-labelledby="caption-{anchor}">{words}{place}{table}</figure>'
+
+
+def inline(svg: str) -> str:
+    """Return a drawing as the address of a picture, dark where the reader prefers that."""
+    own = svg.replace("'", "&#39;").replace('"', "'")  # quotation marks would be three characters each
+    style = f"<style>@media (prefers-color-scheme: dark) {{ {dark_rules('svg')} }}</style>"
+    at = own.index(">") + 1
+    return f"data:image/svg+xml,{quote(own[:at] + style + own[at:], safe=SAFE)}"
 
 
 def glossary(terms: dict[str, str]) -> str:
@@ -205,9 +229,10 @@ def page(title: str, lead: str, sections: dict[str, str], charts: Mapping[str, A
         '<meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{CSS}</style></head><body>\n"
-        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
+        f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>'
+        f'<nav aria-label="Sections">{links}</nav></header>\n<main>'
         + "\n".join(sections.values())
-        + '\n<button id="all" hidden>Show all again</button>'
+        + '</main>\n<button id="all" hidden>Show all again</button>'
         + f'\n<script type="application/json" id="descriptions">{described}</script>'
         + f'\n<script id="vega">{library()}</script>\n<script>{SORT}{CHARTS}</script></body></html>\n'
     )

@@ -1,11 +1,13 @@
-"""What all charts share: panels for the axes of a sweep, fonts, tooltips, texts, and rendering to SVG and PNG.
+"""What all charts share: panels for the axes of a sweep, fonts, tooltips, texts, and rendering to SVG and PDF.
 
 Not modelled: which algorithm has which colour in a whole report (see looks).
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,23 @@ Chart = Any  # one of Altair's chart classes, which have no common typed base
 MOST_COLUMNS = 4
 MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
 PANEL = ("column", "row")
+NARROWEST, LETTER = 420, 5.4  # of a titled drawing, and the mean letter of its subtitle (px)
 DIGITS = 5  # of numbers inside a chart; the tables have all digits
 WIDTHS = {1: 620, 2: 400, 3: 270, 4: 200}
+LOOK = {
+    "font": "Helvetica, Arial, sans-serif",
+    "axis": {
+        "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "gridColor": GRID, "labelLimit": 220,
+        "labelColor": INK, "titleColor": SOFT, "tickColor": TICK, "domainColor": TICK,
+    },
+    "header": {"labelColor": INK, "titleColor": INK},
+    "view": {"stroke": FRAME, "continuousWidth": 300, "continuousHeight": 300},
+    "legend": {
+        "orient": "top", "labelFontSize": 12, "symbolStrokeWidth": 2.5, "labelLimit": 300, "labelColor": INK,
+        "titleColor": SOFT, "rowPadding": 12,
+    },
+}  # fmt: skip
+MEANS, UNITS = "!isValid(datum.unit)", "isValid(datum.unit)"  # which rows of `each_unit` are drawn
 
 
 def with_panels(frame: pd.DataFrame, axes: list[str], column: str | None = None) -> pd.DataFrame:
@@ -72,6 +89,17 @@ def _readable(frame: pd.DataFrame, across: bool) -> pd.DataFrame:
         frame.attrs.get("left_out", "") + f"; {drawn} of {whole} panels are drawn, the tables have all"
     )
     return shown
+
+
+def each_unit(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows, and below them one for each of their `units` with its value in `unit`, which is NaN in a mean's.
+
+    Rows rather than a flatten: inside a panel, that of Vega-Lite gives the units of all panels.
+    """
+    units = rows[rows["units"].str.len() > 0].explode("units")
+    below = pd.concat([rows.assign(unit=float("nan")), units.assign(unit=units["units"].astype(float))])
+    below.attrs = rows.attrs
+    return below.drop(columns="units").reset_index(drop=True)
 
 
 def evenly(labels: list[Any], most: int) -> list[Any]:
@@ -146,35 +174,86 @@ def _scale(channel: str, algorithms: list[str]) -> alt.Scale:
 
 
 def finished(
-    chart: Chart, rows: pd.DataFrame, title: str, subtitle: str, tips: Sequence[dict[str, Any]] = (), says: str = ""
+    chart: Chart,
+    rows: pd.DataFrame,
+    title: str,
+    subtitle: str,
+    tips: Sequence[dict[str, Any]] = (),
+    says: str = "",
+    choices: Sequence[str] = ("",),
 ) -> dict[str, Any]:
     """Return the chart's Vega-Lite description, with its rows, title and the common look.
 
     Of the rows' columns only those stay that the chart uses. `tips` (see tip) are kept under `usermeta`, for the page.
-    The description for readers who do not see the drawing is the title, the subtitle and `says`, what it shows.
+    The description for readers who do not see the drawing is the title, the subtitle and `says`, what it shows. Where
+    there are several `choices`, values of the rows' column `condition`, the first is drawn, and the page offers all.
     """
-    subtitle += rows.attrs.get("left_out", "")
-    heading = alt.Title(title, subtitle=subtitle, anchor="start", fontSize=14, color=INK, subtitleColor=SOFT, offset=10)
-    described = (
-        chart.properties(title=heading, background="white")
-        .configure(font="Helvetica, Arial, sans-serif")
-        .configure_axis(
-            labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor=GRID, labelLimit=220,
-            labelColor=INK, titleColor=SOFT, tickColor=TICK, domainColor=TICK,
-        )
-        .configure_header(labelColor=INK, titleColor=INK)
-        .configure_view(stroke=FRAME)
-        .configure_legend(
-            orient="top", labelFontSize=12, symbolStrokeWidth=2.5, labelLimit=300, labelColor=INK, titleColor=SOFT
-        )
-    )  # fmt: skip
-    spec: dict[str, Any] = described.to_dict()
-    spec["description"] = ". ".join(part for part in (title, subtitle, says) if part)
-    spec["usermeta"] = {"tips": [*_place(rows), *tips]}
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    note = ". ".join(filter(None, (subtitle + rows.attrs.get("left_out", ""), alike(spec, rows), _own_scales(spec))))
+    where = f"At {choices[0]}. " if choices[0] else ""
+    spec["title"] = {
+        "text": title, "subtitle": where + note, "anchor": "start", "fontSize": 14, "color": INK,
+        "subtitleColor": SOFT, "offset": 10,
+    }  # fmt: skip
+    spec |= {"background": "white", "config": LOOK}
+    spec["description"] = ". ".join(part for part in (title, where + note, says) if part)
+    spec["usermeta"] = {"tips": [*_place(rows), *tips], "note": note, "choices": [*choices]}
+    if choices[0]:
+        chosen = {"filter": {"field": "condition", "equal": choices[0]}}
+        spec["transform"] = [chosen, *spec.get("transform", [])]
     text = json.dumps(spec)
     used = [name for name in rows.columns if f'"{name}"' in text or f"datum.{name}" in text or name in PANEL]
     # added last, because Altair would check and copy every row
     return {**spec, "datasets": {"rows": records(rows[used])}}
+
+
+def units(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of single marks inside a layered or faceted one."""
+    if "spec" in spec:
+        yield from units(spec["spec"])
+    elif "layer" in spec:
+        for layer in spec["layer"]:
+            yield from units(layer)
+    else:
+        yield spec
+
+
+def alike(spec: dict[str, Any], rows: pd.DataFrame) -> str:
+    """Return "Identical: FedAvg = FedProx (latency 1 s)": algorithms whose lines cover each other; "" without any."""
+    line = next((unit for unit in units(spec) if unit["mark"]["type"] == "line"), {"encoding": {}})["encoding"]
+    if "algorithm" not in rows or line.get("color", {}).get("field") != "algorithm":
+        return ""
+    x, y = (line[side]["field"] for side in ("x", "y"))
+    panels = [name for name in PANEL if rows[name].nunique() > 1 and not rows[name].equals(rows["algorithm"])]
+    known, same = rows.dropna(subset=y), dict[str, list[str]]()
+    groups = known.groupby(panels, sort=False) if panels else [((), known)]
+    count = 0
+    for place, panel in groups:
+        count += 1
+        lines: dict[tuple[Any, ...], list[str]] = {}
+        for name, curve in panel.groupby("algorithm", sort=False):
+            lines.setdefault(tuple(map(_rounded, [*curve[x], *curve[y]])), []).append(str(name))
+        for names in lines.values():
+            if len(names) > 1:
+                same.setdefault(" = ".join(names), []).append(", ".join(filter(None, map(str, place))))
+    told = [names if len(where) == count else f"{names} ({_places(where, count)})" for names, where in same.items()]
+    return f"Identical: {', '.join(told)}" if told else ""
+
+
+def _places(where: list[str], panels: int) -> str:
+    return "; ".join(where) if len(where) < 3 else f"in {len(where)} of {panels} panels"
+
+
+def _own_scales(spec: dict[str, Any]) -> str:
+    """Return the sentence that panels cannot be compared by length, where each has a scale of its own."""
+    scales = spec.get("resolve", {}).get("scale", {}) if "facet" in spec else {}
+    sides = [
+        side
+        for side in ("x", "y")
+        if scales.get(side) == "independent"
+        and any(unit["encoding"].get(side, {}).get("type") == "quantitative" for unit in units(spec))
+    ]
+    return f"Every panel has its own {' and '.join(sides)} axis" if sides else ""
 
 
 def ranges_text(rows: pd.DataFrame, value: str, write: Callable[[float], str], by: str = "algorithm") -> str:
@@ -197,14 +276,34 @@ def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def draw(spec: dict[str, Any], path: Path) -> str:
-    """Write a description as SVG and PNG (192 pixels an inch) beside each other; return the SVG's text.
+    """Write a description as SVG and PDF beside each other, with its title; return the SVG without title and ground.
 
     `path` lacks the ending. Raises OSError if the folder cannot be written.
     """
-    svg: str = vl_convert.vegalite_to_svg(spec)
-    path.with_suffix(".svg").write_text(svg, "utf-8", newline="")
-    path.with_suffix(".png").write_bytes(vl_convert.svg_to_png(svg, ppi=192))
+    plain = {key: value for key, value in spec.items() if key not in ("title", "background")}
+    silent = spec["config"] | {"aria": False, "mark": {"aria": False}}
+    svg: str = vl_convert.vegalite_to_svg(plain | {"background": None, "config": silent})
+    whole = _titled(svg, spec["title"]["text"], spec["title"]["subtitle"])
+    path.with_suffix(".svg").write_text(whole, "utf-8", newline="")
+    path.with_suffix(".pdf").write_bytes(vl_convert.svg_to_pdf(whole))
     return svg
+
+
+def _titled(svg: str, title: str, subtitle: str) -> str:
+    """Return a drawing on white with its title above; the subtitle is wrapped at the drawing's width."""
+    head = re.match(r'<svg [^>]*width="(\d+)" height="(\d+)" viewBox="[^"]*">', svg)
+    assert head is not None
+    width, height = max(int(head[1]), NARROWEST), int(head[2])
+    lines = textwrap.wrap(subtitle, int(width / LETTER))
+    above = 34 + 14 * len(lines)
+    texts = [f'<text x="5" y="{18 - above}" font-size="14" font-weight="bold" fill="{INK}">{escape(title)}</text>']
+    for at, line in enumerate(lines):
+        texts.append(f'<text x="5" y="{34 + 14 * at - above}" font-size="11" fill="{SOFT}">{escape(line)}</text>')
+    box = f'width="{width}" height="{height + above}" viewBox="0 {-above} {width} {height + above}"'
+    ground = f'<rect y="{-above}" width="{width}" height="{height + above}" fill="white"/>'
+    words = f'<g font-family="{escape(LOOK["font"])}">{"".join(texts)}</g>'
+    start = re.sub(r'width="\d+" height="\d+" viewBox="[^"]*"', box, head[0])
+    return f"{start}{ground}{words}{svg[head.end() :]}"
 
 
 def _panel_order(labels: pd.Series) -> list[str]:

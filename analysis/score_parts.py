@@ -1,6 +1,11 @@
 """The parts of a report on scores: how they develop, what they cost, what is forgotten and what changes along axes."""
 
+from typing import Any
+
+import pandas as pd
+
 from analysis import along, budgets_section, charts, crosses, robustness_section, sections, tables
+from analysis.budgets import is_chosen
 from analysis.heat_maps import forgetting_matrix
 from analysis.held_out import held_out, held_out_section
 from analysis.material import Material
@@ -8,7 +13,7 @@ from analysis.page import paragraph
 from analysis.score_curves import score_against
 from analysis.sheet import part
 from analysis.spread import mean_curves
-from analysis.verdict import condition_of, easiest
+from analysis.verdict import condition_of, conditions
 
 
 def developing(m: Material) -> list[str]:
@@ -48,17 +53,23 @@ def cost(m: Material) -> str:
     if not m.scored:
         return sections.summary(m.means, m.axes, m.score)
     scored = m.means.dropna(subset="score")
-    labels = [condition_of({axis: str(row[axis]) for axis in m.by}) for _, row in scored.iterrows()]
+    given = [axis for axis in m.axes if not is_chosen(axis)]
+    labels = [_choice(row, [axis for axis in m.axes if is_chosen(axis)]) for _, row in scored.iterrows()]
     parts = []
     for name, cost, best in (
         ("trade_time", "sim_seconds", "frontier_time"),
         ("trade_bytes", "bytes_moved", "frontier_bytes"),
     ):
-        marks = scored.assign(condition=labels, frontier=scored[best])
-        parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score)))
+        marks = scored.assign(choice=labels, frontier=scored[best])
+        parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score, given)))
     note = "The Pareto fronts are marked in tables/summary.csv as frontier_time and frontier_bytes."
     fronts = part("fronts", f"{m.score.capitalize()} against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
     return fronts + sections.summary(m.means, m.axes, m.score)
+
+
+def _choice(row: "pd.Series[Any]", axes: list[str]) -> str:
+    """Return "POWER, participation 0.3": what was chosen, beside the conditions."""
+    return ", ".join(filter(None, [row["algorithm"], condition_of({axis: str(row[axis]) for axis in axes})]))
 
 
 def budgets_part(m: Material) -> str:
@@ -95,10 +106,8 @@ def forgetting(m: Material) -> str:
     m.save("forgetting", cells)
     if cells.empty or cells["learned"].max() < 2:
         return ""
-    # dozens of matrices cannot be read: the easiest condition is drawn, the table has all
-    shown, place = easiest(cells, m.axes)
     note = "Rows: the period just learned; columns: the period tested. All conditions: tables/forgetting.csv."
-    drawing = m.drawn("forgetting", forgetting_matrix(shown, place))
+    drawing = m.drawn("forgetting", forgetting_matrix(*conditions(cells, m.axes)))
     return part("forgetting", "", drawing, paragraph(note, "note"))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.axes import ordered
+from analysis.budgets import is_chosen
 from analysis.communication import CAUSES, wasted_parts
 from analysis.frontier import pareto
 from analysis.load import COUNTS, RECOVERY, Runs
@@ -45,13 +46,14 @@ def finished(runs: Runs) -> pd.DataFrame:
 def means(points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return every figure's mean and `_sd` over replicates, with n, reached (runs that reached the target).
 
-    `points` have bytes_moved (on the wire, all directions) beside the columns of `finished`.
+    `points` have bytes_moved (on the wire, all directions) beside the columns of `finished`. `frontier_time` and
+    `frontier_bytes` say what nothing beats under the same conditions, which nobody chooses (see budgets.is_chosen).
     """
     rows = over_replicates(points, by, [*FIGURES, *REACHED])
     reached = points.assign(reached=points["seconds_to_target"].notna()).groupby(by, sort=False)["reached"].sum()
     rows["reached"] = reached.to_numpy(int)
     for name, cost in (("frontier_bytes", "bytes_moved"), ("frontier_time", "sim_seconds")):
-        rows[name] = pareto(rows, cost)
+        rows[name] = pareto(rows, cost, [axis for axis in by if axis != "algorithm" and not is_chosen(axis)])
     return rows
 
 

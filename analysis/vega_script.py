@@ -1,7 +1,9 @@
 """The scripts inside the page: Vega-Lite as it is delivered with vl-convert, and what draws and links the charts.
 
-Charts are drawn one after another, so that the page can be read meanwhile; when all are there, `data-drawn` of the
-body is their number. Large ones are painted on a canvas, where an SVG's many elements would be slow.
+A chart is drawn when it comes near the view; until then its still picture is there. `data-drawn` of the body is the
+number of those drawn. Large ones are painted on a canvas, where an SVG's many elements would be slow. Everything works
+without a mouse: entries of legends are buttons, and below a chart its data open as a table, which says what tooltips
+say.
 
 Not modelled: choices that outlive the page; reloading shows everything again.
 """
@@ -10,43 +12,122 @@ from functools import lru_cache
 
 import vl_convert
 
+MOST_ROWS = 500  # of a chart's data that open as a table
 CHARTS = """
 const charts = JSON.parse(document.getElementById("descriptions").textContent), views = [], picked = new Map();
+const started = new Map(), places = [...document.querySelectorAll(".chart")];
 // only errors: a filter that leaves a layer empty is none
 const actions = {export: true, source: false, compiled: false, editor: false};
 const options = {mode: "vega-lite", logLevel: 1, actions};
 const all = document.getElementById("all");
 const unpacked = ({columns, rows}) => rows.map(row => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
+const element = (name, words = "", given = {}) =>
+  Object.assign(document.createElement(name), {textContent: words}, given);
+const follows = (meta, field, names) => meta.shown.includes(field) &&
+  (field !== "condition" || meta.choices.includes(names[0]));
 function follow(drawn, field) {
   const {names, store} = picked.get(field);
-  if (drawn.shown.includes(field)) drawn.view.signal("shown_" + field, names);
-  if (drawn.legend === field) drawn.view.data("chosen_store", JSON.parse(store));
+  if (follows(drawn, field, names)) drawn.view.signal("shown_" + field, names);
+  if (drawn.legend === field) {
+    drawn.view.data("chosen_store", JSON.parse(store));
+    drawn.entries.forEach(one => one.setAttribute("aria-pressed", !!names?.includes(one.textContent)));
+  }
   return drawn.view.runAsync();
 }
-function pick(field, names, tuples) {
-  const store = JSON.stringify(tuples);
-  if (store === (picked.get(field)?.store ?? "[]")) return;
+function pick(field, names, tuples = []) {
+  const store = JSON.stringify(tuples), before = picked.get(field);
+  if (store === (before?.store ?? "[]") && String(names) === String(before?.names ?? null)) return;
   picked.set(field, {names, store});
-  all.hidden = [...picked.values()].every(one => one.names === null);
+  all.hidden = [...picked].every(([field, one]) => field === "condition" || one.names === null);
   views.forEach(drawn => follow(drawn, field));
+  document.querySelectorAll("details.data[open]").forEach(tabulate);
 }
-all.addEventListener("click", () => [...picked.keys()].forEach(field => pick(field, null, [])));
-async function draw() {
-  for (const place of document.querySelectorAll(".chart")) {
-    const name = place.dataset.chart, {table, ...spec} = charts[name];
-    spec.datasets = {rows: unpacked(table)};
-    const renderer = table.rows.length > 3000 ? "canvas" : "svg";
-    const {view} = await vegaEmbed(place, spec, {...options, renderer, downloadFileName: name});
-    const drawn = {view, ...spec.usermeta};
-    views.push(drawn);
-    if (drawn.legend) view.addDataListener("chosen_store", (_, tuples) =>
+all.addEventListener("click", () =>
+  [...picked.keys()].filter(field => field !== "condition").forEach(field => pick(field, null)));
+async function embed(place) {
+  const name = place.dataset.chart, {table, ...spec} = charts[name];
+  spec.datasets = {rows: unpacked(table)};
+  const renderer = table.rows.length > 3000 ? "canvas" : "svg", inside = element("div");
+  const {view} = await vegaEmbed(inside, spec, {...options, renderer, downloadFileName: name});
+  inside.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
+  place.replaceChildren(inside);
+  const drawn = {view, ...spec.usermeta, entries: []};
+  if (drawn.legend) {
+    view.addDataListener("chosen_store", (_, tuples) =>
       pick(drawn.legend, tuples.length ? tuples.map(one => one.values[0]) : null, tuples));
-    for (const field of picked.keys()) await follow(drawn, field);
+    drawn.entries = [...inside.querySelectorAll(".role-legend-label text")];
+    drawn.entries.forEach(one => {
+      one.closest(".role-legend").setAttribute("role", "group");
+      for (const [key, value] of Object.entries({role: "button", tabindex: 0, "aria-pressed": false}))
+        one.setAttribute(key, value);
+      one.addEventListener("keydown", event => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        one.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+      });
+    });
   }
+  views.push(drawn);
+  for (const field of picked.keys()) await follow(drawn, field);
   document.body.dataset.drawn = views.length;
 }
-draw();
-"""
+function draw(place) {
+  if (!started.has(place)) started.set(place, embed(place));
+  return started.get(place);
+}
+const nearby = new IntersectionObserver(seen => seen.filter(one => one.isIntersecting).forEach(({target}) => {
+  nearby.unobserve(target);
+  draw(target);
+}), {rootMargin: "300px"});
+const sized = new ResizeObserver(seen => seen.forEach(({target}) =>
+  target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth)));
+places.forEach(place => (nearby.observe(place), sized.observe(place)));
+document.querySelectorAll(".where").forEach(where => {
+  const menu = element("select"), {choices} = charts[where.dataset.of].usermeta;
+  menu.append(...choices.map(choice => element("option", choice)));
+  menu.setAttribute("aria-label", "Condition");
+  menu.addEventListener("change", () => {
+    pick("condition", [menu.value]);
+    document.querySelectorAll(".where select").forEach(other => {
+      if ([...other.options].some(one => one.value === menu.value)) other.value = menu.value;
+    });
+  });
+  where.replaceChildren("At ", menu);
+});
+function tabulate(details) {
+  const {transform = [], usermeta: meta, table} = charts[details.dataset.of], vega = vegaEmbed.vega;
+  const steps = transform.map(one => one.calculate ? {type: "formula", expr: one.calculate, as: one.as}
+                                                   : {type: "filter", expr: one.filter});
+  const shown = meta.shown.map(field => {
+    const names = picked.get(field)?.names ?? null;
+    const own = field === "condition" && !(names && follows(meta, field, names));
+    return {name: "shown_" + field, value: own ? meta.choices.slice(0, 1) : names};
+  });
+  const data = [{name: "rows", values: unpacked(table), transform: steps}];
+  const rows = new vega.View(vega.parse({signals: shown, data}), {renderer: "none"}).run().data("rows");
+  const said = new Map(rows.map(row => {
+    const words = meta.tells.map(({field, format}) => row[field] == null ? "" :
+      format ? vega.expressionFunction("format")(row[field], format) : String(row[field]));
+    return [words.join("\\n"), words];
+  }));
+  const line = (cells, kind) => {
+    const row = element("tr");
+    row.append(...cells.map(cell => element(kind, cell, {className: "text"})));
+    return row;
+  };
+  const head = element("thead"), body = element("tbody"), whole = element("table"), wide = element("div");
+  head.append(line(meta.tells.map(one => one.title), "th"));
+  body.append(...[...said.values()].slice(0, MOST_ROWS).map(words => line(words, "td")));
+  whole.append(head, body);
+  wide.append(whole);
+  Object.assign(wide, {className: "wide", tabIndex: 0, role: "group", ariaLabel: "Data of this chart"});
+  const more = said.size - MOST_ROWS;
+  details.replaceChildren(details.firstElementChild, wide,
+    ...(more > 0 ? [element("p", `${more} more rows are in tables/.`, {className: "note"})] : []));
+}
+document.querySelectorAll("details.data").forEach(details =>
+  details.addEventListener("toggle", () => details.open && tabulate(details)));
+""".replace("MOST_ROWS", str(MOST_ROWS))
 
 
 @lru_cache

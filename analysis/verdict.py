@@ -1,8 +1,12 @@
-"""Name conditions, and select the easiest one."""
+"""Name conditions, the hardest first."""
+
+from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.axes import best_end, short
+from analysis.axes import hardest_first, short
+
+MOST = 60  # conditions that a reader can choose from
 
 
 def condition_of(values: dict[str, str]) -> str:
@@ -10,11 +14,16 @@ def condition_of(values: dict[str, str]) -> str:
     return ", ".join(f"{short(axis)} {value}" for axis, value in values.items())
 
 
-def easiest(rows: pd.DataFrame, axes: list[str]) -> tuple[pd.DataFrame, str]:
-    """Return the rows under the easiest value of every axis in turn (see axes.best_end), and "At ... . " or ""."""
-    where: dict[str, str] = {}
-    for axis in axes:
-        if rows[axis].nunique() > 1:
-            where[axis] = best_end(axis, list(rows[axis]))
-            rows = rows[rows[axis] == where[axis]]
-    return rows, f"At {condition_of(where)}. " if where else ""
+def conditions(rows: pd.DataFrame, axes: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows with their `condition` as a text, and the conditions, the hardest first.
+
+    The first axis changes slowest. Of more than MOST conditions only the hardest ones are returned, with their rows.
+    """
+    varied = [axis for axis in axes if rows[axis].nunique() > 1]
+    ranks = {axis: {value: at for at, value in enumerate(hardest_first(axis, rows[axis]))} for axis in varied}
+    places = rows[varied].drop_duplicates().to_dict("records") if varied else [{}]
+    hardest = sorted(places, key=lambda place: [ranks[axis][place[axis]] for axis in varied])
+    names = [condition_of({str(axis): str(value) for axis, value in place.items()}) for place in hardest[:MOST]]
+    texts = [condition_of({axis: str(row[axis]) for axis in varied}) for _, row in rows.iterrows()]
+    placed = rows.assign(condition=texts)
+    return placed[placed["condition"].isin(names)], names

@@ -73,7 +73,7 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
     low, high = ends(frame, "held")
     frame = drawn_once(frame.assign(low=low, high=high), axes, ["algorithm"], ["held", "low", "high", "n"])
     rows = with_panels(frame, axes)
-    across = amounts.linear(rows.groupby(["column", "row"])["held"].max(), SECONDS)
+    across = amounts.linear([rows["high"].max()], SECONDS)
     algorithms = list(rows["algorithm"].unique())
     left_out = rows.attrs
     rows = rows.assign(
@@ -90,7 +90,7 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
         alt.Chart().mark_bar(height={"band": 0.6}).encode(x=alt.X("amount:Q", **x), y=down, color=tint),
         alt.Chart().mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q", y=down),
     ]
-    chart = facet(layers, rows, height=max(60, 26 * len(algorithms)), x="independent")
+    chart = facet(layers, rows, height=max(60, 26 * len(algorithms)))
     tips = [tip("amount", "waiting", expression=across.expression("amount"))]
     tips += [tip("whole", "whole update", expression=across.expression("whole")), tip("n", "replicates", "d")]
     says = ranges_text(frame, "held", lambda value: show(value, SECONDS))

@@ -1,6 +1,6 @@
 import pandas as pd
 
-from analysis.verdict import condition_of, easiest
+from analysis.verdict import MOST, condition_of, conditions
 
 
 def test_conditions_by_their_short_names():
@@ -9,12 +9,22 @@ def test_conditions_by_their_short_names():
     )
 
 
-def test_the_easiest_condition_has_most_participation_and_least_latency():
+def test_the_hardest_condition_is_first_and_has_least_participation_and_most_latency():
     rows = pd.DataFrame(
-        [(latency, part) for latency in ("1 s", "10 ms") for part in ("0.1", "1.0")],
-        columns=["network.latency", "protocol.participation"],
+        [(latency, part, "x") for latency in ("1 s", "10 ms") for part in ("0.1", "1.0")],
+        columns=["network.latency", "protocol.participation", "same"],
     )
-    shown, where = easiest(rows, [*rows.columns])
-    assert shown.to_numpy().tolist() == [["10 ms", "1.0"]]
-    assert where == "At latency 10 ms, participation 1.0. "
-    assert easiest(shown, [*rows.columns])[1] == ""
+    shown, named = conditions(rows, [*rows.columns])
+    assert named == [
+        "latency 1 s, participation 0.1", "latency 1 s, participation 1.0",
+        "latency 10 ms, participation 0.1", "latency 10 ms, participation 1.0",
+    ]  # fmt: skip
+    assert shown["condition"].tolist() == named
+    assert conditions(rows[:1], [*rows.columns])[1] == [""]
+
+
+def test_of_very_many_conditions_the_hardest_stay():
+    rows = pd.DataFrame({"network.latency": [f"{i} ms" for i in range(3 * MOST)]})
+    shown, named = conditions(rows, ["network.latency"])
+    assert len(named) == len(shown) == MOST
+    assert named[0] == f"latency {3 * MOST - 1} ms"
