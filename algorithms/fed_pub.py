@@ -141,6 +141,11 @@ class FedPUB(FedAvg):
             **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
         }  # fmt: skip
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note whom the proxy has reached, and who is grouped."""
+        last = latest(state, replies, lambda reply: {}, self.absent)
+        return {**state, "last": last, "reached": state["reached"] | {reply.client for reply in replies}}
+
     def note(self, reply: Reply) -> dict[str, Any]:
         """Return what is kept of a reply."""
         return {"model": model_of(reply), "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
@@ -195,6 +200,11 @@ class FedPUB(FedAvg):
         """Return a tree as large as the upload."""
         more = {"masks": like_masks(job.download["model"])} if self.sends_masks else {}
         return {**super().upload_like(job), "embedding": Spec((self.task.model.hidden,), "float32"), **more}
+
+    def dry_work(self, job: Job) -> None:
+        """Keep the proxy."""
+        if "proxy" in job.download:
+            job.memory["proxy"] = both_ways(job.download["proxy"])
 
     def effort(self, job: Job) -> float:
         """Count the regularisers: three operations a mask's entry and, once anything is learned, five a weight.

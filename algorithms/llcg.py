@@ -104,11 +104,18 @@ class LLCG(FedAvg):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average, note what clients report, and correct."""
-        new = {**super().update(state, replies, step), "round": state["round"] + 1}
-        reports = {reply.client: reply.upload["data"] for reply in replies if "data" in reply.upload}
-        new["known"] = dict(sorted({**state["known"], **reports}.items()))
+        new = {**super().update(state, replies, step), **self.noted(state, replies)}
         graph = self.graph(new["known"])
         return new if graph is None else self.corrected(new, graph)
+
+    def noted(self, state: State, replies: Sequence[Reply]) -> State:
+        """Return the number of the round, and what clients have reported."""
+        reports = {reply.client: reply.upload["data"] for reply in replies if "data" in reply.upload}
+        return {"round": state["round"] + 1, "known": dict(sorted({**state["known"], **reports}.items()))}
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note what clients report."""
+        return {**state, **self.noted(state, replies)}
 
     def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
         """Return the weighted or the plain mean of the differences."""

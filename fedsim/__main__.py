@@ -19,7 +19,7 @@ from analysis import terminal
 from analysis.axes import short
 from fedsim.core import shipped
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import check
+from fedsim.point import check, data_check
 from fedsim.scenario import yaml_file
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from fedsim.sweep.engines.local import Local
     from fedsim.sweep.engines.ray import Ray
 
-CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
+CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--data DIR or --explain loads it)."
+LOADED = "Every name and option is valid, and the data can be used; nothing was run."
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -78,7 +79,8 @@ def command(given: argparse.Namespace) -> int:
     points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
     if given.dry_run:
-        show(console, points, given.verbose)
+        noted = data_check.hold(points, document, given.data) if given.data else []
+        show(console, points, given.verbose, [LOADED if given.data else CHECKED, *noted])
         return 0
     if given.explain:
         return tell(given, scenario, document, points, console)
@@ -121,8 +123,11 @@ def tell(
     from fedsim.sweep.explain import explain
     from fedsim.sweep.simulation import data_folder
 
+    data = data_folder(given.data)
+    for note in [*check.notes(points), *data_check.hold(points, document, data, keep=True)]:
+        console.print(note, soft_wrap=True)
     try:
-        explain(console, scenario, points, data_folder(given.data), given.verbose)
+        explain(console, scenario, points, data, given.verbose)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     return 0
@@ -140,9 +145,13 @@ def run(
 
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
     sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following)
-    left = len(sweep.unfinished(given.fresh))
+    left = sweep.unfinished(given.fresh)
+    where = engine(given, len(left))
+    notes = hold_data(where, left, document, sweep.data)
     try:
-        with engine(given, left) as where, Display(console) as display:
+        with where, Display(console) as display:
+            for note in notes:
+                display.note(note)
             watcher = Observed(display, found, scenario.name, out, points)
             rows = sweep.run(partial(run_point, every=given.checkpoint), where, watcher, given.fresh)
     except ScenarioError as error:
@@ -193,8 +202,9 @@ def tune(
     from fedsim.sweep.tune.bench import Bench
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
-    run_each = partial(run_point, every=given.checkpoint)
-    with engine(given) as where:
+    run_each, where = partial(run_point, every=given.checkpoint), engine(given)
+    hold_data(where, points, document, data)
+    with where:
         shown, following = Display(console), not given.no_following
         bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following)
         return command.tune(scenario, document, points, given.tune, bench, console)
@@ -207,14 +217,25 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points, not given.no_plugins)
 
 
-def show(console: Console, points: Sequence[Point], every: bool) -> None:
-    """Print the points as a table, and the first one's resolved scenario, or every one's."""
+def hold_data(where: "Local | Ray", points: Sequence[Point], document: Document, data: Path) -> list[str]:
+    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out."""
+    from fedsim.sweep.engines.local import Local
+
+    return data_check.hold(points, document, data, keep=where.jobs == 1) if isinstance(where, Local) else []
+
+
+def show(console: Console, points: Sequence[Point], every: bool, checked: Sequence[str]) -> None:
+    """Print the points as a table, and the first one's resolved scenario, or every one's.
+
+    `checked` says first what was checked, and then what the data are noted for.
+    """
     varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
     same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
     notes = [
-        f"{len(points)} point{'s' * (len(points) > 1)}. {CHECKED}",
+        f"{len(points)} point{'s' * (len(points) > 1)}. {checked[0]}",
         *([f"The same in all: {same}"] if same else []),
         *check.notes(points),
+        *checked[1:],
     ]
     for note in notes:
         print(*terminal.wrapped(note, console.width), sep="\n")

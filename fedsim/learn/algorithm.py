@@ -267,6 +267,20 @@ class Algorithm(ABC):
         """Return a tree of the upload's size, or None if it is known only after training."""
         return None
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Return the state after these replies as far as sizes and operations hang on it, for `--explain`.
+
+        Nothing is computed: uploads hold zeros.  An algorithm that sends something once notes here who has it, as its
+        `update` does.
+        """
+        return state
+
+    def dry_work(self, job: Job) -> None:  # noqa: B027 -- most leave nothing of the kind
+        """Note in the memory what a job leaves there that sizes and operations of later ones hang on.
+
+        As `dry_update`, without training, and the same whether it is called once or twice for a job.
+        """
+
     def effort(self, job: Job) -> float:
         """Return this job's training cost as a multiple of the task's estimate."""
         return 1.0

@@ -95,12 +95,17 @@ class Lesson:
                 found[client] += np.bincount(labels[labels >= 0], minlength=classes)
         return found
 
-    def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
-        """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
+    def check(self, scenario: Scenario) -> None:
+        """Raise ScenarioError unless what is to be measured can be scored on these data."""
         measure = scenario.measure
         asked.check(
             measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics
         )
+
+    def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
+        """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
+        self.check(scenario)
+        measure = scenario.measure
         same = None
         if self.overview is not None and isinstance(self.stream, Snapshots):
             same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)

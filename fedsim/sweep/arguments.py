@@ -51,7 +51,7 @@ exit codes:
 LOGGERS = ("tensorboard", "mlflow")  # files of analysis/loggers/; timelines have a flag of their own
 LIST = (
     f"list the parts that scenarios can name (kinds: {', '.join(find.KINDS)}), those of a KIND, "
-    "or the options of the part NAME"
+    "or the options of the parts NAME"
 )
 
 
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="python -m fedsim",
         usage="python -m fedsim SCENARIO [options]\n"
-        "       python -m fedsim --list [KIND [NAME]] | --try ALGORITHM [KEY=VALUE ...]\n"
+        "       python -m fedsim --list [KIND [NAME ...]] | --try ALGORITHM [KEY=VALUE ...]\n"
         "       python -m fedsim --init FOLDER | --schema | --version",
         description="Run every point of a scenario's grid, and write tables, a summary and a report of them.",
         epilog=EXAMPLES,
