@@ -98,6 +98,10 @@ class FedPUB(FedAvg):
 
     # ---- server
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        return {name: span for name, span in self.tunes.items() if name != "lambda1" or self.preset != "official"}
+
     def start(self) -> State:
         """Return the first weights, the proxy graph, and nothing known of any client."""
         weights, _ = apart(self.task.init())

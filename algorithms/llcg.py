@@ -76,6 +76,10 @@ class LLCG(FedAvg):
         if self.corrections < 0:
             raise ValueError("corrections: must be at least 0")
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        return self.tunes if self.corrections else {}
+
     # ---- server
 
     def start(self) -> State:

@@ -68,6 +68,11 @@ class Power(FedAvg):
         "server_epochs": Span(choices=(3, 5, 10)),
     }
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        off = ({"beta"} if not self.replay else set()) | ({"phi", "server_epochs"} if not self.transfer else set())
+        return {name: span for name, span in self.tunes.items() if name not in off}
+
     # ---- server
 
     def start(self) -> State:

@@ -94,6 +94,8 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
         raise UserError("--dry-run and --explain cannot be combined; give one of them")
     if given.tune and chosen:
         raise UserError(f"{chosen[0]} shows the points of a scenario, --tune searches for others; give one of them")
+    if given.tune_lr and not given.tune:
+        raise UserError("--tune-lr says what else --tune N searches; give both, or leave it out")
     if given.tune and (given.trace or given.log):
         raise UserError(
             "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
@@ -207,7 +209,7 @@ def tune(
     with where:
         shown, following = Display(console), not given.no_following
         bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following)
-        return command.tune(scenario, document, points, given.tune, bench, console)
+        return command.tune(scenario, document, points, given.tune, bench, console, given.tune_lr)
 
 
 def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":

@@ -180,6 +180,10 @@ class Algorithm(ABC):
             raise RuntimeError(f"{name} has no context yet, which a run passes in before it starts; elsewhere, {hint}")
         return self.context
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return those of `tunes` that change something with the other options as they are: what `--tune` searches."""
+        return self.tunes
+
     def backbone(self, model: Model) -> Model:
         """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""
         return model
