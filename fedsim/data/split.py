@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.data.graph import Graph, with_masks
+from fedsim.data.graph import Graph, with_keys, with_masks
 from fedsim.data.sparsity import fewer_labels
 
 Rounding = Literal["sum", "each"]
+MASKS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class SplitOptions:
     masks are those of the data set, and the shares are ignored.
     `rounding`: training and validation together are rounded down, or each of them is, as in GHOST's published split.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
+    `listed`: masks that the graphs have already, from tables (`listed.py`).  The other vertices are divided among the
+    other masks, in the ratio of their shares.
     """
 
     train: float = 0.2
@@ -36,6 +39,8 @@ class SplitOptions:
     labels: float = 1.0
     by: Literal["class", "client", "given"] = "class"
     rounding: Rounding = "sum"
+    listed: tuple[str, ...] = ()
+    test: float = 0.4
 
 
 def split(
@@ -93,7 +98,14 @@ def split_all(
 
     The recipe's split depends on `classes_per_period`, whose orders it draws in between (see `official`).
     """
-    if options.by == "given":
+    if options.listed:
+        done = [_beside_lists(graph, options, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
+        if not any(bool(graph["train"].any()) for graph in done):
+            message = (
+                "no labelled vertex that a client owns is left to train on; list some, or list fewer of the others"
+            )
+            raise ScenarioError([Problem("data.split.train", message)])
+    elif options.by == "given":
         done = [_as_given(graph) for graph in graphs]
         if not any(bool(graph["train"].any()) for graph in done):
             message = (
@@ -107,6 +119,27 @@ def split_all(
         shares = options.train, options.val
         done = [divide(graph, *shares, rng(f"data.split.{k}"), options.rounding) for k, graph in enumerate(graphs)]
     return fewer_labels(done, options.labels, rng)
+
+
+def _beside_lists(graph: Graph, options: SplitOptions, rng: np.random.Generator) -> Graph:
+    """Return the graph with the masks that are listed, and its other labelled vertices divided among the others."""
+    known, free = graph["y"] >= 0, graph["y"] >= 0
+    for name in options.listed:
+        free = free & ~graph[name]
+    shares = {name: getattr(options, name) for name in MASKS if name not in options.listed}
+    masks = {name: graph[name] & known for name in options.listed}
+    total = sum(shares.values())
+    if total == 0:  # what no table lists is in no mask
+        return with_masks(graph, *({**dict.fromkeys(MASKS, torch.zeros_like(known)), **masks}[name] for name in MASKS))
+    divide = split if options.by == "class" else split_whole
+    part = {name: shares.get(name, 0.0) / total for name in MASKS}
+    rest = with_keys(graph, {"y": torch.where(free, graph["y"], -1)})
+    divided = divide(rest, part["train"], part["val"], rng, options.rounding)
+    drawn = {name: divided[name] for name in MASKS}
+    if "test" in options.listed:  # what rounding leaves over
+        last = "val" if "val" in shares else "train"
+        drawn[last] = drawn[last] | drawn["test"]
+    return with_masks(graph, *({**drawn, **masks}[name] for name in MASKS))
 
 
 def _as_given(graph: Graph) -> Graph:
