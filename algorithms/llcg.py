@@ -61,7 +61,7 @@ class LLCG(FedAvg):
     batch: Count = 256  # training vertices of one of them
     server_optimiser: Literal["adam", "sgd"] = "adam"  # of the correction
     server_lr: float = 1e-2  # γ
-    mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by examples, or all alike
+    mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by labelled vertices, or all alike
     data: Literal["known", "uploaded"] = "known"  # how the server has come by the whole graph
     tunes: ClassVar[Mapping[str, Span]] = {
         "corrections": Span(choices=(1, 2, 5, 10)),

@@ -123,23 +123,21 @@ def split_all(
 
 def _beside_lists(graph: Graph, options: SplitOptions, rng: np.random.Generator) -> Graph:
     """Return the graph with the masks that are listed, and its other labelled vertices divided among the others."""
-    known, free = graph["y"] >= 0, graph["y"] >= 0
-    for name in options.listed:
-        free = free & ~graph[name]
-    shares = {name: getattr(options, name) for name in MASKS if name not in options.listed}
-    masks = {name: graph[name] & known for name in options.listed}
-    total = sum(shares.values())
-    if total == 0:  # what no table lists is in no mask
-        return with_masks(graph, *({**dict.fromkeys(MASKS, torch.zeros_like(known)), **masks}[name] for name in MASKS))
-    divide = split if options.by == "class" else split_whole
-    part = {name: shares.get(name, 0.0) / total for name in MASKS}
-    rest = with_keys(graph, {"y": torch.where(free, graph["y"], -1)})
-    divided = divide(rest, part["train"], part["val"], rng, options.rounding)
-    drawn = {name: divided[name] for name in MASKS}
-    if "test" in options.listed:  # what rounding leaves over
-        last = "val" if "val" in shares else "train"
-        drawn[last] = drawn[last] | drawn["test"]
-    return with_masks(graph, *({**drawn, **masks}[name] for name in MASKS))
+    known = graph["y"] >= 0
+    given = {"train": graph["train"] & known, "val": graph["val"] & known, "test": graph["test"] & known}
+    masks = {name: given[name] if name in options.listed else torch.zeros_like(known) for name in MASKS}
+    shares = {"train": options.train, "val": options.val, "test": options.test}
+    shares = {name: share for name, share in shares.items() if name not in options.listed}
+    if total := sum(shares.values()):  # else what no table lists is in no mask
+        listed = torch.stack([*masks.values()]).any(0)
+        rest = with_keys(graph, {"y": torch.where(known & ~listed, graph["y"], -1)})
+        part = {name: shares.get(name, 0.0) / total for name in MASKS}
+        divide = split if options.by == "class" else split_whole
+        divided = divide(rest, part["train"], part["val"], rng, options.rounding)
+        left = "test" if "test" in shares else "val" if "val" in shares else "train"  # gets what rounding leaves over
+        for name, drawn in (("train", divided["train"]), ("val", divided["val"]), (left, divided["test"])):
+            masks[name] = masks[name] | drawn
+    return with_masks(graph, *masks.values())
 
 
 def _as_given(graph: Graph) -> Graph:

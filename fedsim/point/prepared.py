@@ -88,9 +88,10 @@ def _prepare(data: dict[str, Any], clients: int, seed: int, root: Path, device: 
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
     tables = {name: Path(own_split[name]) for name in MASKS if isinstance(own_split[name], str)}
-    shares = {name: 0.0 if name in tables else own_split[name] for name in MASKS}
-    how = {name: own_split[name] for name in ("numpy_seed", "by", "rounding")}
-    split = SplitOptions(**shares, **how, labels=keep["labels"], listed=tuple(tables))
+    train, val, test = (0.0 if name in tables else own_split[name] for name in MASKS)
+    split = SplitOptions(
+        train, val, own_split["numpy_seed"], keep["labels"], own_split["by"], own_split["rounding"], tuple(tables), test
+    )
     if tables:
         if not stream.divides:
             message = (
