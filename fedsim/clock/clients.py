@@ -1,8 +1,8 @@
 """The clients: which are available or busy, which have a state of their own, and how long their work takes.
 
 A client is an index into a few arrays (busy, holding data, training vertices, last ask), so that a cohort can be drawn
-from millions.  Work takes operations / speed, times the current slowdown, and is interrupted when the client goes to sleep
-or leaves; the host's clock is never read.  A client's data and memory are kept by the learner.
+from millions.  Work takes operations / speed, times the current slowdown, and is interrupted when the client goes to
+sleep or leaves; the host's clock is never read.  A client's data and memory are kept by the learner.
 
 Not modelled: several jobs on one client at a time, and memory limits.
 """

@@ -1,9 +1,9 @@
 """Of a few candidates those with the highest loss are asked (Cho, Wang and Joshi, arXiv:2010.01243, 2020).
 
-This is the paper's rpow-d: candidates are drawn by their number of training vertices, and compared by the loss that each
-has last reported with an upload; who has never reported one comes first.  The report costs its bytes on the uplink.  As
-the choice already favours clients with much data, the paper takes the plain mean of the replies, which is the algorithm's
-affair.  Not modelled: pow-d and cpow-d, which send the candidates the model first.
+This is the paper's rpow-d: candidates are drawn by their number of training vertices, and compared by the loss that
+each has last reported with an upload; who has never reported one comes first.  The report costs its bytes on the
+uplink.  As the choice already favours clients with much data, the paper takes the plain mean of the replies, which is
+the algorithm's affair.  Not modelled: pow-d and cpow-d, which send the candidates the model first.
 """
 
 from dataclasses import dataclass
