@@ -5,7 +5,7 @@
 Under the protocol `gossip` with equal weights the mean is over the peer itself and the neighbours whose shares have
 arrived since it last mixed; the topology decides who is a neighbour (`peers`: a ring, a random regular graph, …).  A
 share is the model: 4 |θ| bytes and its envelope, to each neighbour in each round.  With a server, which then neighbours
-everybody, the result is the plain mean of the models that replied, where FedAvg weights them by examples.
+everybody, the result is the plain mean of the models that replied, where FedAvg weights them by labelled vertices.
 
 `masking` bills secure aggregation by pairwise keys (Bonawitz et al., CCS 2017; keys of 32 bytes, RFC 7748).  The
 neighbours of a peer agree on masks that cancel in its sum; since they do not know one another, it relays their keys:

@@ -74,6 +74,12 @@ class FedDslr(FedAvg):
         kept = len(buffer["y"])
         return self.beta or kept / max(1, kept + int(data["train"].sum()))
 
+    def dry_work(self, job: Job) -> None:
+        """Note what will be replayed, and that its structure is learned."""
+        if self.structure and self.replays(job):
+            job.memory["attached"] = {"period": job.period}
+        replay.dry(job, self.keep)
+
     def effort(self, job: Job) -> float:
         """Count replay's pass over the client's whole graph, or over the buffer where it has no edges."""
         return 2.0 if self.structure and self.replays(job) else 1 + replay.replayed(job, self.keep)

@@ -18,8 +18,8 @@ In the first job of a new period a client trains with gₖ = 0, since its own is
 sends the old one along, once: another model's bytes.  `keep` goes on with it and sends nothing.
 
 Scored is x, the model that is sent, and which the authors' code calls the cloud model; that code also reports means of
-the θₖ.  Not modelled: its α divided by a client's share of the examples, its weight decay and clipping (the scenario's
-`training` says).  A lossy codec leaves h wrong by what it rounds away.
+the θₖ.  Not modelled: its α divided by a client's share of the labelled vertices, its weight decay and clipping (the
+scenario's `training` says).  A lossy codec leaves h wrong by what it rounds away.
 """
 
 import math

@@ -73,6 +73,10 @@ class FedERGNN(FedAvg):
         new = ops.sum_by_client(data["train"].float(), data)
         return buffer["sizes"] / (new + buffer["sizes"]).clamp(min=1)
 
+    def dry_work(self, job: Job) -> None:
+        """Note what will be replayed."""
+        replay.dry(job, self.keep)
+
     def effort(self, job: Job) -> float:
         """Count the vertices replayed beside the graph's own."""
         return 1 + replay.replayed(job, self.keep)

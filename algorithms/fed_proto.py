@@ -113,6 +113,12 @@ class FedProto(FedAvg):
             "met": state["met"] | {reply.client for reply in replies},
         }
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note who has the model, and which classes have a prototype."""
+        known = state["known"].clone()
+        known[torch.cat([reply.upload["classes"] for reply in replies]).long()] = 1.0
+        return {**state, "known": known, "met": state["met"] | {reply.client for reply in replies}}
+
     def share(self, state: State) -> Tree:
         """Send prototypes to a peer; the model only where weights are averaged."""
         own = {"prototypes": state["prototypes"], "known": state["known"]}

@@ -98,6 +98,10 @@ class FedPUB(FedAvg):
 
     # ---- server
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        return {name: span for name, span in self.tunes.items() if name != "lambda1" or self.preset != "official"}
+
     def start(self) -> State:
         """Return the first weights, the proxy graph, and nothing known of any client."""
         weights, _ = apart(self.task.init())
@@ -140,6 +144,11 @@ class FedPUB(FedAvg):
         return {
             **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
         }  # fmt: skip
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note whom the proxy has reached, and who is grouped."""
+        last = latest(state, replies, lambda reply: {}, self.absent)
+        return {**state, "last": last, "reached": state["reached"] | {reply.client for reply in replies}}
 
     def note(self, reply: Reply) -> dict[str, Any]:
         """Return what is kept of a reply."""
@@ -195,6 +204,11 @@ class FedPUB(FedAvg):
         """Return a tree as large as the upload."""
         more = {"masks": like_masks(job.download["model"])} if self.sends_masks else {}
         return {**super().upload_like(job), "embedding": Spec((self.task.model.hidden,), "float32"), **more}
+
+    def dry_work(self, job: Job) -> None:
+        """Keep the proxy."""
+        if "proxy" in job.download:
+            job.memory["proxy"] = both_ways(job.download["proxy"])
 
     def effort(self, job: Job) -> float:
         """Count the regularisers: three operations a mask's entry and, once anything is learned, five a weight.

@@ -59,6 +59,11 @@ class FedTWP(FedAvg):
             job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 
+    def dry_work(self, job: Job) -> None:
+        """Note the period of the last training."""
+        if bool(job.data["train"].any()):
+            job.memory["last"] = {"period": job.period}
+
     def effort(self, job: Job) -> float:
         """Return the share of a plain step: differentiating a gradient takes two steps more, a second pass 2/3."""
         if self.preset == "official":

@@ -26,12 +26,14 @@ TRIM = 0.1
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ examples of the current period (vertices, or links).
+    """w ← w + Σ nₖ (wₖ − w) / Σ nₖ, where client k holds nₖ labelled vertices of the current period (or links).
 
     A client without an example to train on returns the model unchanged.
     """
 
-    weight_by: Literal["period", "train"] = "period"  # client weights: all examples of the period, or those trained on
+    weight_by: Literal["period", "train"] = (
+        "period"  # client weights: all that is labelled in the period, or what is trained on
+    )
     aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the clients' updates
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
@@ -62,7 +64,7 @@ class FedAvg(Algorithm):
         return {"model": state["model"], **turning.entry(state)}
 
     def work(self, job: Job) -> Work:
-        """Train the model on what the client holds; send the difference and the number of examples."""
+        """Train the model on what the client holds; send the difference and nₖ."""
         entered = turning.entered(self.task.model, job)
         trained = yield from self.fit(entered, {"received": entered.download["model"]})
         update = tree.sub(trained, job.download["model"])

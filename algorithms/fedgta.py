@@ -123,6 +123,10 @@ class FedGTA(FedAvg):
         """Merge the means, and shift all personal models by the same difference."""
         return moved(state, super().mix(state, shares, weights))
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note who is grouped."""
+        return {**state, "last": latest(state, replies, lambda reply: {}, self.absent)}
+
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and for each grouped pair a cosine and a multiply-add per parameter, similar or not."""
         pair = 2.0 * (self.width() + tree.count(state["model"]))

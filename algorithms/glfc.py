@@ -105,17 +105,29 @@ class GLFC(FedAvg):
         new = super().update(state, replies, step)
         if not self.relate:
             return new
-        new = {**new, "updates": state["updates"] + 1, "known": dict(state["known"]), "holds": dict(state["holds"])}
-        sent = []
+        new, sent = {**new, **self.noted(state, replies)}, []
         for reply in replies:
-            new["holds"][reply.client] = tuple(reply.download["best"])
-            if "period" in reply.upload:
-                new["known"][reply.client] = int(reply.upload["period"])
-                sent += reply.upload["prototypes"]
+            sent += reply.upload.get("prototypes", ())
         if sent:
             proxies = self.rebuilt(new, sent)
             new = {**new, "first": new["second"] or new["first"], "second": None, "score": -1.0, "proxies": proxies}
         return self.scored(new)
+
+    def noted(self, state: State, replies: Sequence[Reply]) -> State:
+        """Return what the replies show of the clients: whose period is known, and which models each holds."""
+        holds = {**state["holds"], **{reply.client: tuple(reply.download["best"]) for reply in replies}}
+        known = prototypes.periods_known(state["known"], replies)
+        return {"updates": state["updates"] + 1, "known": known, "holds": holds}
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note what the replies show; the first model after new prototypes stands for the best on them."""
+        if not self.relate:
+            return state
+        new, sent = {**state, **self.noted(state, replies)}, sum(len(r.upload.get("prototypes", ())) for r in replies)
+        if not sent:
+            return new
+        second = {"number": new["updates"], "model": state["model"]}
+        return {**new, "first": state["second"] or state["first"], "second": second, "proxies": {"y": range(sent)}}
 
     def rebuilt(self, state: State, sent: Sequence[prototypes.Gradients]) -> Tree:
         """Return the prototypes that can be reconstructed: x (m, F), y (m,)."""
@@ -264,6 +276,12 @@ class GLFC(FedAvg):
     def fresh(self, job: Job) -> int:
         """Return the number of classes that the client trains on in this period."""
         return len(job.data["y"][job.data["train"]].unique())  # type: ignore[no-untyped-call]
+
+    def dry_work(self, job: Job) -> None:
+        """Keep the encoder, and note what will be replayed."""
+        if "encoder" in job.download:
+            job.memory["encoder"] = job.download["encoder"]
+        replay.dry(job, self.keep)
 
     def effort(self, job: Job) -> float:
         """Count the replayed vertices beside the graph's own, and the old model's pass over all of them."""

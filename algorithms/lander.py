@@ -126,6 +126,11 @@ class Lander(PastClasses, FedAvg):
         new = super().update(state, replies, step)
         return {**new, "reached": state["reached"] | {reply.client for reply in replies}}
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note who has the anchors."""
+        new = super().dry_update(state, replies, step)
+        return {**new, "reached": state["reached"] | {reply.client for reply in replies}}
+
     # ---- synthesis
 
     def invert(self, teacher: Parameters, known: Tensor, binary: bool, number: int) -> Tree:

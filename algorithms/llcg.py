@@ -61,7 +61,7 @@ class LLCG(FedAvg):
     batch: Count = 256  # training vertices of one of them
     server_optimiser: Literal["adam", "sgd"] = "adam"  # of the correction
     server_lr: float = 1e-2  # γ
-    mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by examples, or all alike
+    mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by labelled vertices, or all alike
     data: Literal["known", "uploaded"] = "known"  # how the server has come by the whole graph
     tunes: ClassVar[Mapping[str, Span]] = {
         "corrections": Span(choices=(1, 2, 5, 10)),
@@ -75,6 +75,10 @@ class LLCG(FedAvg):
             raise ValueError("growth: must be finite and at least 1 (1 keeps the number of steps)")
         if self.corrections < 0:
             raise ValueError("corrections: must be at least 0")
+
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        return self.tunes if self.corrections else {}
 
     # ---- server
 
@@ -104,11 +108,18 @@ class LLCG(FedAvg):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average, note what clients report, and correct."""
-        new = {**super().update(state, replies, step), "round": state["round"] + 1}
-        reports = {reply.client: reply.upload["data"] for reply in replies if "data" in reply.upload}
-        new["known"] = dict(sorted({**state["known"], **reports}.items()))
+        new = {**super().update(state, replies, step), **self.noted(state, replies)}
         graph = self.graph(new["known"])
         return new if graph is None else self.corrected(new, graph)
+
+    def noted(self, state: State, replies: Sequence[Reply]) -> State:
+        """Return the number of the round, and what clients have reported."""
+        reports = {reply.client: reply.upload["data"] for reply in replies if "data" in reply.upload}
+        return {"round": state["round"] + 1, "known": dict(sorted({**state["known"], **reports}.items()))}
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note what clients report."""
+        return {**state, **self.noted(state, replies)}
 
     def average_of(self, replies: Sequence[Reply], factors: Sequence[float]) -> Tree:
         """Return the weighted or the plain mean of the differences."""

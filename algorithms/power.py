@@ -68,6 +68,11 @@ class Power(FedAvg):
         "server_epochs": Span(choices=(3, 5, 10)),
     }
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        off = ({"beta"} if not self.replay else set()) | ({"phi", "server_epochs"} if not self.transfer else set())
+        return {name: span for name, span in self.tunes.items() if name not in off}
+
     # ---- server
 
     def start(self) -> State:
@@ -108,7 +113,7 @@ class Power(FedAvg):
 
     def learn(self, state: State, replies: Sequence[Reply]) -> State:
         """Note the classes that clients have met, and add the prototypes that can be reconstructed to the buffer."""
-        known, met, sent, labels = dict(state["known"]), dict(state["met"]), [], []
+        met, sent, labels = dict(state["met"]), [], []
         for reply in replies:
             period, counts = int(reply.upload["period"]), torch.zeros(self.task.classes, dtype=torch.double)
             for one in reply.upload["prototypes"]:
@@ -118,8 +123,7 @@ class Power(FedAvg):
             before, q = met.get(reply.client, (period, torch.zeros_like(counts)))
             share = counts if self.preset == "official" else counts / counts.sum().clamp(min=1)
             met[reply.client] = (period, self.faded(q, period - before) + share)
-            known[reply.client] = period
-        state = {**state, "known": known, "met": met}
+        state = {**state, "known": prototypes.periods_known(state["known"], replies), "met": met}
         if not sent:
             return state
         generator = torch.Generator().manual_seed(integer(self.task.seed, "power", "rebuild", state["updates"]))
@@ -132,6 +136,13 @@ class Power(FedAvg):
         x = torch.cat([state["x"].to(built.x.device), built.x[good]])
         tally = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
         return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note whose period is known, and how many prototypes were sent."""
+        if not self.transfer:
+            return state
+        sent = sum(len(reply.upload.get("prototypes", ())) for reply in replies)
+        return {**state, "known": prototypes.periods_known(state["known"], replies), "sent": state["sent"] + sent}
 
     @property
     def again(self) -> int:
@@ -234,6 +245,13 @@ class Power(FedAvg):
         sent = prototypes.gradients(job.memory["encoder"], means, labels)
         both = zip(sent, counts.tolist(), strict=True)
         return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
+
+    def dry_work(self, job: Job) -> None:
+        """Keep the encoder, and note what will be replayed."""
+        if "encoder" in job.download:
+            job.memory["encoder"] = job.download["encoder"]
+        if self.replay:
+            replay.dry(job, self.keep)
 
     def effort(self, job: Job) -> float:
         """Count the replayed vertices beside the graph's own."""

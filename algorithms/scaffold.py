@@ -7,7 +7,7 @@
              c ← c + 1/N · sum of (cₖ⁺ − cₖ) over the cohort, where N counts all clients
 
 All variates begin at zero.  The means are uniform, as printed: what is minimised is the mean of the Fₖ, however many
-examples a client holds.  A message holds two models in either direction, and a counter of 8 bytes.
+labelled vertices a client holds.  A message holds two models in either direction, and a counter of 8 bytes.
 
 The counters are ours, and keep c = 1/N Σ cₖ where uploads are lost, late or stale (fedsim/learn/variates.py).
 `counters: false` is the algorithm as printed.

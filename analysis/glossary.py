@@ -42,7 +42,7 @@ TERMS = {
     "evenness of scores, of uploads": "Jain's index over clients of their last scores, and of their delivered uploads: "
     "100 % if all have the same, 1/n if one of n has everything",
     "clients that took part": "the share of clients with data that have delivered an upload",
-    "classes that they hold": "the share of a label class's training examples that clients hold which took part, mean "
+    "classes that they hold": "the share of a label class's training vertices that clients hold which took part, mean "
     "over the classes",
     "target": "a score. Time and bytes to it count at the first scoring that meets it, even if it is lost again later; "
     "where the test grows with every arrival, only once every period of the run has arrived at every client",

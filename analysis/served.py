@@ -40,9 +40,9 @@ def served(
 
 
 def covered(held: Any, transfers: pd.DataFrame) -> float | None:
-    """Return the share of a class's examples that clients hold which took part, mean over the classes.
+    """Return the share of a class's training vertices that clients hold which took part, mean over the classes.
 
-    `held` (K, C) counts the examples of each class that each client trains on; None for a single class.
+    `held` (K, C) counts the vertices of each class that each client trains on; None for a single class.
     """
     whole = held.sum(axis=0)
     own = held[np.unique(uploads(transfers)["src"])].sum(axis=0)

@@ -19,7 +19,7 @@ from analysis import terminal
 from analysis.axes import short
 from fedsim.core import shipped
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import check
+from fedsim.point import check, data_check
 from fedsim.scenario import yaml_file
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from fedsim.sweep.engines.local import Local
     from fedsim.sweep.engines.ray import Ray
 
-CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
+CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--data DIR or --explain loads it)."
+LOADED = "Every name and option is valid, and the data can be used; nothing was run."
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -78,7 +79,8 @@ def command(given: argparse.Namespace) -> int:
     points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
     if given.dry_run:
-        show(console, points, given.verbose)
+        noted = data_check.hold(points, document, given.data) if given.data else []
+        show(console, points, given.verbose, [LOADED if given.data else CHECKED, *noted])
         return 0
     if given.explain:
         return tell(given, scenario, document, points, console)
@@ -92,6 +94,8 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
         raise UserError("--dry-run and --explain cannot be combined; give one of them")
     if given.tune and chosen:
         raise UserError(f"{chosen[0]} shows the points of a scenario, --tune searches for others; give one of them")
+    if given.tune_lr and not given.tune:
+        raise UserError("--tune-lr says what else --tune N searches; give both, or leave it out")
     if given.tune and (given.trace or given.log):
         raise UserError(
             "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
@@ -121,8 +125,11 @@ def tell(
     from fedsim.sweep.explain import explain
     from fedsim.sweep.simulation import data_folder
 
+    data = data_folder(given.data)
+    for note in [*check.notes(points), *data_check.hold(points, document, data, keep=True)]:
+        console.print(note, soft_wrap=True)
     try:
-        explain(console, scenario, points, data_folder(given.data), given.verbose)
+        explain(console, scenario, points, data, given.verbose)
     except ScenarioError as error:
         raise document.error(error.problems) from None
     return 0
@@ -141,9 +148,13 @@ def run(
     out, found = given.out or Path("runs") / scenario.name, loggers(given)
     trusted = not given.no_plugins
     sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following, trusted)
-    left = len(sweep.unfinished(given.fresh))
+    left = sweep.unfinished(given.fresh)
+    where = engine(given, len(left))
+    notes = hold_data(where, left, document, sweep.data)
     try:
-        with engine(given, left) as where, Display(console) as display:
+        with where, Display(console) as display:
+            for note in notes:
+                display.note(note)
             watcher = Observed(display, found, scenario.name, out, points)
             rows = sweep.run(partial(run_point, every=given.checkpoint), where, watcher, given.fresh)
     except ScenarioError as error:
@@ -196,11 +207,12 @@ def tune(
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     refuse_links(out)  # trials have a folder in it
-    run_each = partial(run_point, every=given.checkpoint)
-    with engine(given) as where:
+    run_each, where = partial(run_point, every=given.checkpoint), engine(given)
+    hold_data(where, points, document, data)
+    with where:
         shown, following, trusted = Display(console), not given.no_following, not given.no_plugins
         bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following, trusted)
-        return command.tune(scenario, document, points, given.tune, bench, console)
+        return command.tune(scenario, document, points, given.tune, bench, console, given.tune_lr)
 
 
 def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":
@@ -210,14 +222,25 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
     return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points, not given.no_plugins)
 
 
-def show(console: Console, points: Sequence[Point], every: bool) -> None:
-    """Print the points as a table, and the first one's resolved scenario, or every one's."""
+def hold_data(where: "Local | Ray", points: Sequence[Point], document: Document, data: Path) -> list[str]:
+    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out."""
+    from fedsim.sweep.engines.local import Local
+
+    return data_check.hold(points, document, data, keep=where.jobs == 1) if isinstance(where, Local) else []
+
+
+def show(console: Console, points: Sequence[Point], every: bool, checked: Sequence[str]) -> None:
+    """Print the points as a table, and the first one's resolved scenario, or every one's.
+
+    `checked` says first what was checked, and then what the data are noted for.
+    """
     varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
     same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
     notes = [
-        f"{len(points)} point{'s' * (len(points) > 1)}. {CHECKED}",
+        f"{len(points)} point{'s' * (len(points) > 1)}. {checked[0]}",
         *([f"The same in all: {same}"] if same else []),
         *check.notes(points),
+        *checked[1:],
     ]
     for note in notes:
         print(*terminal.wrapped(note, console.width), sep="\n")

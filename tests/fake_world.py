@@ -37,7 +37,7 @@ class Period:
 
     number: int = 0
     graph: Any = "data"
-    examples: int = 1
+    training_vertices: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ def test_no_text_of_a_part_names_a_file_that_users_do_not_have(kind, name):
         (["power"], "did you mean --list algorithm power?"),
         (["algorithm", "FedAvg"], "did you mean 'fedavg'?"),
         (["algorithm", "Fed-ERGNN"], "did you mean 'fed_ergnn'?"),
-        (["algorithm", "fedavg", "power"], "name of one part"),
+        (["algorithm", "fedavg", "powr"], "did you mean 'power'?"),
         (["algorithm", "../x"], "is not an algorithm"),
     ],
 )
@@ -76,11 +76,18 @@ def test_a_wrong_word_gets_a_hint_and_2(call, words, message):  # noqa: F811
     assert message in told
 
 
+def test_several_parts_of_a_kind_are_shown_one_after_the_other(call):  # noqa: F811
+    code, out, _ = call("--list", "effect", "loss", "trace")
+    assert code == 0
+    one, other = (call("--list", "effect", name)[1] for name in ("loss", "trace"))
+    assert out == f"{one}\n{other}"
+
+
 def test_every_kind_is_known_in_the_plural_and_by_its_key():
     plurals = {"topology": "topologies"}
     for kind, known in find.KINDS.items():
         for word in (kind, kind.upper(), plurals.get(kind, f"{kind}s"), known.key):
-            assert listing.chosen([word]) == ([kind], "")
+            assert listing.chosen([word]) == ([kind], [])
     with pytest.raises(UserError):
         listing.chosen(["parts"])
 

@@ -27,24 +27,24 @@ SAMPLERS = ["oort", "tifl", {"name": "power_of_choice", "candidates": 4}]
 class Rows:
     """What a sampler looks at."""
 
-    examples: np.ndarray
+    training_vertices: np.ndarray
     cohorts: int = 0
     reports: Reports = field(init=False)
 
     def __post_init__(self):
-        self.reports = Reports(len(self.examples))
+        self.reports = Reports(len(self.training_vertices))
 
     def hear(self, client, seconds, loss=math.nan):
         self.reports.asked[client] += 1
         self.reports.arrived(client, seconds, self.cohorts)
-        self.reports.reported(client, loss, int(self.examples[client]), self.cohorts)
+        self.reports.reported(client, loss, int(self.training_vertices[client]), self.cohorts)
 
 
 class PlainOort:
     """The paper and the authors' constants, client by client, with a state that moves from round to round."""
 
-    def __init__(self, examples):
-        self.examples, self.epsilon, self.percent, self.round = examples, 0.9, 10, 0
+    def __init__(self, vertices):
+        self.training_vertices, self.epsilon, self.percent, self.round = vertices, 0.9, 10, 0
         self.loss, self.seconds, self.heard, self.gained = {}, {}, {}, []
 
     def score(self, client, utilities, preferred):
@@ -60,10 +60,10 @@ class PlainOort:
         wanted = self.epsilon * count
         explored = int(wanted) + (rng.random() < wanted - int(wanted))
         explored = min(max(explored, count - len(known)), len(unseen))
-        new = draw(np.array(unseen, int), explored, np.array([self.examples[k] for k in unseen], float), rng)
+        new = draw(np.array(unseen, int), explored, np.array([self.training_vertices[k] for k in unseen], float), rng)
         pool, scores = [], {}
         if known:
-            utilities = {k: self.examples[k] * self.loss[k] for k in known}
+            utilities = {k: self.training_vertices[k] * self.loss[k] for k in known}
             preferred = np.percentile([*self.seconds.values()], self.percent)
             scores = {k: self.score(k, utilities, preferred) for k in known}
             if (rank := count - explored) > 0:
@@ -76,7 +76,7 @@ class PlainOort:
     def hear(self, replies):
         for client, (seconds, loss) in replies.items():
             self.loss[client], self.seconds[client], self.heard[client] = loss, seconds, self.round
-        self.gained.append(sum(self.examples[k] * loss for k, (_, loss) in replies.items()))
+        self.gained.append(sum(self.training_vertices[k] * loss for k, (_, loss) in replies.items()))
 
     def pace(self):
         if len(self.gained) % 20 == 0 and len(self.gained) >= 40:
@@ -88,8 +88,8 @@ class PlainOort:
 @pytest.mark.parametrize("falling", [0.0, 0.03])
 def test_oort_chooses_as_a_plain_reading_of_the_paper(falling):
     world = np.random.default_rng(7)
-    examples, speeds = world.integers(5, 200, 40), world.lognormal(1, 1.5, 40)
-    rows, plain, percents = Rows(examples), PlainOort(examples.tolist()), set()
+    vertices, speeds = world.integers(5, 200, 40), world.lognormal(1, 1.5, 40)
+    rows, plain, percents = Rows(vertices), PlainOort(vertices.tolist()), set()
     for number in range(130):
         free = np.flatnonzero(world.random(40) < 0.7)
         if number and number % 20 == 0:

@@ -7,14 +7,14 @@ import small_points
 from test_command_line import call  # noqa: F401
 
 from fedsim.point import preview
-from fedsim.point.preview import UPDATES
 
+UPDATES = 3
 GONE = "client,on_s,off_s\n" + "".join(f"{client},0,0.001\n" for client in range(5))  # all leave at once, for good
 OUTAGES = {"name": "outage", "every": "2 s", "length": "1 s"}
 
 
 def seen(folder, **changes):
-    return preview.preview(small_points.scenario(**changes), folder)
+    return preview.preview(small_points.scenario(**changes), folder, UPDATES)
 
 
 def gone(folder):
@@ -55,7 +55,7 @@ def test_messages_are_looked_at_up_to_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(preview, "MESSAGES", 2)
     found = seen(tmp_path)
     assert len(found.updates) < UPDATES
-    assert re.fullmatch(r"the preview stops after 2 messages, at [\d.]+ s", found.why)
+    assert re.fullmatch(r"the preview stops after 6 messages, at [\d.]+ s", found.why)
 
 
 @pytest.mark.parametrize("protocol", [small_points.SYNC, {"name": "one_shot"}], ids=["sync", "one_shot"])

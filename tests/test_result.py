@@ -1,12 +1,15 @@
 """What a result shows: a few lines, a compact table, a chart; and how a sweep goes in a notebook."""
 
+import re
 import sys
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
+from analysis.load import load
 from fedsim import simulate
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
@@ -61,6 +64,43 @@ def test_the_table_of_a_notebook_has_a_row_a_condition(result):
     assert page.count("<tr>") == 1 + 20
     assert "and 40 more" in page
     assert "<ms>" not in page
+
+
+def test_what_no_point_has_is_a_number_that_is_none(tmp_path):
+    told = simulate(
+        SCENARIO | {"grid": {"seed": [0, 1]}}, progress=False, out=tmp_path / "runs", protocol__rounds=1,
+        measure={"target": 1.0},
+    )  # fmt: skip
+    back, (loaded,) = pd.read_csv(tmp_path / "runs" / "summary.csv"), [load([tmp_path / "runs"]).points]
+    for points in (told.points, back, loaded):
+        for name in ("seconds_to_target", "bytes_to_target", "la", "fm", "epsilon"):
+            assert points[name].dtype == "float64"
+            assert points[name].isna().all()
+        assert not (points["seconds_to_target"] < 10).any()
+
+
+def asked_of(page):
+    """What a page would load: addresses of scripts, styles, pictures and modules."""
+    markup = re.sub(
+        r"(<script[^>]*>).*?(</script>)", r"\1\2", page, flags=re.DOTALL
+    )  # of scripts, their addresses alone
+    return re.findall(r"""(?:src|href)\s*=\s*["']?(https?:[^"'> ]*)""", markup) + re.findall(
+        r"""(?:import\s*\(?|from|require\(\[?|loadScript\()\s*["'`](https?:[^"'`]*)""", page
+    )
+
+
+@pytest.mark.parametrize("panels", [True, False])
+def test_a_chart_asks_no_other_machine(result, tmp_path, panels):
+    one = result.points[result.points["network.latency"] == "1 s"] if not panels else result.points
+    chart = Result(result.folder, one, result.axes).plot()
+    chart.save(tmp_path / "scores.html")
+    page = (tmp_path / "scores.html").read_text()
+    shown = unescape(chart._repr_mimebundle_()["text/html"])
+    for text in (page, shown, chart.to_html()):
+        assert len(text) > 500_000  # it has its scripts
+        assert asked_of(text) == []
+        assert "cdn." not in text
+    assert asked_of(type(chart).__mro__[2].to_html(chart))  # what Altair alone would do
 
 
 def rows_of(chart):

@@ -23,7 +23,7 @@ from fedsim.scenario.part import Part
 class Rows:
     """What a sampler looks at."""
 
-    examples: np.ndarray
+    training_vertices: np.ndarray
     turns: np.ndarray
     there: np.ndarray = field(default_factory=lambda: np.ones(0))
 
@@ -31,9 +31,9 @@ class Rows:
         return self.there
 
 
-def rows(count, examples=None, turns=None, there=None):
+def rows(count, vertices=None, turns=None, there=None):
     return Rows(
-        np.asarray(np.ones(count, int) if examples is None else examples),
+        np.asarray(np.ones(count, int) if vertices is None else vertices),
         np.asarray(np.zeros(count, int) if turns is None else turns),
         np.asarray(np.ones(count) if there is None else there, float),
     )
@@ -53,8 +53,8 @@ def table(tmp_path, text):
     return path
 
 
-def test_one_is_drawn_in_proportion_to_examples():
-    got = shares(Weighted(), [0, 2, 3], 1, rows(4, examples=[1, 50, 3, 6]))
+def test_one_is_drawn_in_proportion_to_training_vertices():
+    got = shares(Weighted(), [0, 2, 3], 1, rows(4, vertices=[1, 50, 3, 6]))
     assert got == pytest.approx([0.1, 0, 0.3, 0.6], abs=0.03)
 
 
@@ -62,11 +62,11 @@ def test_two_are_drawn_one_after_the_other_in_proportion():
     weights = np.array([1.0, 3.0, 6.0])
     first = weights / 10
     both = [first[k] + sum(first[j] * weights[k] / (10 - weights[j]) for j in range(3) if j != k) for k in range(3)]
-    assert shares(Weighted(), [0, 1, 2], 2, rows(3, examples=[1, 3, 6])) == pytest.approx(both, abs=0.03)
+    assert shares(Weighted(), [0, 1, 2], 2, rows(3, vertices=[1, 3, 6])) == pytest.approx(both, abs=0.03)
 
 
-def test_clients_without_examples_are_asked_only_when_nobody_else_is_left():
-    seen, rng = rows(5, examples=[0, 4, 0, 2, 0]), np.random.default_rng(0)
+def test_clients_without_training_vertices_are_asked_only_when_nobody_else_is_left():
+    seen, rng = rows(5, vertices=[0, 4, 0, 2, 0]), np.random.default_rng(0)
     for _ in range(50):
         assert {1, 3} <= set(Weighted().choose(np.arange(5), 3, seen, rng).tolist())
     assert shares(Weighted(), range(5), 3, seen) == pytest.approx([1 / 3, 1, 1 / 3, 1, 1 / 3], abs=0.03)
@@ -169,14 +169,14 @@ def test_options_out_of_range_are_refused(options):
     st.sampled_from([Uniform(), Weighted(), RoundRobin(), Availability(), Availability("often", 3.0)]),
 )
 def test_a_cohort_is_ascending_free_and_as_large_as_can_be(clients, count, seed, chooser):
-    there, examples, turns, online = (np.array(column) for column in zip(*clients, strict=True))
-    free, seen = np.flatnonzero(there), rows(len(clients), examples, turns, online)
-    before = (seen.examples.copy(), seen.turns.copy(), free.copy())
+    there, vertices, turns, online = (np.array(column) for column in zip(*clients, strict=True))
+    free, seen = np.flatnonzero(there), rows(len(clients), vertices, turns, online)
+    before = (seen.training_vertices.copy(), seen.turns.copy(), free.copy())
     drawn = [chooser.choose(free, count, seen, np.random.default_rng(seed)) for _ in range(2)]
     assert drawn[0].tolist() == drawn[1].tolist() == sorted(set(drawn[0].tolist()))
     assert len(drawn[0]) == min(count, len(free))
     assert set(drawn[0].tolist()) <= set(free.tolist())
-    assert all((new == old).all() for new, old in zip((seen.examples, seen.turns, free), before, strict=True))
+    assert all((new == old).all() for new, old in zip((seen.training_vertices, seen.turns, free), before, strict=True))
 
 
 def test_all_weights_alike_is_uniform():

@@ -320,6 +320,8 @@ BAD = [
     ("key is a number", SMALL + "5: x\n", "line 13: '5' cannot be a key"),
     ("itself", SMALL + "grid: &g {seed: [*g]}\n", "line 13: grid.seed.0 contains itself"),
     ("control", SMALL + "description: \"a\x07\"\n", "line 13: not YAML text"),
+    ("seed of the grid", SMALL + "grid: {seed: [-1, 0]}\n", "line 13: grid.seed.0: -1: must be at least 0"),
+    ("target of the grid", SMALL + "measure: {every: 1 update}\ngrid: {measure.target: [2]}\n", "line 14: grid.measure.target.0: 2"),
     ("colon", changed("50 ms", "50 ms: 3"), "line 7: a ':' where no key can stand"),
 ]  # fmt: skip
 

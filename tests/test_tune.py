@@ -46,7 +46,7 @@ def calls(folder):
     return (folder / "calls").read_text().split()
 
 
-def tune(folder, trials, text=TEXT, jobs=1, fresh=False, run=fake_scores.run):
+def tune(folder, trials, text=TEXT, jobs=1, fresh=False, run=fake_scores.run, rate=False):
     """Tune, by default with points that are formulas; give the exit code, what was shown, and the trials' folder."""
     folder.mkdir(exist_ok=True)
     path = folder / "small.yaml"
@@ -55,7 +55,7 @@ def tune(folder, trials, text=TEXT, jobs=1, fresh=False, run=fake_scores.run):
     console, out = Console(file=io.StringIO(), width=200), folder / "out" / "tuning"
     with Local(jobs, prepare="fake_scores") as engine:
         bench = Bench(out, document.text, folder, run, engine, Display(console), fresh)
-        code = command.tune(scenario, document, [*scenario.points()], trials, bench, console)
+        code = command.tune(scenario, document, [*scenario.points()], trials, bench, console, rate)
     return code, console.file.getvalue(), out
 
 
@@ -293,7 +293,7 @@ GRID = "grid: {algorithm: [power], "
 @pytest.mark.parametrize(
     ("text", "trials", "message"),
     [
-        (SMALL, "3", "line 12: algorithm: none of fedavg has anything to tune"),
+        (SMALL, "3", "line 12: algorithm: none of fedavg has an option to tune"),
         (TEXT.replace("random}", "random, split: {train: 0.5, val: 0, test: 0.5}}"), "3", "data.split.val: is 0"),
         (
             SMALL + GRID + "algorithm.preset: [paper, official]}\n",

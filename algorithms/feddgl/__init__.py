@@ -126,6 +126,12 @@ class FedDGL(Algorithm):
         own = {reply.client: tree.add(reply.download["model"], reply.upload["update"]) for reply in replies}
         return {**state, "votes": votes, "total": sum(votes.values()), "last": {**state["last"], **own}}
 
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note that there are global prototypes, once a client has sent some."""
+        if state["table"] is not None or not any(len(reply.upload.get("classes", ())) for reply in replies):
+            return state
+        return {**state, "table": torch.zeros(self.task.classes, self.task.model.hidden)}
+
     def sends_prototypes(self) -> bool:
         """Return whether clients send their prototypes."""
         return self.use_gp or self.use_pa

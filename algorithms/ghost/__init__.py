@@ -87,6 +87,10 @@ class Ghost(Generating):
 
     tunes: ClassVar[Mapping[str, Span]] = {"lambda_r": Span(1e-10, 1e-4, log=True), "lambda_f": Span(0.1, 1.0)}
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return the spans of what is switched on."""
+        return {name: span for name, span in self.tunes.items() if name != "lambda_r" or self.retains}
+
     @property
     def retains(self) -> bool:
         """Whether the criterion is computed at all."""

@@ -1,8 +1,8 @@
 """The clients: which are available or busy, which have a state of their own, and how long their work takes.
 
-A client is an index into a few arrays (busy, holding data, examples, last ask), so that a cohort can be drawn from
-millions.  Work takes operations / speed, times the current slowdown, and is interrupted when the client goes to sleep
-or leaves; the host's clock is never read.  A client's data and memory are kept by the learner.
+A client is an index into a few arrays (busy, holding data, training vertices, last ask), so that a cohort can be drawn
+from millions.  Work takes operations / speed, times the current slowdown, and is interrupted when the client goes to
+sleep or leaves; the host's clock is never read.  A client's data and memory are kept by the learner.
 
 Not modelled: several jobs on one client at a time, and memory limits.
 """
@@ -55,7 +55,7 @@ class Joint(Protocol):
 class Clients:
     """All clients, as arrays (K,) that samplers and servers may read.
 
-    `busy`: at work; `holding`: has data; `examples`: labelled vertices to train on; `met`: periods received so far;
+    `busy`: at work; `holding`: has data; `training_vertices`: of its latest period; `met`: periods received so far;
     `turns`: the number of the last ask, counted over all clients from 1 (0: never asked).  `cohorts` is the number of
     cohorts that samplers have drawn, `reports` what the server has observed.  `states` holds the states of clients that
     have one of their own, under protocols without a server (gossip, isolated).
@@ -77,7 +77,7 @@ class Clients:
         self._speeds = speeds
         count = len(speeds)
         self.busy, self.holding = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        self.examples, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.training_vertices, self.turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.met, self.reports = np.zeros(count, dtype=np.int64), Reports(count)
         self.states: dict[int, Ticket] = {}
         self._stirred: simpy.Event = env.event()
@@ -113,7 +113,7 @@ class Clients:
         self.met[client] += 1
         if client in self.joint:
             self.joint[client].renew(client)
-        self.examples[client] = period.examples
+        self.training_vertices[client] = period.training_vertices
         if not self.holding[client]:
             self.holding[client] = True
             self.stir()

@@ -21,7 +21,7 @@ class Reports:
 
     `asked`: asks so far; `replies`: replies so far; `total`: seconds of all replies; `seconds`: those of the last one;
     `losses`: the last loss; `cohorts`: the number of cohorts drawn when the client was last heard from.  `gains` is the
-    sum over replies of examples times loss, by the number of cohorts drawn.
+    sum over replies of training vertices times loss, by the number of cohorts drawn.
     """
 
     clients: int
@@ -39,13 +39,13 @@ class Reports:
         self.total[client] += seconds
         self.seconds[client], self.cohorts[client] = seconds, cohorts
 
-    def reported(self, client: int, loss: float, examples: int, cohorts: int) -> None:
+    def reported(self, client: int, loss: float, vertices: int, cohorts: int) -> None:
         """Note the loss of a reply that is folded; one that is not finite says nothing."""
         if not math.isfinite(loss):
             return
         self.losses[client], self.cohorts[client] = loss, cohorts
         self.gains.extend([0.0] * (cohorts + 1 - len(self.gains)))
-        self.gains[cohorts] += examples * loss
+        self.gains[cohorts] += vertices * loss
 
     def mean_seconds(self) -> Floats:
         """Return the mean seconds (K,) of a client's replies, NaN without any."""

@@ -28,7 +28,7 @@ class Cohorts(NamedTuple):
 
 
 class Rows(Protocol):
-    """What a sampler may read, one entry per client: labelled examples, and the number of its last turn (0: none)."""
+    """What a sampler may read, one entry per client: training vertices, and the number of its last turn (0: none)."""
 
     @property
     def cohorts(self) -> int:
@@ -36,8 +36,8 @@ class Rows(Protocol):
         ...
 
     @property
-    def examples(self) -> Numbers:
-        """The labelled examples of each client."""
+    def training_vertices(self) -> Numbers:
+        """The number of labelled vertices that each client trains on."""
         ...
 
     @property

@@ -316,7 +316,9 @@ class ServerHost:
         if self.learner.reports:
             clients, losses = batch.clients_of(replies), self.learner.losses(replies)
             for client, loss in zip(clients, losses, strict=True):
-                self.clients.reports.reported(client, loss, int(self.clients.examples[client]), self.clients.cohorts)
+                self.clients.reports.reported(
+                    client, loss, int(self.clients.training_vertices[client]), self.clients.cohorts
+                )
 
     def _lose(self, replies: Sequence[Reply]) -> None:
         self._lost += len(replies)

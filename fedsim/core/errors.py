@@ -8,6 +8,10 @@ class UserError(Exception):
     """A mistake of the user; its message names the place, the mistake and the remedy."""
 
 
+class UnknownSizeError(UserError):
+    """What an estimate cannot say: the size of a message that is known only after training."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One mistake in a scenario: its key ("protocol.wait"; "" for the whole), and a message with the remedy."""

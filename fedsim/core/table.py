@@ -220,7 +220,8 @@ def _missing(path: Path) -> str:
     return f"{path}: there is no such file" + (f"; did you mean {path.parent / near}?" if near else "")
 
 
-def _file(value: Any) -> Path:
+def found_file(value: Any) -> Path:
+    """Return the path of a file.  Raises ValueError, with the nearest name, if there is none."""
     path = _place(value)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it")
@@ -241,7 +242,7 @@ def _path_schema(what: str) -> tuple[Any, ...]:
 
 
 File = Annotated[
-    Path, BeforeValidator(_file), *_path_schema("A file; a relative path starts at the scenario's folder.")
+    Path, BeforeValidator(found_file), *_path_schema("A file; a relative path starts at the scenario's folder.")
 ]
 Place = Annotated[
     Path, BeforeValidator(_place), *_path_schema("A file or a folder; a relative path starts at the scenario's folder.")

@@ -98,8 +98,8 @@ class Period:
         return self.ahead if self.ahead and split != "train" else (self.graph,)
 
     @property
-    def examples(self) -> int:
-        """The vertices to train on."""
+    def training_vertices(self) -> int:
+        """The number of labelled vertices to train on."""
         return int(self.graph["train"].sum())
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.data.graph import Graph, with_masks
+from fedsim.data.graph import Graph, with_keys, with_masks
 from fedsim.data.sparsity import fewer_labels
 
 Rounding = Literal["sum", "each"]
+MASKS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class SplitOptions:
     masks are those of the data set, and the shares are ignored.
     `rounding`: training and validation together are rounded down, or each of them is, as in GHOST's published split.
     `labels`: the share of the vertices to train on that keep their label; the others leave the mask after the split.
+    `listed`: masks that the graphs have already, from tables (`listed.py`).  The other vertices are divided among the
+    other masks, in the ratio of their shares.
     """
 
     train: float = 0.2
@@ -36,6 +39,8 @@ class SplitOptions:
     labels: float = 1.0
     by: Literal["class", "client", "given"] = "class"
     rounding: Rounding = "sum"
+    listed: tuple[str, ...] = ()
+    test: float = 0.4
 
 
 def split(
@@ -93,7 +98,14 @@ def split_all(
 
     The recipe's split depends on `classes_per_period`, whose orders it draws in between (see `official`).
     """
-    if options.by == "given":
+    if options.listed:
+        done = [_beside_lists(graph, options, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
+        if not any(bool(graph["train"].any()) for graph in done):
+            message = (
+                "no labelled vertex that a client owns is left to train on; list some, or list fewer of the others"
+            )
+            raise ScenarioError([Problem("data.split.train", message)])
+    elif options.by == "given":
         done = [_as_given(graph) for graph in graphs]
         if not any(bool(graph["train"].any()) for graph in done):
             message = (
@@ -107,6 +119,25 @@ def split_all(
         shares = options.train, options.val
         done = [divide(graph, *shares, rng(f"data.split.{k}"), options.rounding) for k, graph in enumerate(graphs)]
     return fewer_labels(done, options.labels, rng)
+
+
+def _beside_lists(graph: Graph, options: SplitOptions, rng: np.random.Generator) -> Graph:
+    """Return the graph with the masks that are listed, and its other labelled vertices divided among the others."""
+    known = graph["y"] >= 0
+    given = {"train": graph["train"] & known, "val": graph["val"] & known, "test": graph["test"] & known}
+    masks = {name: given[name] if name in options.listed else torch.zeros_like(known) for name in MASKS}
+    shares = {"train": options.train, "val": options.val, "test": options.test}
+    shares = {name: share for name, share in shares.items() if name not in options.listed}
+    if total := sum(shares.values()):  # else what no table lists is in no mask
+        listed = torch.stack([*masks.values()]).any(0)
+        rest = with_keys(graph, {"y": torch.where(known & ~listed, graph["y"], -1)})
+        part = {name: shares.get(name, 0.0) / total for name in MASKS}
+        divide = split if options.by == "class" else split_whole
+        divided = divide(rest, part["train"], part["val"], rng, options.rounding)
+        left = "test" if "test" in shares else "val" if "val" in shares else "train"  # gets what rounding leaves over
+        for name, drawn in (("train", divided["train"]), ("val", divided["val"]), (left, divided["test"])):
+            masks[name] = masks[name] | drawn
+    return with_masks(graph, *masks.values())
 
 
 def _as_given(graph: Graph) -> Graph:

@@ -62,6 +62,11 @@ class Stream(ABC):
         """Whether graphs hold events, and later ones pairs that are asked at a second (`fedsim.data.event_pairs`)."""
         return False
 
+    @property
+    def divides(self) -> bool:
+        """Whether it divides the vertices themselves into those that train, validate and test."""
+        return True
+
     @abstractmethod
     def prepare(
         self, graphs: Sequence[Graph], split: SplitOptions, rng: Callable[[str], np.random.Generator]

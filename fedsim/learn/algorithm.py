@@ -197,6 +197,10 @@ class Algorithm(ABC):
             raise RuntimeError(f"{name} has no context yet, which a run passes in before it starts; elsewhere, {hint}")
         return self.context
 
+    def tunable(self) -> Mapping[str, Span]:
+        """Return those of `tunes` that change something with the other options as they are: what `--tune` searches."""
+        return self.tunes
+
     def backbone(self, model: Model) -> Model:
         """Return the model that is trained: the scenario's, or one of the algorithm's own of the scenario's size."""
         return model
@@ -283,6 +287,20 @@ class Algorithm(ABC):
     def upload_like(self, job: Job) -> Tree | None:
         """Return a tree of the upload's size, or None if it is known only after training."""
         return None
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Return the state after these replies as far as sizes and operations hang on it, for `--explain`.
+
+        Nothing is computed: uploads hold zeros.  An algorithm that sends something once notes here who has it, as its
+        `update` does.
+        """
+        return state
+
+    def dry_work(self, job: Job) -> None:  # noqa: B027 -- most leave nothing of the kind
+        """Note in the memory what a job leaves there that sizes and operations of later ones hang on.
+
+        As `dry_update`, without training, and the same whether it is called once or twice for a job.
+        """
 
     def effort(self, job: Job) -> float:
         """Return this job's training cost as a multiple of the task's estimate."""

@@ -44,10 +44,11 @@ def of(task: Task, params: Parameters, graph: Graph, mask: Tensor, *, counted: b
     return {**sent, "counts": counts[0, own].int()} if counted else sent
 
 
-def like(graph: Graph, mask: Tensor, wide: int, *, counted: bool) -> dict[str, Spec]:
-    """Return a tree as large as what `of` returns for embeddings of that width."""
-    count = len(present(graph, mask))
-    sent = {"classes": Spec((count,), "int32"), "prototypes": Spec((count, wide), "float32")}
+def like(graph: Graph, mask: Tensor, wide: int, *, counted: bool) -> dict[str, Any]:
+    """Return a tree as large as what `of` returns for embeddings of that width, with the classes that it names."""
+    own = present(graph, mask).int()
+    count = len(own)
+    sent = {"classes": own, "prototypes": Spec((count, wide), "float32")}
     return {**sent, "counts": Spec((count,), "int32")} if counted else sent
 
 

@@ -93,18 +93,35 @@ class PastClasses(Algorithm):
         new = super().update(state, replies, step)  # type: ignore[safe-super]
         if not self.kd:
             return new
-        has = {reply.client: reply.download["set"] for reply in replies if "set" in reply.download}
-        new = {**new, "has": {**state["has"], **has}}
-        if not self.news(state, replies):
+        new = {**new, **self.noted(state, replies)}
+        if not self.ends(state, replies):
             return new
-        reports = [reply for reply in replies if "finished" in reply.upload]
-        new["finished"] = {**state["finished"], **{reply.client: reply.upload["finished"] for reply in reports}}
-        new["binary"] = {**state["binary"], **{reply.client: reply.upload["binary"] for reply in reports}}
+        known = torch.stack(list(new["finished"].values())).bool().any(0)
+        number = 1 if state["set"] is None else state["set"]["number"] + 1
+        sent = self.synthesise(state["model"], known, all(new["binary"].values()), number)
+        return {**new, "set": {"number": number, "sent": sent}}
+
+    def noted(self, state: State, replies: Sequence[Reply]) -> State:
+        """Return which set each client has, and what clients report of finished periods."""
+        has = {reply.client: reply.download["set"] for reply in replies if "set" in reply.download}
+        said = {reply.client: reply.upload for reply in replies if "finished" in reply.upload}
+        reported = {name: {client: upload[name] for client, upload in said.items()} for name in ("finished", "binary")}
+        return {"has": {**state["has"], **has}, **{name: {**state[name], **new} for name, new in reported.items()}}
+
+    def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
+        """Note what the replies show; a set that would be synthesised holds zeros."""
+        if not self.kd:
+            return state
+        new = {**state, **self.noted(state, replies)}
         if not self.ends(state, replies):
             return new
         number = 1 if state["set"] is None else state["set"]["number"] + 1
-        known = torch.stack(list(new["finished"].values())).bool().any(0)
-        sent = self.synthesise(state["model"], known, all(new["binary"].values()), number)
+        marks = torch.zeros(self.task.classes, dtype=torch.uint8)
+        sent = {"teacher": state["model"], "known": marks, "binary": False}
+        if self.send == "samples":
+            sent["x"] = torch.zeros(self.synthesis.kept, self.task.features)
+        else:
+            sent |= {"generator": inversion.generator(self.widths, self.random("draw", number)), "seed": 0}
         return {**new, "set": {"number": number, "sent": sent}}
 
     def news(self, state: State, replies: Sequence[Reply]) -> bool:
@@ -152,11 +169,22 @@ class PastClasses(Algorithm):
 
     def close(self, job: Job) -> None:
         """Note the classes of a period that has ended since the client's last job."""
-        last = job.memory.get("last")
-        if last is not None and last["period"] != job.period:
-            before = job.memory.get("finished", torch.zeros(self.task.classes, dtype=torch.int32))
-            job.memory["finished"] = before + last["classes"].to("cpu", torch.int32)
+        finished = self.finished(job)
+        if finished is not None:
+            job.memory["finished"] = finished
         job.memory["last"] = {"period": job.period, "classes": self.current(job.data)}
+
+    def finished(self, job: Job) -> Tensor | None:
+        """Return how many finished periods had each class (C,), one that has just ended too; None without any."""
+        last, before = job.memory.get("last"), job.memory.get("finished")
+        if last is None or last["period"] == job.period:
+            return before
+        ended: Tensor = last["classes"].to("cpu", torch.int32)
+        return ended if before is None else before + ended
+
+    def dry_work(self, job: Job) -> None:
+        """Note the classes of a period that has ended."""
+        self.close(job)
 
     def current(self, data: Graph) -> Tensor:
         """Return which classes (C,) the client trains on in this period."""
@@ -221,11 +249,8 @@ class PastClasses(Algorithm):
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        last = job.memory.get("last")
-        ends = "finished" in job.memory or (last is not None and last["period"] != job.period)
-        spoken = {"finished": torch.zeros(self.task.classes, dtype=torch.int32), "binary": False}
-        like = super().upload_like(job) or {}
-        return {**like, **(spoken if self.kd and ends else {})}
+        like, finished = super().upload_like(job) or {}, self.finished(job)
+        return {**like, **({} if finished is None or not self.kd else {"finished": finished, "binary": False})}
 
     def effort(self, job: Job) -> float:
         """Count a pass over the synthetic vertices beside the graph's own."""

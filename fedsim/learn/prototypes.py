@@ -7,6 +7,7 @@ class from the one negative entry of ∇b4 and looks for a vector with the same 
 This gives no protection: for any row i with ∇b1[i] ≠ 0, P = ∇W1[i] / ∇b1[i] exactly (`inverted`).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, lbfgs, tree
+from fedsim.learn.algorithm import Reply
 from fedsim.learn.model import fan_in
 
 HIDDEN = (128, 128, 64)
@@ -34,6 +36,12 @@ def encoder(features: int, classes: int, seed: int, device: str) -> Gradients:
         drawn[f"w{i}"] = fan_in(inputs, generator, (outputs, inputs)).to(device)
         drawn[f"b{i}"] = fan_in(inputs, generator, (outputs,)).to(device)
     return drawn
+
+
+def periods_known(known: Mapping[int, int], replies: Sequence[Reply]) -> dict[int, int]:
+    """Return the last period that the server knows of each client, by client, after these replies."""
+    told = {reply.client: int(reply.upload["period"]) for reply in replies if "prototypes" in reply.upload}
+    return {**known, **told}
 
 
 def of_classes(graph: Graph, classes: int) -> tuple[Tensor, Tensor, Tensor]:

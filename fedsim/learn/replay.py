@@ -117,6 +117,12 @@ def closes(job: Job) -> bool:
     return last is not None and last["period"] != job.period
 
 
+def dry(job: Job, keep: int) -> None:
+    """Note what a job leaves in the memory, with the first vertices of each class in place of those chosen."""
+    closed(job, lambda last: of_each_class(last["data"], lambda rows: torch.arange(min(keep, len(rows)))))
+    job.memory["last"] = {"period": job.period, "data": job.data}
+
+
 def replayed(job: Job, keep: int) -> float:
     """Return the replayed vertices as a share of the graph's: roughly the extra cost of a step."""
     buffer, rows = job.memory.get("buffer"), 0

@@ -81,7 +81,10 @@ class Task(ABC):
         return len(graph["y"])
 
     def examples(self, graph: Graph, *splits: str) -> int:
-        """Return the number of examples of these splits in the graph: by default vertices."""
+        """Return how many examples there are in these splits: what the loss is a mean over, by default vertices.
+
+        With all three splits these are all that are labelled, with "train" those to train on.
+        """
         return layout.count(graph, *splits)
 
     def flops(self, graph: Graph) -> float:

@@ -60,6 +60,10 @@ class ControlVariates(Algorithm):
         job.memory["period"] = job.period
         return {"counter": number} if self.counters else {}
 
+    def dry_work(self, job: Job) -> None:
+        """Note of which period the variate is."""
+        job.memory.update(variates={0: {}}, period=job.period)
+
     def counter(self) -> Tree:
         """Return a tree as large as the part of the upload that numbers a variate."""
         return {"counter": 0} if self.counters else {}

@@ -2,9 +2,9 @@
 
 Each upload's difference is clipped to a norm, over all its parameters together, and weighted only by the protocol's
 discount for staleness; the sum plus noise is divided by the expected number of replies per update.  Both follow
-DP-FedAvg: clients count equally, as weights by examples would reveal their numbers, and the divisor is fixed, so that a
-missing reply makes the update smaller rather than its noise larger.  The algorithm sees a single reply, the noisy mean;
-whatever it computes from that costs no further privacy.
+DP-FedAvg: clients count equally, as weights by what they hold would reveal their numbers, and the divisor is fixed, so
+that a missing reply makes the update smaller rather than its noise larger.  The algorithm sees a single reply, the
+noisy mean; whatever it computes from that costs no further privacy.
 
 The noise is drawn from the run's seed, so that runs are repeatable: it simulates protection and protects nobody.
 Not modelled: noise added by clients, adaptive clipping, and the finite precision of floating-point noise.

@@ -1,8 +1,8 @@
 """An algorithm without training: the sizes of its messages and the operations of its jobs, for `--explain`.
 
-Every ask is treated as its client's first, with the server's first state: the download is real, the upload is zeros of
-the size that `upload_like` declares, and nothing is folded.  If a round has several exchanges, only the first is
-included, as the contents of the others depend on its result.
+The download is real, the upload is zeros of the size that `upload_like` declares.  State and memories change as far as
+the algorithm tells (`dry_update`, `dry_work`): who has what was sent once, and what will be replayed.  If a round has
+several exchanges, only the first is included, as the contents of the others depend on its result.
 
 Not modelled: messages whose size depends on earlier training, and server work that depends on the values of uploads.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UnknownSizeError
 from fedsim.core.wire import Spec, Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State, declared
 from fedsim.learner.traffic import Done
@@ -39,18 +39,24 @@ class Untrained(Algorithm):
         return self.real.download(state, client, step)
 
     def work(self, job: Job) -> Tree:
-        """Return zeros of the upload's size.  Raises UserError if it is known only after training."""
+        """Return zeros of the upload's size.  Raises UnknownSizeError if it is known only after training."""
         like = self.real.upload_like(job)
         if like is None and not self.talks:
             return {}
         if like is None:
             name = type(self.real).__name__
-            raise UserError(f"the size of what {name} sends in its step {job.step!r} is known only after training")
+            raise UnknownSizeError(
+                f"the size of what {name} sends in its step {job.step!r} is known only after training"
+            )
         return _zeros(like)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Return the state unchanged."""
-        return state
+        """Return the state that the real algorithm knows of without computing."""
+        return self.real.dry_update(state, replies, step)
+
+    def cuts(self, state: State) -> bool:
+        """Return whether a round of the real algorithm from this state has more exchanges."""
+        return False
 
     def share(self, state: State) -> Tree:
         """Return the real algorithm's share."""
@@ -73,6 +79,22 @@ class FirstStep(Untrained):
         """Return the first step alone."""
         return list(self.real.steps(state))[:1]
 
+    def cuts(self, state: State) -> bool:
+        """Return whether a round of the real algorithm from this state has more exchanges."""
+        return len(self.real.steps(state)) > 1
+
+
+@dataclass(frozen=True, eq=False)
+class Imagined(Done):
+    """An upload of zeros; the job's memory changes only when it is asked for, once the operations are estimated."""
+
+    real: Algorithm
+
+    def memory(self) -> dict[str, Any]:
+        """Return the client's memory as far as the algorithm tells what its job leaves."""
+        self.real.dry_work(self.job)
+        return self.job.memory
+
 
 @dataclass(frozen=True)
 class Estimates:
@@ -81,9 +103,9 @@ class Estimates:
     algorithm: Untrained
     real: Backend
 
-    def submit(self, job: Job) -> Done:
+    def submit(self, job: Job) -> Imagined:
         """Return an upload of zeros at once."""
-        return Done(self.algorithm.work(job), job)
+        return Imagined(self.algorithm.work(job), job, self.algorithm.real)
 
     def flops(self, job: Job) -> float:
         """Return the operations that the job takes."""

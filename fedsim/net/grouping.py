@@ -24,13 +24,13 @@ class Grouped(Effect):
     """An effect on groups of clients, if `groups` is given.
 
     With `groups: labels` a client belongs with those whose most common label is the same, the lowest of equally common
-    ones.  With `classes` there is one group: the clients of whose examples at least the share `holding` has one of
-    these labels.  Clients without any label belong to no group, nor do clients without a country.
+    ones.  With `classes` there is one group: the clients of whose training vertices at least the share `holding` has
+    one of these labels.  Clients without any label belong to no group, nor do clients without a country.
     """
 
     groups: Literal["labels", "country"] | None = None  # what makes clients a group
     classes: tuple[int, ...] | None = None  # with labels: one group, of clients that hold mostly these
-    holding: Fraction = 0.5  # least share of a client's examples that have one of the classes
+    holding: Fraction = 0.5  # least share of a client's training vertices that have one of the classes
     strength: Fraction = 1.0  # 0: clients are independent, 1: groups act as one
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Grouped(Effect):
         theirs = counts[:, sorted(set(self.classes))].sum(axis=1)
         inside = (total > 0) & (theirs >= self.holding * total)
         if not inside.any():
-            share = f"{100 * self.holding:g} % of its examples of the classes {[*self.classes]}"
+            share = f"{100 * self.holding:g} % of its training vertices of the classes {[*self.classes]}"
             raise UserError(f"{name}: no client has {share}; take a lower 'holding', or other 'classes'")
         return np.where(inside, 0, NONE)
 

@@ -14,8 +14,8 @@ Numbers = npt.NDArray[np.int64]
 class Traits:
     """Where K clients are, and what they hold.
 
-    `held` returns how many examples of each of C labels each client has, (K, C).  It is None if clients hold nothing,
-    and called only when a run begins, since before that the data need not have been loaded.
+    `held` returns how many training vertices of each of C labels each client has, (K, C).  It is None if clients hold
+    nothing, and called only when a run begins, since before that the data need not have been loaded.
     """
 
     country: Codes  # (K,), "" where unknown

@@ -129,8 +129,7 @@ def _world(
         recorder.extend(Transfer, ups)
         recorder.extend(Span, spans)
 
-    traits = Traits(parts.countries, held and cache(held))
-    _check_groups(parts, traits)
+    traits = check_groups(parts, held)
     links_rng = partial(seeds.generator, scenario.seed)
     links = fleet.network(
         env,
@@ -177,11 +176,16 @@ def _world(
     return world, learner
 
 
-def _check_groups(parts: Parts, traits: Traits) -> None:
-    """Raise ScenarioError, with the key of the effect, if the data do not have the labels that make its groups."""
+def check_groups(parts: Parts, held: Callable[[], npt.NDArray[np.int64]] | None) -> Traits:
+    """Return what effects know of the clients; `held` is `Lesson.held`, None where nothing is learned.
+
+    Raises ScenarioError, with the key of the effect, if the data do not have the labels that make its groups.
+    """
+    traits = Traits(parts.countries, held and cache(held))
     for number, effect in enumerate(parts.effects):
         if isinstance(effect, Grouped) and effect.groups == "labels":
             try:
                 effect.members(traits)
             except UserError as error:
                 raise ScenarioError([Problem(f"network.effects.{number}", str(error))]) from None
+    return traits

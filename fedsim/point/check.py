@@ -25,6 +25,7 @@ from fedsim.scenario.yaml_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler", "transport")  # their files never import torch
 LEARNS = ("data", "model", "training")
+FASTEST = 1e15  # bit/s: about what has been measured over a single fibre
 
 
 def points(chosen: Sequence[Point], whole: bool = False) -> list[Problem]:
@@ -79,9 +80,26 @@ def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> No
 
 
 def notes(chosen: Sequence[Point]) -> list[str]:
-    """Return a line for each name that is a file of the user's although fedsim has one of that name."""
+    """Return a line for each name that is a file of the user's although fedsim has one of that name.
+
+    And one for each rate that no link has, as a wrong unit gives.
+    """
     named = dict.fromkeys((kind, part.name) for point in chosen for kind, _, part in point.scenario.parts())
-    return [note for kind, name in named if (note := find.note(kind, name))]
+    own = [note for kind, name in named if (note := find.note(kind, name))]
+    fleets: dict[str, Scenario] = {}
+    for point in chosen:
+        plain = point.scenario.plain()
+        fleets.setdefault(json.dumps([plain["clients"], plain["network"]], sort_keys=True), point.scenario)
+    return [*own, *dict.fromkeys(note for scenario in fleets.values() for note in _too_fast(scenario))]
+
+
+def _too_fast(scenario: Scenario) -> list[str]:
+    """Return a line for each rate of a scenario's links that is above what any link has."""
+    columns, server = Parts(scenario).columns, scenario.network.server
+    drawn = {f"network.{name}": float(columns[name].max()) for name in ("uplink", "downlink") if len(columns[name])}
+    given = {f"network.server.{name}": getattr(server, name) or 0.0 for name in ("ingress", "egress")}
+    message = "is more than any link carries: is it the right unit? (without a limit, leave a server's rate out)"
+    return [f"{key}: {rate:.3g} bit/s {message}" for key, rate in {**drawn, **given}.items() if rate > FASTEST]
 
 
 def _once(

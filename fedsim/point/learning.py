@@ -30,6 +30,7 @@ from fedsim.data.streams.snapshots import AHEAD, Snapshots
 from fedsim.data.temporal import Overview
 from fedsim.learn.algorithm import Algorithm, Context
 from fedsim.learn.cohort import Cohort
+from fedsim.learn.metric import Metric
 from fedsim.learn.optimiser import build as optimiser
 from fedsim.learn.same_pairs import SamePairs
 from fedsim.learn.task import Task
@@ -41,6 +42,7 @@ from fedsim.learner.trained import Trained
 from fedsim.point import prepared
 from fedsim.point.parts import Parts
 from fedsim.scenario import find, paths
+from fedsim.scenario.measure import Measure
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
@@ -96,20 +98,23 @@ class Lesson:
                 found[client] += np.bincount(labels[labels >= 0], minlength=classes)
         return found
 
+    def check(self, scenario: Scenario) -> None:
+        """Raise ScenarioError unless what is to be measured can be scored on these data."""
+        measure = scenario.measure
+        asked.check(
+            _metrics(measure), measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics
+        )
+
     def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
         """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
+        self.check(scenario)
         measure = scenario.measure
-        metrics = {
-            name: find.build("metric", Part(name=name), f"measure.metrics.{number}")
-            for number, name in enumerate(measure.metrics)
-        }
-        asked.check(metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics)
         same = None
         if self.overview is not None and isinstance(self.stream, Snapshots):
             same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)
         return Scoring(
             trained.clients, self.task, self.algorithm,
-            metrics=metrics, models=measure.models,
+            metrics=_metrics(measure), models=measure.models,
             splits=asked.splits_of(measure, self.periods, self.algorithm),
             apart=self.apart, periods=self.periods, same=same, heuristics=measure.heuristics,
             together=measure.over == "predictions",
@@ -250,3 +255,11 @@ def _log_orders(periods: list[list[Period]]) -> None:
         graphs = [period.graph for period in own]
         met = [sorted(set(graph["y"][graph["train"] | graph["val"] | graph["test"]].tolist())) for graph in graphs]
         log.info("client %d: %s", client, " -> ".join("{" + ",".join(map(str, classes)) + "}" for classes in met))
+
+
+def _metrics(measure: Measure) -> dict[str, Metric]:
+    """Return the metrics that are asked for, by name.  Raises ScenarioError for one that does not exist."""
+    return {
+        name: find.build("metric", Part(name=name), f"measure.metrics.{number}")
+        for number, name in enumerate(measure.metrics)
+    }

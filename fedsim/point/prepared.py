@@ -20,9 +20,10 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.fanout import fewer_each, fewer_neighbours
 from fedsim.data.graph import Graph, Period, to_device, with_keys
+from fedsim.data.listed import masked
 from fedsim.data.partition import cut
 from fedsim.data.sparsity import fewer_edges, fewer_features
-from fedsim.data.split import SplitOptions, classes_of
+from fedsim.data.split import MASKS, SplitOptions, classes_of
 from fedsim.data.temporal import Overview, owners_of
 from fedsim.data.windows import flattened
 from fedsim.learner import setaside
@@ -86,8 +87,18 @@ def _prepare(data: dict[str, Any], clients: int, seed: int, root: Path, device: 
     partition = find.build("partition", Part.model_validate(data["partition"])).with_names(partial(dataset.names, root))
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
-    shares = own_split["train"], own_split["val"]
-    split = SplitOptions(*shares, own_split["numpy_seed"], keep["labels"], own_split["by"], own_split["rounding"])
+    tables = {name: Path(own_split[name]) for name in MASKS if isinstance(own_split[name], str)}
+    train, val, test = (0.0 if name in tables else own_split[name] for name in MASKS)
+    split = SplitOptions(
+        train, val, own_split["numpy_seed"], keep["labels"], own_split["by"], own_split["rounding"], tuple(tables), test
+    )
+    if tables:
+        if not stream.divides:
+            message = (
+                f"'{data['stream']['name']}' as given divides no vertices, so that none can be listed; leave it out"
+            )
+            raise ScenarioError([Problem(f"data.split.{next(iter(tables))}", message)])
+        graph = masked(graph, tables, dataset.names(root))
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
         owned, scanned = partition.counted(snapshots, clients, rng("data.partition"))

@@ -1,8 +1,8 @@
-"""A preview of a point's first updates without training: the run's own clock, links, data and random draws.
+"""A preview of a point without training: the run's own clock, links, data and random draws.
 
 The algorithm is replaced by its `untrained` form; if the size of its messages never changes (FedAvg), times and bytes
-equal those of the run exactly.  The preview ends after a number of updates, of messages, or of events in a row in which
-nothing is sent or computed (such as those of outages and churn).
+equal those of the run exactly.  The preview ends with the run, or after a number of updates, of messages, or of events
+in a row in which nothing is sent or computed (such as those of outages and churn).
 
 Not modelled: scores, and sizes that are known only after training.
 """
@@ -13,24 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import simpy
 
 from analysis.communication import directions
 from fedsim.clock import budget
-from fedsim.clock.world import World
 from fedsim.core.record import Column, Recorder, Row, Transfer, Update
-from fedsim.point.assemble import build
+from fedsim.point.assemble import Built, build
 from fedsim.scenario.measure import Until
 from fedsim.scenario.schema import Scenario
 
-UPDATES, MESSAGES, IDLE = 3, 300_000, 300_000  # limits: updates, messages, idle events
+FEW, ENOUGH = 3, 20_000  # updates and messages that are enough to tell the rest by
+MESSAGES, IDLE = 300_000, 300_000  # most messages, and idle events
+WAYS = ("down", "up", "peer")
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The first updates of a point with their transfers, and why there are fewer than asked for (`why`).
+    """The updates of a point up to the preview's end, with the transfers, spans and arrivals of that time.
 
-    `spans` and `arrivals` are those up to its end.
+    `why` says what ended it, "" if all updates asked for were seen.  `now` is the simulated time then, and `share` how
+    much of the run had passed: 1 where the run itself ends there.  `shares` are those at the updates, and
+    `first_exchange` says that rounds have further exchanges, which are not in here.
     """
 
     updates: pd.DataFrame
@@ -38,6 +40,35 @@ class Preview:
     spans: pd.DataFrame
     arrivals: pd.DataFrame
     why: str = ""
+    now: float = 0.0
+    share: float = 1.0
+    shares: tuple[float, ...] = ()
+    first_exchange: bool = False
+
+    def totals(self) -> dict[str, float] | None:
+        """Return the run's simulated `seconds`, and the bytes delivered down, up and between peers.
+
+        Where the preview stopped before the run's end, the rest is taken to cost as much as the second half of what was
+        seen: the first half costs more where something is sent once.  None where that is too little to tell.
+        """
+        if self.first_exchange:
+            return None
+        came = self.transfers[self.transfers["fate"] == "delivered"]
+        whole = self._moved(came, self.now)
+        if self.share >= 1:
+            return whole
+        half = len(self.updates) // 2 - 1
+        if half < 0 or self.share <= self.shares[half]:
+            return None
+        before = self._moved(came, float(self.updates["time"].iloc[half]))
+        more = (1 - self.share) / (self.share - self.shares[half])
+        return {name: value + (value - before[name]) * more for name, value in whole.items()}
+
+    def _moved(self, came: pd.DataFrame, end: float) -> dict[str, float]:
+        """Return the seconds up to `end`, and the bytes that came until then."""
+        came = came[came["arrived"] <= end]
+        ways = directions(came)
+        return {"seconds": end, **{way: float(came["nbytes"][ways == way].sum()) for way in WAYS}}
 
     @property
     def seconds(self) -> list[float]:
@@ -49,24 +80,25 @@ class Preview:
         """The clients asked for each update."""
         return [int(value) for value in self.updates["asked"]]
 
-    def nbytes(self, direction: str) -> float:
-        """Return the bytes per update of messages that arrived in a direction (up, down, peer), folded or not."""
-        mine = self.transfers[(directions(self.transfers) == direction) & ~self.transfers["fate"].isin(["cut", "lost"])]
-        return float(mine["nbytes"].sum()) / max(1, len(self.updates))
 
+def preview(scenario: Scenario, data_root: Path, updates: int | None = None) -> Preview:
+    """Return a point's whole run, or its first updates; less if a limit is reached.
 
-def preview(scenario: Scenario, data_root: Path, updates: int = UPDATES) -> Preview:
-    """Return the first updates of a point; fewer if its protocol ends or a limit is reached.
-
-    Raises UserError if the size of an upload is known only after training, or if a run would refuse the scenario.
+    Raises UnknownSizeError if the size of an upload is known only after training, and UserError if a run would refuse
+    the scenario.
     """
     recorder = _Counting()
     built = build(scenario, data_root, recorder, trains=False)
-    world = built.world
-    why = _look(world, built.done, scenario.measure.until, recorder, updates)
+    world, look = built.world, _Look(built, scenario.measure.until, recorder)
+    why = look.to_the_end(math.inf if updates is None else updates)
+    now, share = look.now, look.share()
+    cut = built.parts.algorithm.learns and built.learner.trained.algorithm.cuts(world.server.state.value)  # type: ignore[attr-defined]
     world.end()
     tables = {name: table.to_pandas() for name, table in recorder.tables().items()}
-    return Preview(tables["updates"].head(updates), tables["transfers"], tables["spans"], tables["arrivals"], why)
+    seen = tables["updates"] if updates is None else tables["updates"].head(updates)
+    return Preview(
+        seen, tables["transfers"], tables["spans"], tables["arrivals"], why, now, share, tuple(look.shares), cut
+    )
 
 
 class _Counting(Recorder):
@@ -84,21 +116,56 @@ class _Counting(Recorder):
         self.messages += len(columns["sent"]) if table is Transfer else 0  # type: ignore[arg-type]
 
 
-def _look(world: World, done: simpy.Process, until: Until | None, recorder: _Counting, updates: int) -> str:
-    """Step the clock to the end of the preview; return why there are fewer updates, "" if there are not."""
-    env, idle, rows = world.env, 0, 0
-    end = math.inf if until is None or until.time is None else until.time
-    while recorder.updates < updates:
-        if done.processed:
+class _Look:
+    """Steps the clock of a world, as `run` does, to the end of the preview."""
+
+    def __init__(self, built: Built, until: Until | None, recorder: _Counting) -> None:
+        self._built, self._until, self._recorder = built, until, recorder
+        self._ended = False
+        self.end = math.inf if until is None or until.time is None else until.time
+        self.shares: list[float] = []
+
+    @property
+    def now(self) -> float:
+        """The simulated time: at the end of a run with a time limit, the limit."""
+        now = float(self._built.world.env.now)
+        return self.end if self._ended and not self._built.done.processed and self._over() else now
+
+    def share(self) -> float:
+        """Return how much of the run has passed."""
+        if self._ended:
+            return 1.0
+        share = self._built.parts.protocol.share(self._built.world)
+        return share if self._until is None else max(share, budget.used(self._until, self._built.world))
+
+    def to_the_end(self, updates: float) -> str:
+        """Step the clock up to these updates; return why there are fewer, "" if there are not."""
+        env, recorder = self._built.world.env, self._recorder
+        idle, rows = 0, 0
+        while recorder.updates < updates:
+            if why := self._run_over():
+                self._ended = True
+                return why
+            if recorder.messages > (ENOUGH if recorder.updates >= FEW else MESSAGES):
+                return f"the preview stops after {recorder.messages:,} messages, at {env.now:.6g} s"
+            if idle > IDLE:
+                return f"nothing was sent or computed in {IDLE:,} events, up to {env.now:.6g} s"
+            before = recorder.updates
+            env.step()
+            self.shares += [self.share()] * (recorder.updates - before)
+            idle, rows = (idle + 1, rows) if recorder.rows == rows else (0, recorder.rows)
+        return ""
+
+    def _over(self) -> bool:
+        return self._built.world.env.peek() > self.end
+
+    def _run_over(self) -> str:
+        """Return why the run itself ends here, "" if it does not."""
+        world = self._built.world
+        if self._built.done.processed:
             return "the protocol ends"
-        if math.isinf(env.peek()):
-            return f"nothing happens after {env.now:.6g} s"
-        if env.peek() > end or (until is not None and budget.spent(until, world)):
+        if math.isinf(world.env.peek()):
+            return f"nothing happens after {world.env.now:.6g} s"
+        if self._over() or (self._until is not None and budget.spent(self._until, world)):
             return "measure.until comes first"
-        if recorder.messages > MESSAGES:
-            return f"the preview stops after {MESSAGES:,} messages, at {env.now:.6g} s"
-        if idle > IDLE:
-            return f"nothing was sent or computed in {IDLE:,} events, up to {env.now:.6g} s"
-        env.step()
-        idle, rows = (idle + 1, rows) if recorder.rows == rows else (0, recorder.rows)
-    return ""
+        return ""

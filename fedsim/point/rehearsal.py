@@ -114,7 +114,7 @@ class _Everybody:
         return np.zeros(self.count, dtype=np.int64)
 
     @property
-    def examples(self) -> npt.NDArray[np.int64]:
+    def training_vertices(self) -> npt.NDArray[np.int64]:
         return np.ones(self.count, dtype=np.int64)
 
     @property

@@ -100,9 +100,19 @@ def plain_problems(error: ValueError, model: type[BaseModel], data: Any = None) 
     inner = [e["ctx"]["error"] for e in found if isinstance(e.get("ctx", {}).get("error"), GridError)]
     if inner:
         return [problem for grid_error in inner for problem in grid_error.problems]
-    return wording.problems(
+    told = wording.problems(
         found, known=lambda path: names(model, path), elsewhere=lambda word: elsewhere.places(word, model, data)
     )
+    return [Problem(_written_at(problem.key, data, model), problem.message) for problem in told]
+
+
+def _written_at(key: str, data: Any, model: type[BaseModel]) -> str:
+    """Return the key in the file: that of the axis's first value where `filled` has set the key from the grid."""
+    axes = data.get("grid") if isinstance(data, dict) else None
+    for axis in axes if isinstance(axes, dict) else ():
+        if (key == axis or key.startswith(f"{axis}.")) and _absent(data, str(axis), model):
+            return f"grid.{axis}.0{key.removeprefix(axis)}"
+    return key
 
 
 def labels(values: Sequence[Any]) -> list[Any]:

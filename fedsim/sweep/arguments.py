@@ -51,7 +51,7 @@ exit codes:
 LOGGERS = ("tensorboard", "mlflow")  # files of analysis/loggers/; timelines have a flag of their own
 LIST = (
     f"list the parts that scenarios can name (kinds: {', '.join(find.KINDS)}), those of a KIND, "
-    "or the options of the part NAME"
+    "or the options of the parts NAME"
 )
 
 
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="python -m fedsim",
         usage="python -m fedsim SCENARIO [options]\n"
-        "       python -m fedsim --list [KIND [NAME]] | --try ALGORITHM [KEY=VALUE ...]\n"
+        "       python -m fedsim --list [KIND [NAME ...]] | --try ALGORITHM [KEY=VALUE ...]\n"
         "       python -m fedsim --init FOLDER | --schema | --version",
         description="Run every point of a scenario's grid, and write tables, a summary and a report of them.",
         epilog=EXAMPLES,
@@ -121,6 +121,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument_group("more than a run").add_argument
     add("--tune", type=_count("trials"), metavar="N",
         help="run N trials for each algorithm and write the best options as a scenario")  # fmt: skip
+    add("--tune-lr", action="store_true",
+        help="with --tune: the clients' learning rate too, from a tenth of training.lr to ten times it")  # fmt: skip
     add("--trace", action="store_true", help="write each point's timeline too: trace.json.gz, for ui.perfetto.dev")
     add("--log", action="append", default=[], choices=LOGGERS, help="also log finished points with this tool")
     add("--log-to", metavar="URI", help="with --log mlflow: the tracking URI (default: mlflow.db among the results)")

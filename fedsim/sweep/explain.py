@@ -1,4 +1,4 @@
-"""`--explain`: describe what a scenario runs, and estimate the cost of the first rounds of some of its points.
+"""`--explain`: describe what a scenario runs, and estimate what runs of some of its points cost, without training.
 
 At most MOST conditions (points that differ in more than a seed) are examined, or all with `every`.  Options at their
 defaults everywhere are shown with `every` only.
@@ -21,9 +21,9 @@ from analysis.axes import is_replicate, short
 from analysis.terminal import wrapped, writable
 from fedsim.core import seeds
 from fedsim.core.amounts import NONE, duration, size
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UnknownSizeError
 from fedsim.point import fleet, populations
-from fedsim.point.preview import UPDATES, Preview, preview
+from fedsim.point.preview import WAYS, Preview, preview
 from fedsim.scenario import find, source, stated
 from fedsim.scenario.deployment import MeasuredProfile
 from fedsim.scenario.options import shown
@@ -33,15 +33,12 @@ from fedsim.sweep import listing
 from fedsim.sweep.display import name
 
 MOST = 6  # conditions examined
-WAYS = ("down", "up", "peer")
-HEADS = ("condition", "asked", "first", "each", "down", "up", "peers")
+HEADS = ("condition", "updates", "asked", "first", "run", "down", "up", "peers")
 NOTES = (
-    f"Estimated without training: the first {UPDATES} updates, over the run's own links and with its own random draws. "
-    "'asked' are clients per update, 'first' and 'each' the simulated time of the first update and the mean, the "
-    "others bytes per update.",
-    "Each request is taken to be the client's first, and of a round with several exchanges the first counts. Where all "
-    "messages have one size, as FedAvg's, times and bytes are exactly the run's; elsewhere those of the first update "
-    "are, unless the server's work depends on what uploads hold.",
+    "Estimated without training, over the run's own links and with its own random draws: what one run costs from its "
+    "beginning to its end. 'asked' are clients per update, 'first' and 'run' the simulated time of the first update "
+    "and of the whole run, the others bytes delivered in it.",
+    "Where no size hangs on what was learned, as FedAvg's, times and bytes are exactly the run's.",
 )
 
 
@@ -97,7 +94,7 @@ def spread(conditions: Sequence[Point], most: int) -> list[Point]:
 
 
 def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield one line per point: means over the updates examined, and the seconds of the first.
+    """Yield one line per point: the updates seen, the clients asked for each, and the totals of the run.
 
     Axes with one value, and columns that are the same in every line, share a line above.
     """
@@ -126,16 +123,30 @@ def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str
         yield from body
         if isinstance(found, str):
             yield from wrapped(found, width, "  ")
-        elif not found.seconds:
-            yield from wrapped(f"no update: {found.why}", width, "  ")
+        elif note := _note(found):
+            yield from wrapped(note, width, "  ")
 
 
 def _numbers(found: Preview) -> list[str]:
     """Return the cells of a point under all heads but the first."""
-    moved = [size(found.nbytes(way)) for way in WAYS]
+    totals, seen = found.totals(), found.seconds
+    moved = [NONE] * len(WAYS) if totals is None else [size(totals[way]) for way in WAYS]
+    run = NONE if totals is None else duration(totals["seconds"])
+    if not seen:
+        return ["0", NONE, "no update", run, *moved]
+    updates = f"{len(seen)}" if found.share >= 1 else NONE
+    return [updates, f"{fmean(found.asked):.4g}", duration(seen[0]), run, *moved]
+
+
+def _note(found: Preview) -> str:
+    """Return what a point's line does not say: why there is no update, or how much of the run was seen; else ""."""
     if not found.seconds:
-        return [NONE, "no update", NONE, *moved]
-    return [f"{fmean(found.asked):.4g}", duration(found.seconds[0]), duration(fmean(found.seconds)), *moved]
+        return f"no update: {found.why}"
+    if found.first_exchange:
+        return "no totals: a round has several exchanges, and what the later ones hold hangs on the first"
+    if found.share < 1:
+        return f"{'estimated from' if found.totals() else 'no totals:'} the first {found.share:.0%} of it: {found.why}"
+    return ""
 
 
 def _conditions_of(point: Point) -> dict[str, Any]:
@@ -145,7 +156,7 @@ def _conditions_of(point: Point) -> dict[str, Any]:
 def _seen(point: Point, data_root: Path) -> Preview | str:
     try:
         return preview(point.scenario, data_root)
-    except UserError as error:
+    except UnknownSizeError as error:
         return str(error)
 
 

@@ -50,21 +50,19 @@ def line(kind: str, name: str) -> str:
     return f"{found.line} ({found.source})" if found.source else found.line
 
 
-def chosen(words: Sequence[str]) -> tuple[list[str], str]:
-    """Return the kinds that the words of `--list` name, and the name of a part, if one is given.
+def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the kinds that the words of `--list` name, and the names of parts, if some are given.
 
     A kind may be in the plural or in capitals.  Raises UserError, with the nearest valid word, for any other.
     """
-    if len(words) > 2:
-        raise UserError(f"--list {' '.join(words)}: give at most a kind and the name of one part")
     if not words or [*words] == [ALL]:
-        return [*find.KINDS], ""
-    kind = _kind(words[0])
-    if len(words) == 2:
-        problems = find.check(kind, Named(words[1]))
+        return [*find.KINDS], []
+    kind, names = _kind(words[0]), [*dict.fromkeys(words[1:])]
+    for name in names:
+        problems = find.check(kind, Named(name))
         if wrong := [problem.message for problem in problems if "needs the option" not in problem.message]:
-            raise UserError(f"--list {kind} {words[1]}: {wrong[0]}")
-    return [kind], words[1] if len(words) == 2 else ""
+            raise UserError(f"--list {kind} {name}: {wrong[0]}")
+    return [kind], names
 
 
 def _kind(word: str) -> str:
@@ -78,17 +76,17 @@ def _kind(word: str) -> str:
     raise UserError(f"--list {word}: there is no such kind{wording.did_you_mean(word, [*find.KINDS], 'There are')}")
 
 
-def show(console: Console, kinds: Sequence[str], name: str = "") -> None:
-    """Print the parts of these kinds, one line each, or the named one with its options."""
+def show(console: Console, kinds: Sequence[str], names: Sequence[str] = ()) -> None:
+    """Print the parts of these kinds, one line each, or the named ones with their options."""
     width = console.width
-    for kind in kinds if not name else ():
+    for kind in kinds if not names else ():
         console.print(f"{find.KINDS[kind].key}", style="bold")
         for each in find.names(kind):
             _print(console, wrapped(f"{each}: {line(kind, each)}", width, "  ", "      "))
         console.print()
-    if name:
-        _print(console, details(kinds[0], name, width))
-    else:
+    for number, name in enumerate(names):
+        _print(console, [*([""] if number else []), *details(kinds[0], name, width)])
+    if not names:
         _print(console, wrapped("--list KIND NAME shows a part's options.", width))
 
 

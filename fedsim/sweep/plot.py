@@ -4,6 +4,7 @@ Scores are means over the periods met so far; if there are several, the axis say
 keeping their first and last values.  Not modelled: means and intervals over seeds, which the report has.
 """
 
+from html import escape
 from typing import Any, Protocol
 
 import altair as alt
@@ -18,7 +19,7 @@ from fedsim.core.errors import UserError
 MOST = 300  # values of a curve
 AXES = {"time": ("time", "simulated time", SECONDS), "bytes": ("moved", "bytes moved, all directions", BYTES)}
 LABELS = ("line", "panel")
-WIDTH, HEIGHT, COLUMNS = 380, 240, 3
+WIDTH, HEIGHT, COLUMNS, FRAME = 380, 240, 3, 380
 
 
 class Scored(Protocol):
@@ -54,6 +55,33 @@ class Scored(Protocol):
         ...
 
 
+class Offline:
+    """A chart whose pages hold their scripts: to show or to save it asks no other machine."""
+
+    def save(self, fp: Any, format: str | None = None, **options: Any) -> None:
+        """Write a page, or a picture; see Altair."""
+        page = (format or str(fp).rpartition(".")[2]) == "html"
+        super().save(fp, format, **({"inline": True} if page else {}) | options)  # type: ignore[misc]
+
+    def to_html(self, *args: Any, **options: Any) -> str:
+        """Return a page; see Altair."""
+        page: str = super().to_html(*args, **{"inline": True, **options})  # type: ignore[misc]
+        return page
+
+    def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, str]:
+        # A page of its own: a notebook may have loaded another version of the same scripts.
+        style = f"border: 0; width: 100%; height: {FRAME}px"
+        return {"text/html": f'<iframe title="scores" style="{style}" srcdoc="{escape(self.to_html())}"></iframe>'}
+
+
+class Lines(Offline, alt.Chart):  # type: ignore[misc]
+    """One panel."""
+
+
+class Panels(Offline, alt.FacetChart):  # type: ignore[misc]
+    """Several panels."""
+
+
 def chart(result: Scored, over: str, metric: str | None, split: str) -> Any:
     """Return the chart; see `Result.plot`."""
     if over not in AXES:
@@ -79,7 +107,7 @@ def chart(result: Scored, over: str, metric: str | None, split: str) -> Any:
     several = ", mean over the periods met so far" if scores["period"].nunique() > 1 else ""
     tips = [alt.Tooltip("place:Q", title=place, format=".4g"), alt.Tooltip("score:Q", format=".3f")]
     lines = (
-        alt.Chart(alt.InlineData(values=_records(rows)), width=WIDTH, height=HEIGHT)
+        Lines(width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after", point=bool(rows.groupby("point").size().min() < 2))
         .encode(
             x=alt.X("place:Q", title=place),
@@ -89,9 +117,11 @@ def chart(result: Scored, over: str, metric: str | None, split: str) -> Any:
             tooltip=[alt.Tooltip(f"{name}:N") for name in ("line", "panel", "seed")] + tips,
         )
     )
+    data = alt.InlineData(values=_records(rows))
     if rows["panel"].nunique() < 2:
+        lines.data = data
         return lines
-    panels = lines.facet(facet=alt.Facet("panel:N", title=None, sort=None), columns=COLUMNS)
+    panels = Panels(data=data, spec=lines, facet=alt.Facet("panel:N", title=None, sort=None), columns=COLUMNS)
     return panels.resolve_scale(x="independent")  # a slow network would compress the others
 
 

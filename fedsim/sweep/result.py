@@ -5,6 +5,7 @@ It reads the sweep's folder; only the rows of `summary.csv` are kept in memory.
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import is_replicate, short
+from analysis.load import COSTS, NUMBERS
 from analysis.quantity import BYTES, MISSING, SECONDS, show
 from analysis.stored import TABLES
 from fedsim.core.errors import UserError
@@ -136,6 +138,13 @@ class Result:
         more = f"<p>and {len(whole) - MOST} more in <code>points</code></p>" if len(whole) > MOST else ""
         first, *_ = repr(self).splitlines()
         return f"<p>{escape(first)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def result_of(folder: Path, rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> Result:
+    """Return the result of these rows of a summary; numbers that no point has are NaN, as those that some lack."""
+    points = pd.DataFrame(rows)
+    empty = [name for name in (*NUMBERS, *COSTS) if name in points and points[name].isna().all()]
+    return Result(folder, points.astype(dict.fromkeys(empty, "float64")), tuple(axes))
 
 
 def write_report(run: Path, out: Path) -> Path:

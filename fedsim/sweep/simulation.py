@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 
 from fedsim.core import shipped
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import check, stamp
+from fedsim.point import check, data_check, stamp
 from fedsim.point.attempt import Row
 from fedsim.point.run import run
 from fedsim.scenario import find, yaml_file, yaml_text
@@ -30,7 +29,7 @@ from fedsim.scenario.yaml_file import Document
 from fedsim.sweep import notebook, objects
 from fedsim.sweep.display import Display
 from fedsim.sweep.engines.local import Local
-from fedsim.sweep.result import Result, write_report
+from fedsim.sweep.result import Result, result_of, write_report
 from fedsim.sweep.runner import Sweep
 
 __all__ = ["Result", "as_given", "data_folder", "simulate", "write_report"]
@@ -87,11 +86,9 @@ def simulate(
         if edited := stamp.edited(points):
             raise UserError(_edited(edited))
         check.hold(points, document, whole=True)
-        if graph is not None:
-            _hold_graph(points, str(folder.resolve() / objects.FOLDER))
         rows = _run(points, document, folder, data, jobs, fresh, following, plugins, progress)
     _warn(rows, folder)
-    return Result(folder, pd.DataFrame(rows), tuple(points[0].axes))
+    return result_of(folder, rows, [*points[0].axes])
 
 
 def _run(
@@ -110,7 +107,11 @@ def _run(
     shown = notebook.Line() if progress and notebook.inside() else None
     watcher = shown or Display(Console(quiet=not progress, markup=False, highlight=False))
     try:
-        with Local(min(jobs, max(1, len(sweep.unfinished(fresh))))) as engine, watcher as display:
+        left = sweep.unfinished(fresh)
+        notes = _hold_data(left, document, sweep, jobs)
+        with Local(min(jobs, max(1, len(left)))) as engine, watcher as display:
+            for note in notes:
+                display.note(note)
             return sweep.run(run, engine, display, fresh)
     except ScenarioError as error:
         raise document.error(error.problems) from None
@@ -144,15 +145,16 @@ def _folder(out: Path | str | None, name: Any) -> Path:
     return Path(out) if out is not None else Path("runs") / str(name)
 
 
-def _hold_graph(points: list[Point], inputs: str) -> None:
-    """Read the graph once before anything runs, so that errors refer to the argument."""
-    given = points[0].scenario.data
-    assert given is not None
+def _hold_data(points: list[Point], document: Document, sweep: Sweep, jobs: int) -> list[str]:
+    """Make the data once before anything runs, and return what to note.
+
+    Errors in a graph that was passed in refer to the argument.
+    """
     try:
-        find.build("dataset", given.dataset).load(Path(), 0)
+        return data_check.hold(points, document, sweep.data, keep=min(jobs, len(points)) == 1)
     except UserError as error:
-        message = re.sub(rf"{re.escape(inputs)}[\\/]graph-\w+\.npz", "graph", str(error))
-        raise UserError(message) from None
+        inputs = re.escape(str(sweep.out.resolve() / objects.FOLDER))
+        raise UserError(re.sub(rf"{inputs}[\\/]graph-\w+\.npz", "graph", str(error))) from None
 
 
 def _warn(rows: list[Row], folder: Path) -> None:

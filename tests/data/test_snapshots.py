@@ -169,7 +169,7 @@ def test_fewer_labels_leave_train_only_and_the_same_ones_at_all_times() -> None:
     told = enough([(a, (a + 3) % N, 0.0, 30.0) for a in range(N)])
     whole, half = (cut_up(told, split=SplitOptions(labels=share))[2] for share in (1.0, 0.5))
     kept = {int(v) for own in half for v in own[0].graph["vertex"][own[0].graph["train"]]}
-    assert 0 < len(kept) < sum(period.examples for period in [own[0] for own in whole])
+    assert 0 < len(kept) < sum(period.training_vertices for period in [own[0] for own in whole])
     for full, thin in zip(whole, half, strict=True):
         for before, after in zip(full, thin, strict=True):
             assert set(after.graph["vertex"][after.graph["train"]].tolist()) <= kept

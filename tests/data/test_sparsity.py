@@ -156,7 +156,7 @@ def test_in_every_stream_labels_leave_train_only(name: str, numpy_seed: int | No
         assert items(little.graph)[2] <= items(many.graph)[2] <= items(before.graph)[2]
         for key in ("x", "edges", "y", "val", "test"):
             assert torch.equal(little.graph[key], before.graph[key])  # type: ignore[literal-required]
-    counts = [sum(period.examples for period in periods) for periods in (whole, most, least)]
+    counts = [sum(period.training_vertices for period in periods) for periods in (whole, most, least)]
     assert within_binomial(counts[1], counts[0], 0.6)
     assert within_binomial(counts[2], counts[0], 0.2)
 

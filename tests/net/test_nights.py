@@ -203,7 +203,10 @@ def test_groups_of_classes_are_those_who_hold_mostly_these():
     assert Nights(groups="labels", classes=(1, 2)).members(traits).tolist() == [-1, 0, 0, -1]
     assert Nights(groups="labels", classes=(2,), holding=0.6).check_groups(traits) is None
     for options, words in (
-        ({"classes": (2,), "holding": 0.6}, r"no client has 60 % of its examples of the classes .2.; take a lower"),
+        (
+            {"classes": (2,), "holding": 0.6},
+            r"no client has 60 % of its training vertices of the classes .2.; take a lower",
+        ),
         ({"classes": (3,)}, "there is no class 3 in 'classes'; they go from 0 to 2"),
     ):
         with pytest.raises(UserError, match=words):

@@ -3,7 +3,7 @@
 A cloud round begins when a client is available at any edge, or as many clients as `least` asks for.  The cloud sends
 its share to every edge, from which the edge starts; all edges then run `edge_rounds` synchronous rounds with their own
 clients, at the same time, and send their shares up.  When all have finished, or the time is up, the cloud merges the
-shares, each weighted by the total mass of the clients folded into it (`Algorithm.mass`; for FedAvg their examples),
+shares, each weighted by the total mass of the clients folded into it (`Algorithm.mass`; for FedAvg what they hold),
 which takes simulated time, and counts one update.
 
 An edge without available clients when it would ask them skips the rest of its round; one that has folded nothing sends

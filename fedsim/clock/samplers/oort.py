@@ -1,11 +1,11 @@
 """Clients with a high loss that reply fast are asked, and some new ones (Oort: Lai et al., OSDI 2021).
 
-A client's utility is its number of examples times the loss that it has last reported: full-batch training has one
-batch, for which the paper's root of the mean squared loss is the loss itself.  Utilities are clipped at a quantile and
-scaled to [0, 1]; a bonus grows with the rounds since the client was last heard from; and replies that took longer than
-the preferred duration are penalised.  A share epsilon of the cohort, which falls from round to round, is drawn by
-examples from clients that were never heard from.  The pacer sets the preferred duration: a percentile of the times
-observed, which rises while the utility gathered stays the same, and falls when it grows fivefold.
+A client's utility is its number of training vertices times the loss that it has last reported: full-batch training has
+one batch, for which the paper's root of the mean squared loss is the loss itself.  Utilities are clipped at a quantile
+and scaled to [0, 1]; a bonus grows with the rounds since the client was last heard from; and replies that took longer
+than the preferred duration are penalised.  A share epsilon of the cohort, which falls from round to round, is drawn by
+training vertices from clients that were never heard from.  The pacer sets the preferred duration: a percentile of the
+times observed, which rises while the utility gathered stays the same, and falls when it grows fivefold.
 
 A client whose replies have all come too late counts with the mean utility, as in the authors' code.  A round here is
 a cohort that the protocol draws; a fraction of a client explored is drawn as a chance.  Not modelled: the blacklist of
@@ -55,7 +55,7 @@ class Oort(Sampler):
         wanted = count * self.exploring(rows.cohorts)
         fresh = math.floor(wanted) + (rng.random() < wanted - math.floor(wanted))
         fresh = min(max(fresh, count - len(known)), len(unseen))
-        explored = draw(unseen, fresh, rows.examples[unseen].astype(np.float64), rng)
+        explored = draw(unseen, fresh, rows.training_vertices[unseen].astype(np.float64), rng)
         scores = self.scores(known, rows)
         pool = pool_of(scores, count - fresh)
         return np.sort(np.append(explored, draw(known[pool], count - fresh, scores[pool], rng)))
@@ -69,7 +69,7 @@ class Oort(Sampler):
         if not len(known):
             return np.zeros(0)
         seen = rows.reports
-        utility = rows.examples[known] * seen.losses[known]
+        utility = rows.training_vertices[known] * seen.losses[known]
         silent = np.isnan(utility)
         utility = np.where(silent, 0.0 if silent.all() else utility[~silent].mean(), utility)
         clipped = np.minimum(utility, np.quantile(utility, CLIP))

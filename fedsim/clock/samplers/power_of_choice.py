@@ -1,9 +1,9 @@
 """Of a few candidates those with the highest loss are asked (Cho, Wang and Joshi, arXiv:2010.01243, 2020).
 
-This is the paper's rpow-d: candidates are drawn by their number of examples, and compared by the loss that each has
-last reported with an upload; who has never reported one comes first.  The report costs its bytes on the uplink.  As the
-choice already favours clients with much data, the paper takes the plain mean of the replies, which is the algorithm's
-affair.  Not modelled: pow-d and cpow-d, which send the candidates the model first.
+This is the paper's rpow-d: candidates are drawn by their number of training vertices, and compared by the loss that
+each has last reported with an upload; who has never reported one comes first.  The report costs its bytes on the
+uplink.  As the choice already favours clients with much data, the paper takes the plain mean of the replies, which is
+the algorithm's affair.  Not modelled: pow-d and cpow-d, which send the candidates the model first.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class PowerOfChoice(Sampler):
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort; ties go to the lower number."""
-        compared = draw(free, max(count, self.candidates), rows.examples[free].astype(np.float64), rng)
+        compared = draw(free, max(count, self.candidates), rows.training_vertices[free].astype(np.float64), rng)
         losses = rows.reports.losses[compared]
         order = np.argsort(-np.where(np.isnan(losses), np.inf, losses), kind="stable")
         return np.sort(compared[order[:count]])

@@ -1,7 +1,7 @@
-"""Clients with more data are more likely to be asked: by their number of training examples.
+"""Clients with more data are more likely to be asked: by their number of training vertices.
 
-With a plain mean of the replies this estimates the mean over all examples, as scheme II of Li et al. (ICLR 2020) does
-with replacement.  FedAvg weighs replies by examples as well, so that under it large clients count twice.
+With a plain mean of the replies this estimates the mean over all vertices, as scheme II of Li et al. (ICLR 2020) does
+with replacement.  FedAvg weighs replies by what clients hold as well, so that under it large clients count twice.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from fedsim.clock.sampler import Numbers, Rows, Sampler, draw
 
 @dataclass(frozen=True)
 class Weighted(Sampler):
-    """Draws without replacement in proportion to examples; clients without any come last."""
+    """Draws without replacement in proportion to training vertices; clients without any come last."""
 
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""
-        return draw(free, count, rows.examples[free].astype(np.float64), rng)
+        return draw(free, count, rows.training_vertices[free].astype(np.float64), rng)

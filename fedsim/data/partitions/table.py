@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fedsim.core import table as tables
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.core.table import Column, fault, read_lines
+from fedsim.data import listed
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped
 
@@ -45,7 +46,7 @@ class Table(Partition):
     def _owner(self, vertices: int, clients: int, names: Sequence[str] | None) -> Ints:
         """Return the owner (N,) of every vertex, -1 for none."""
         found, lines = read_lines(self.file, [Column("vertex", text=True), Column("client", text=True)])
-        rows = _rows(self.file, found["vertex"].tolist(), lines, vertices, names)
+        rows = listed.rows(self.file, found["vertex"].tolist(), lines, vertices, names)
         owners = _clients(self.file, found["client"].tolist(), lines, clients)
         owner, line = np.full(vertices, -1, dtype=np.int64), np.zeros(vertices, dtype=np.int64)
         owner[rows], line[rows] = owners, lines
@@ -74,21 +75,6 @@ class _Named(Table):
 
 def _lists(owner: Ints, clients: int) -> list[np.ndarray]:
     return grouped(owner + 1, clients + 1)[1:]  # unowned vertices come first
-
-
-def _rows(path: Path, cells: Sequence[str], lines: Ints, vertices: int, names: Sequence[str] | None) -> Ints:
-    numbers = {str(number): number for number in range(vertices)} if names is None else {
-        name: number for number, name in enumerate(names)
-    }  # fmt: skip
-    try:
-        return np.array([numbers[cell] for cell in cells], dtype=np.int64)
-    except KeyError:
-        at = next(at for at, cell in enumerate(cells) if cell not in numbers)
-        kind = f"its vertices are the row numbers 0 … {vertices - 1}" if names is None else "it has no such id"
-        message = (
-            f"column 'vertex': there is no vertex {cells[at]!r} in the data set ({kind}); correct or remove the row"
-        )
-        raise fault(path, int(lines[at]), message) from None
 
 
 def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Ints:

@@ -124,6 +124,11 @@ class Snapshots(Clocked):
             return [list(own) for own in zip(*asking, strict=True)]
         return [[_training(t, own, changed[t + 1]) for t in range(len(own) - AHEAD)] for own in clients]
 
+    @property
+    def divides(self) -> bool:
+        """Whether the vertices themselves are divided: not where those of a later snapshot score."""
+        return self.scored in ("split", "ahead_split")
+
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
         """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for pairs."""
         if self.scored in ("links", "events"):
@@ -132,7 +137,7 @@ class Snapshots(Clocked):
 
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
         """Return the masks (N,) of vertices that train, validate and test in every snapshot."""
-        if self.scored in ("split", "ahead_split"):
+        if self.divides:
             (done,) = split_all([whole], split, rng)
             return [done["train"], done["val"], done["test"]]
         known = whole["y"] >= 0

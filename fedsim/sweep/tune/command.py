@@ -15,16 +15,22 @@ from fedsim.sweep.tune.study import Trial
 
 
 def tune(
-    scenario: Scenario, document: Document, points: Sequence[Point], trials: int, bench: Bench, console: Console
+    scenario: Scenario,
+    document: Document,
+    points: Sequence[Point],
+    trials: int,
+    bench: Bench,
+    console: Console,
+    rate: bool = False,
 ) -> int:
-    """Tune and return the exit code: 1 if a trial failed.
+    """Tune, with `rate` the clients' learning rate too, and return the exit code: 1 if a trial failed.
 
     Raises UserError if Optuna is missing, or if there is nothing to tune, or the result could not be written.
     """
     study.loaded()
     path = bench.out / f"{scenario.name}_tuned.yaml"
     try:
-        found = entries(points)
+        found = entries(points, rate)
         refuse_too_few(found, trials)
         outcome.refuse_what_cannot_be_written(document, found, points)
         if bench.fresh:
@@ -55,10 +61,16 @@ def search(found: Sequence[Entry], trials: int, seed: int, bench: Bench) -> list
         outcome.write_trials(bench.out / "trials.csv", ended)
         display.note(f"trial {latest[0].number} of {trials}: {', '.join(_short(trial, ended) for trial in latest)}")
 
+    def ends(entry: Entry) -> None:
+        left = trials - study.SAME
+        display.done += left * len(entry.points)
+        same = f"{study.SAME} trials gave the same results bit for bit, so nothing that is tuned changes anything here"
+        display.note(f"{entry.label}: {same}; the other {left} are left out")
+
     for entry in found:
         display.note(_plan(entry))
     display.begin(sum(len(entry.points) * (trials if entry.spans else 1) for entry in found), 0)
-    study.search(found, trials, seed, bench.run, report)
+    study.search(found, trials, seed, bench.run, report, ends)
     return ended
 
 

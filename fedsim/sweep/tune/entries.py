@@ -1,8 +1,10 @@
 """The entries of a search: a scenario's algorithms as written, their tuned options, and their points.
 
 An entry is an algorithm with the options that the scenario gives it.  Those that its class names in `tunes` are tuned,
-whatever their values; the others stay, so that two presets of one algorithm are two entries.  A trial of an entry is
-all its points (seeds, orders, networks ...) with the options tried, scored on validation data only.
+whatever their values, unless another option switches them off (`Algorithm.tunable`); the others stay, so that two
+presets of one algorithm are two entries.  The clients' learning rate, a key of the scenario, can be tuned beside them.
+A trial of an entry is all its points (seeds, orders, networks ...) with the options tried, scored on validation data
+only.
 """
 
 import json
@@ -14,9 +16,11 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
 from fedsim.scenario import find, grid, stated
 from fedsim.scenario.part import Part
-from fedsim.scenario.schema import Point
+from fedsim.scenario.schema import Point, Scenario
 
 Options = Mapping[str, Any]
+RATE = "training.lr"
+AROUND = 10.0  # how many times smaller or larger than the scenario's it is tried
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,12 @@ class Entry:
 
     def with_options(self, options: Options) -> Part:
         """Return the entry with these options in place of those written."""
-        return Part(name=self.part.name, options={**self.part.options, **options})
+        own = {name: value for name, value in options.items() if name != RATE}
+        return Part(name=self.part.name, options={**self.part.options, **own})
 
-    def lowest(self) -> Part:
-        """Return the entry with every tuned option at the start of its span."""
-        return self.with_options(
-            {name: span.choices[0] if span.choices else span.low for name, span in self.spans.items()}
-        )
+    def lowest(self) -> Options:
+        """Return the start of every tuned option's span."""
+        return {name: span.choices[0] if span.choices else span.low for name, span in self.spans.items()}
 
     def holds(self, options: Options) -> bool:
         """Return whether these values of the tuned options all lie within their spans."""
@@ -50,11 +53,11 @@ class Entry:
         """Return the entry's points with this part in its place, scored by the headline on validation data only."""
         text = ", ".join(f"{name}={value}" for name, value in options.items())
         axes = {"algorithm": self.label, "options": text or "as written"}
-        return [_trial_point(point, part, axes) for point in self.points]
+        return [_trial_point(point, part, axes, options.get(RATE)) for point in self.points]
 
 
-def entries(points: Sequence[Point]) -> list[Entry]:
-    """Return the entries of these points, in order of their first appearance.
+def entries(points: Sequence[Point], rate: bool = False) -> list[Entry]:
+    """Return the entries of these points, in order of their first appearance; `rate`: tune the learning rate too.
 
     Raises ScenarioError if there is nothing to tune, or nothing to score trials on.
     """
@@ -64,10 +67,11 @@ def entries(points: Sequence[Point]) -> list[Entry]:
         groups.setdefault(key(_part(point)), []).append(point)
     parts = [_part(group[0]) for group in groups.values()]
     labels = grid.labels([part.model_dump() for part in parts])
-    found = [_entry(p, str(label), group) for p, label, group in zip(parts, labels, groups.values(), strict=True)]
+    labelled = zip(parts, labels, groups.values(), strict=True)
+    found = [_entry(part, str(label), group, rate) for part, label, group in labelled]
     if not any(entry.spans for entry in found):
-        message = f"none of {', '.join(labels)} has anything to tune: their classes name no options in `tunes`"
-        raise ScenarioError([Problem("algorithm", message)])
+        message = f"none of {', '.join(labels)} has an option to tune (its class names them in `tunes`)"
+        raise ScenarioError([Problem("algorithm", f"{message}; --tune-lr tunes the clients' learning rate")])
     _refuse_twins(found)
     return found
 
@@ -77,14 +81,33 @@ def key(part: Part) -> str:
     return json.dumps([part.name, stated.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
 
 
-def _entry(part: Part, label: str, points: Sequence[Point]) -> Entry:
+def _entry(part: Part, label: str, points: Sequence[Point], rate: bool) -> Entry:
     algorithm = find.build("algorithm", part)
     if not algorithm.learns:
         raise ScenarioError(
             [Problem("algorithm", f"{part.name!r} learns nothing, so there is nothing to score; leave it out")]
         )
-    written = {name: getattr(algorithm, name) for name in algorithm.tunes}
-    return Entry(part, label, algorithm.tunes, written, tuple(points))
+    spans: dict[str, Span] = {**algorithm.tunable()}
+    written = {name: getattr(algorithm, name) for name in spans}
+    if rate:
+        written[RATE] = _rate(label, points)
+        spans[RATE] = _around(written[RATE])
+    return Entry(part, label, spans, written, tuple(points))
+
+
+def _rate(label: str, points: Sequence[Point]) -> float:
+    """Return the learning rate of these points.  Raises ScenarioError if they have several."""
+    rates = {point.scenario.training.lr for point in points if point.scenario.training is not None}
+    if len(rates) != 1:
+        message = f"{label} has {len(rates)} learning rates in this scenario, and --tune-lr looks for one; give it one"
+        raise ScenarioError([Problem(RATE, message)])
+    return rates.pop()
+
+
+def _around(rate: float) -> Span:
+    """Return the span from a tenth of a rate to ten times it."""
+    low, high = (float(f"{value:.3g}") for value in (rate / AROUND, rate * AROUND))
+    return Span(low, high, log=True)
 
 
 def _part(point: Point) -> Part:
@@ -104,19 +127,27 @@ def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
             raise ScenarioError([Problem("data.split.val", message)])
 
 
+def rate_of(scenario: Scenario, rate: float) -> dict[str, Any]:
+    """Return the section of a scenario in which this learning rate changes."""
+    assert scenario.training is not None
+    return {"training": scenario.training.model_copy(update={"lr": rate})}
+
+
 def _refuse_twins(found: Sequence[Entry]) -> None:
     seen: dict[str, Entry] = {}
     for entry in found:
-        first = seen.setdefault(key(entry.lowest()), entry)
+        first = seen.setdefault(key(entry.with_options(entry.lowest())), entry)
         if first is not entry:
             message = f"{first.label} and {entry.label} differ only in tuned options; keep one of them"
             raise ScenarioError([Problem("algorithm", message)])
 
 
-def _trial_point(point: Point, part: Part, axes: Mapping[str, Any]) -> Point:
+def _trial_point(point: Point, part: Part, axes: Mapping[str, Any], rate: float | None) -> Point:
     measure = point.scenario.measure
     only = {"splits": ["val"], "models": measure.models[:1], "metrics": measure.metrics[:1]}
-    changed = {"algorithm": part, "measure": measure.model_copy(update=only)}
+    changed: dict[str, Any] = {"algorithm": part, "measure": measure.model_copy(update=only)}
+    if rate is not None:
+        changed |= rate_of(point.scenario, rate)
     given = point.scenario.model_copy(update=changed)
     scenario = given.spelled_out()
     return Point(scenario.digest(), scenario, {**point.axes, **axes}, written=given.digest())

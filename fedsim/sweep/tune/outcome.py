@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fedsim.scenario import yaml_text
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.yaml_file import Document
-from fedsim.sweep.tune.entries import Entry, key
+from fedsim.sweep.tune.entries import RATE, Entry, Options, key, rate_of
 from fedsim.sweep.tune.study import Trial
 
 COLUMNS = ["algorithm", "trial", "options", "val_am", "points", "failed", "periods"]
@@ -70,7 +70,9 @@ def _chosen(found: Trial | None) -> str:
 
 def write_tuned(path: Path, document: Document, chosen: Sequence[Trial], budget: int) -> None:
     """Write the scenario with the options of each entry's best trial, and a comment on how they were found."""
-    data = tuned(document.data, {key(trial.entry.part): trial.part for trial in chosen})
+    data = tuned(
+        document.data, {key(t.entry.part): t.part for t in chosen}, rates_of((t.entry, t.options) for t in chosen)
+    )
     measure = chosen[0].entry.points[0].scenario.measure
     lines = [
         f"tuned from {document.path.name} by fedsim {__version__}, --tune {budget}: as many trials for each algorithm",
@@ -87,8 +89,16 @@ def _line(trial: Trial) -> str:
     return f"{trial.entry.label}: {number(trial.value)} in trial {trial.number}, {_chosen(trial)}"
 
 
-def tuned(data: Mapping[str, Any], parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Return a scenario's plain data with each part in place of the entry of that key, under the name NAME_tuned."""
+def rates_of(chosen: Iterable[tuple[Entry, Options]]) -> dict[str, float]:
+    """Return the tuned learning rate of each algorithm, by its name; nothing where none was tuned."""
+    return {entry.part.name: options[RATE] for entry, options in chosen if RATE in options}
+
+
+def tuned(data: Mapping[str, Any], parts: Mapping[str, Part], rates: Mapping[str, float]) -> dict[str, Any]:
+    """Return a scenario's plain data with each part in place of the entry of that key, under the name NAME_tuned.
+
+    `rates` are the learning rates by the algorithm's name: of one algorithm the scenario's, of several each its own.
+    """
     made = copy.deepcopy({**data, "name": f"{data['name']}_tuned"})
 
     def changed(raw: Any) -> Any:
@@ -100,6 +110,13 @@ def tuned(data: Mapping[str, Any], parts: Mapping[str, Part]) -> dict[str, Any]:
     for axes in _axes(made):
         if isinstance(axes.get("algorithm"), list):
             axes["algorithm"] = [changed(raw) for raw in axes["algorithm"]]
+    if len(parts) == 1 and rates:
+        made["training"] = {**made["training"], "lr": next(iter(rates.values()))}
+    elif rates:
+        when = made.setdefault("when", {})
+        own = when.setdefault("algorithm", {})
+        for name, rate in rates.items():
+            own[name] = {**own.get(name, {}), RATE: rate}
     return made
 
 
@@ -120,8 +137,14 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
 
     The scenario is written with every option at its lowest, and must then have the same points with these options.
     """
-    lowest = {key(entry.part): entry.lowest() for entry in entries}
-    data = tuned(document.data, lowest)
+    lowest = {key(entry.part): entry.with_options(entry.lowest()) for entry in entries}
+    rates = rates_of((entry, entry.lowest()) for entry in entries)
+    if rates and len(rates) < len(entries):
+        message = (
+            "several of one name would need a learning rate each, which a scenario gives by name; tune one at a time"
+        )
+        raise ScenarioError([Problem("algorithm", f"{message}, or leave --tune-lr out")])
+    data = tuned(document.data, lowest, rates)
     try:
         made = [point.id for point in Scenario.model_validate(data).points()]
     except ScenarioError:
@@ -129,7 +152,11 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
     except ValueError as error:
         raise ScenarioError([Problem("name", f"{data['name']!r} cannot be written: {error}")]) from None
     parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
-    due = [p.scenario.model_copy(update={"algorithm": part}).id() for p, part in zip(points, parts, strict=True)]
+    due = [_with(p.scenario, part, rates.get(part.name)).id() for p, part in zip(points, parts, strict=True)]
     if made != due or not lowest.keys() <= _listed(document.data):
         message = "its options are set by another axis, or under 'when'; to tune them, list each variant in full"
         raise ScenarioError([Problem("algorithm", f"{message}, as in [fedavg, {{name: power, preset: paper}}]")])
+
+
+def _with(scenario: Scenario, part: Part, rate: float | None) -> Scenario:
+    return scenario.model_copy(update={"algorithm": part, **({} if rate is None else rate_of(scenario, rate))})

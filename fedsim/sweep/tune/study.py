@@ -4,7 +4,8 @@ The first trial of an entry is the entry as written.  All its others are propose
 share one seed, so that entries that tune the same options get the same proposals until the estimator has enough
 data (Optuna's first ten trials are random).  A study receives each value before it proposes the next, in order, so that
 the number and speed of workers have no influence, and a restarted search finds the points that it has run already.  An
-entry with nothing to tune has its first trial only: further ones would be the same points.
+entry with nothing to tune has its first trial only: further ones would be the same points.  Nor has one more trials
+whose first SAME gave the same results bit for bit, as replay does where no period has ended.
 """
 
 import statistics
@@ -19,6 +20,8 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point
 from fedsim.sweep.tune.entries import Entry, Options
 
+SAME = 3  # trials with the same results, after which an entry's options are taken to change nothing
+HOST = ("point", "options", "real_seconds", "followed")  # columns of a row that say nothing of what was learned
 Row = dict[str, Any]
 Run = Callable[[Sequence[Point]], Mapping[str, Row]]
 
@@ -40,13 +43,28 @@ class Trial:
     failed: int
     value: float | None
     periods: float | None = None
+    results: tuple[str, ...] = ()  # of each point
 
 
-def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, report: Callable[[list[Trial]], None]) -> None:
-    """Try every entry `trials` times, reporting each round as it ends; `run` returns the rows of points by id."""
+def search(
+    entries: Sequence[Entry],
+    trials: int,
+    seed: int,
+    run: Run,
+    report: Callable[[list[Trial]], None],
+    ends: Callable[[Entry], None],
+) -> None:
+    """Try every entry `trials` times, reporting each round as it ends; `run` returns the rows of points by id.
+
+    `ends` is told of an entry whose options change nothing, which gets no further trials.
+    """
     proposals = {entry.label: Proposals(entry, seed) for entry in entries}
+    results: dict[str, list[tuple[str, ...]]] = {entry.label: [] for entry in entries}
+    searched = [entry for entry in entries if entry.spans]
     for number in range(1, trials + 1):
-        tried = [entry for entry in entries if entry.spans or number == 1]
+        tried = entries if number == 1 else searched
+        if not tried:
+            return
         chosen = [proposals[entry.label].ask(number) for entry in tried]
         points = [entry.trial(*choice) for entry, choice in zip(tried, chosen, strict=True)]
         rows = run([point for own in points for point in own])
@@ -56,7 +74,12 @@ def search(entries: Sequence[Entry], trials: int, seed: int, run: Run, report: C
         ]
         for trial in ended:
             proposals[trial.entry.label].tell(trial)
+            results[trial.entry.label].append(trial.results)
         report(ended)
+        for entry in [*searched] if number == SAME < trials else ():
+            if len({*results[entry.label]}) == 1 and () not in results[entry.label]:
+                searched.remove(entry)
+                ends(entry)
 
 
 def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequence[Row]) -> Trial:
@@ -66,7 +89,13 @@ def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequen
     failed = len(values) - len(given)
     met = [row["periods"] for row in rows if row.get("periods") is not None]
     value, periods = (None if failed else statistics.fmean(given)), (statistics.fmean(met) if met else None)
-    return Trial(entry, number, part, options, len(rows), failed, value, periods)
+    results = () if failed else tuple(_learned(row) for row in rows)
+    return Trial(entry, number, part, options, len(rows), failed, value, periods, results)
+
+
+def _learned(row: Row) -> str:
+    """Return what a row says of what was learned and sent, bit for bit."""
+    return repr([(name, value) for name, value in row.items() if name not in HOST])
 
 
 class Proposals:
