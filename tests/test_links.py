@@ -1,4 +1,4 @@
-"""A folder of results from a stranger: no link in it leads out of it, whatever its name, and its own links are legal."""
+"""A folder of results from a stranger: no link in it leads out of it, whatever its name; it may be one itself."""
 
 import os
 import shutil
@@ -142,7 +142,7 @@ def test_what_is_given_as_an_object_is_not_written_through_a_link(tmp_path):
     out.mkdir()
     outside.mkdir()
     (out / "inputs").symlink_to(outside, target_is_directory=True)
-    graph = {"x": [[0.0, 1.0]] * 4, "edge_index": [[0, 1], [1, 2]], "y": [0, 1, 0, 1]}
+    graph = {"x": [[0.0, 1.0]] * 8, "edge_index": [[0, 1], [1, 2]], "y": [0, 1] * 4}
     with pytest.raises(UserError, match="inputs is a link"):
         simulate(PLAIN, out=out, graph=graph, progress=False)
     assert contents(outside) == {}
@@ -150,9 +150,10 @@ def test_what_is_given_as_an_object_is_not_written_through_a_link(tmp_path):
 
 def test_trials_are_not_searched_through_a_link(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(PLAIN))
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({**PLAIN, "algorithm": "fedprox"}))
     (tmp_path / "out").mkdir()
     led_out(tmp_path / "out" / "tuning", tmp_path / "outside")
+    (tmp_path / "outside" / "it" / "trials.csv").write_text("mine")
     before = contents(tmp_path / "outside")
     assert command_line.main(["own.yaml", "--tune", "2", "--out", "out", "--fresh"]) == 2
     assert "out/tuning is a link" in capsys.readouterr().err
