@@ -24,8 +24,8 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and remedy, for
     what is not a finished run or a folder of results with links, and OSError where `out` cannot be written.
     """
-    if found := link_in(runs[0] if out is None else out):
-        raise NotARunError(found)
+    if link := link_in(runs[0] if out is None else out):
+        raise NotARunError(link)
     found = load(runs)
     folder = runs[0] if out is None else out
     material = Material(found, folder)
