@@ -21,10 +21,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from fedsim.core import shipped
 from fedsim.scenario import lookup
 
 OURS = ("fedsim", "algorithms", "analysis")
-INSTALLED = {"site-packages", "dist-packages"}  # the folders, of any environment, into which libraries are installed
 PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or repeat others
 
 
@@ -108,7 +108,7 @@ def _marks(found: Needed) -> list[str]:
 
 def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
     wanted, found = [*reversed(roots)], dict[str, Path]()  # the first is followed first
-    libraries, seen = set[str](), {*left_out}
+    libraries, known, seen = set[str](), {*sys.stdlib_module_names}, {*left_out}
     file_of = cache(lookup.file_of)  # most modules are imported by several
     while wanted:
         module = wanted.pop()
@@ -116,18 +116,19 @@ def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
             continue
         seen.add(module)
         top = module.partition(".")[0]
-        path = None if top in sys.stdlib_module_names or top in libraries else file_of(module)
+        path = None if top in known else file_of(module)
         if path is None or not (top in OURS or is_own(path)):
-            libraries.add(top)
+            libraries |= {top} - {*OURS}
             continue
         found[module] = path
         wanted += [module.rpartition(".")[0]] if "." in module else []
         one = read(path) if path.suffix == ".py" else None
-        fixed = top == OURS[0] and module not in roots  # imports nothing of the user's
+        fixed = module not in roots[1:] and path.is_relative_to(shipped.HOME)  # imports nothing of the user's
         for target, name in one.imported if one else ():
             resolved = _absolute(target, module, path)
-            if fixed and resolved.partition(".")[0] not in OURS:
-                libraries.add(resolved.partition(".")[0])
+            if fixed and (library := resolved.partition(".")[0]) not in OURS:
+                libraries.add(library)
+                known.add(library)
             else:
                 wanted += [resolved, *_submodule(resolved, name, file_of)]
     return Needed(found, libraries - {*sys.stdlib_module_names})
@@ -146,7 +147,7 @@ def is_own(path: Path) -> bool:
 def _is_installed(path: Path) -> bool:
     standard = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     return any(
-        not INSTALLED.isdisjoint(one.parts) or any(one.is_relative_to(folder) for folder in standard)
+        not shipped.LIBRARIES.isdisjoint(one.parts) or any(one.is_relative_to(folder) for folder in standard)
         for one in (path, Path(os.path.realpath(path)))
     )
 

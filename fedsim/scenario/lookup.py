@@ -46,7 +46,7 @@ def folders_of(package: str) -> list[Path]:
 
 def _found(name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
     folders = path if path is not None else tuple(map(os.path.abspath, sys.path))
-    folders += tuple(map(str, shipped.folders(name.partition(".")[0])))
+    folders += tuple(shipped.searched(name))
     changed = tuple(map(_changed, folders))
     if max(changed, default=0) > time.time_ns() - YOUNG:
         return _ask_finders(name, path)
