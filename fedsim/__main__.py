@@ -4,6 +4,10 @@ Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, noth
 longer be written (one message, finished points kept), 130 Ctrl-C.
 """
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import json
 import os

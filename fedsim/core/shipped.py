@@ -81,9 +81,7 @@ class Finder:
 
     def folders(self, package: str) -> list[str]:
         """Return the user's folders of a package, in the order of Python's path as it is now."""
-        entries = map(os.path.abspath, sys.path)
-        if package not in PACKAGES:
-            entries = filter(_is_users, entries)
+        entries = [entry for entry in map(os.path.abspath, sys.path) if package in PACKAGES or _is_users(entry)]
         places = dict.fromkeys(os.path.join(entry, package.rpartition(".")[2]) for entry in entries)
         ours = os.path.realpath(self.ours(package))
         return [place for place in places if os.path.isdir(place) and os.path.realpath(place) != ours]

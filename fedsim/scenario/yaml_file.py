@@ -101,8 +101,11 @@ def apply(document: Document, flag: str) -> None:
     """
     key, equals, text = flag.partition("=")
     key, name = key.strip(), f"--set {flag}"
-    if not equals or not key or any(not step for step in key.split(".")):
+    steps = key.split(".")
+    if not equals or not all(steps):
         raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
+    if len(steps) > yaml_text.DEEPEST:
+        raise UserError(f"{name}: a key of {len(steps)} parts; a scenario has {yaml_text.DEEPEST} levels at most")
     lay(document, key, yaml_text.read(text, name, {}), name)
 
 

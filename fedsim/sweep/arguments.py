@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from fedsim.core.errors import brief
 from fedsim.core.units import nearest
 from fedsim.core.version import __version__
 from fedsim.scenario import find
@@ -64,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         words = [word for word in (found[1].split() if found else []) if word.startswith("-")]
         near = {word: nearest(word.partition("=")[0], self._option_string_actions) for word in words}
         hints = [f"did you mean {flag} for {word}?" for word, flag in near.items() if flag]
-        super().error("; ".join([message, *hints]) if hints else f"{message} (--help shows all flags)")
+        super().error(brief("; ".join([message, *hints]) if hints else f"{message} (--help shows all flags)"))
 
 
 def parser() -> argparse.ArgumentParser:
