@@ -10,6 +10,7 @@ from analysis import interrupted  # noqa: F401 - first, since the others take se
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -35,12 +36,17 @@ if TYPE_CHECKING:
     from fedsim.sweep.engines.local import Local
     from fedsim.sweep.engines.ray import Ray
 
+LISTED = 20  # points that a dry run lists one by one
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--explain loads it)."
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
+    words = sys.argv[1:] if words is None else words
+    if not words:
+        arguments.parser().print_help()
+        return 0
     given = arguments.parser().parse_args(words)
     try:
         with shipped.within_reach(*(() if given.no_plugins else beside(given))):
@@ -212,7 +218,7 @@ def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray
 
 
 def show(console: Console, points: Sequence[Point], every: bool) -> None:
-    """Print the points as a table, and the first one's resolved scenario, or every one's."""
+    """Print the points as a table, or their axes, and the first one's resolved scenario, or every one's."""
     varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
     same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
     notes = [
@@ -222,11 +228,24 @@ def show(console: Console, points: Sequence[Point], every: bool) -> None:
     ]
     for note in notes:
         print(*terminal.wrapped(note, console.width), sep="\n")
-    values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
-    for line in terminal.table(["point", *map(short, varying)], values, console.width):
-        print(line)
+    if every or len(points) <= LISTED:
+        values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
+        for line in terminal.table(["point", *map(short, varying)], values, console.width):
+            print(line)
+    else:
+        summarise(points, varying, console.width)
     for point in points if every else points[:1]:
         print(f"\n# point {point.id}\n{yaml_file.dump(point.scenario)}", end="")
+
+
+def summarise(points: Sequence[Point], varying: Sequence[str], width: int) -> None:
+    """Print a line for each axis with its values, and whether the points are every combination of these."""
+    values = {axis: dict.fromkeys(str(point.axes[axis]) for point in points) for axis in varying}
+    for axis, known in values.items():
+        print(*terminal.wrapped(f"{short(axis)} ({len(known)}): {', '.join(known)}", width, "  ", "      "), sep="\n")
+    every = math.prod(map(len, values.values())) == len(points)
+    which = "Every combination of these" if every else "Not every combination of these"
+    print(*terminal.wrapped(f"{which}; -v lists all {len(points)} points. The first one:", width), sep="\n")
 
 
 def schema() -> str:

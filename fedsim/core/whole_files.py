@@ -68,10 +68,8 @@ def reported(out: Path) -> Iterator[None]:
         within = error.errno in BARRED and out not in (place, place.parent)
         if not (within or error.errno in MISPLACED):
             raise unwritable(out, error) or error from None
-        raise Unwritable(
-            f"{out} cannot be used ({place}: {os.strerror(error.errno or 0)}): move that away or correct its permissions, "
-            "and the same command continues"
-        ) from None
+        remedy = "move that away or correct its permissions, and the same command continues"
+        raise Unwritable(f"{out} cannot be used ({place}: {os.strerror(error.errno or 0)}): {remedy}") from None
 
 
 def _cell(value: Any) -> str:

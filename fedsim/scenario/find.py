@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core import shipped
 from fedsim.core.errors import Problem, ScenarioError, UserError
-from fedsim.scenario import defaults, lookup, source, wording
+from fedsim.scenario import defaults, lookup, own_code, source, wording
 
 
 class Named(Protocol):
@@ -120,12 +120,18 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     try:
         return _adapter(cls).validate_python(_but_defaults(cls, given)) if fields else cls()  # type: ignore[arg-type]
     except ValidationError as error:
-        found = wording.problems(error.errors(include_url=False), (where,))
+        found = [_of_option(one, where, fields) for one in wording.problems(error.errors(include_url=False), (where,))]
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
     except ScenarioError:
         raise
     except UserError as error:  # the message names the file that the part reads, and the place in it
         raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
+    except Exception as error:
+        if not (place := own_code.place(error)):
+            raise
+        raise ScenarioError(
+            [Problem(where, f"{part.name!r} cannot be built: {own_code.line(error)} ({place})")]
+        ) from error
 
 
 def find(kind: str, part: Named, where: str) -> type[Any]:
@@ -139,10 +145,13 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
         contract = getattr(importlib.import_module(KINDS[kind].contract[0]), KINDS[kind].contract[1])
     except (ImportError, SyntaxError) as error:
         raise ScenarioError([Problem(where, f"{source.shown(path)} cannot be imported: {error}")]) from error
-    except TypeError as error:
-        if "non-frozen dataclass" not in str(error):
+    except Exception as error:
+        if "non-frozen dataclass" in str(error):
+            message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
+        elif place := own_code.place(error):
+            message = f"{source.shown(path)} cannot be imported: {own_code.line(error)} ({place})"
+        else:
             raise
-        message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
         raise ScenarioError([Problem(where, message)]) from error
     classes: dict[str, Any] = {
         name: cls
@@ -236,6 +245,12 @@ def _option_problems(part: Named, options: Mapping[str, bool], path: str, where:
     ]
     missing = [option for option, required in options.items() if required and option not in part.options]
     return found + [Problem(where, f"{label!r} needs the option {option!r} ({path})") for option in missing]
+
+
+def _of_option(problem: Problem, where: str, options: Mapping[str, bool]) -> Problem:
+    """Return the problem of a class, "OPTION: message", as that of the option, which has a place of its own."""
+    option, colon, message = problem.message.partition(": ")
+    return Problem(f"{where}.{option}", message) if colon and option in options and problem.key == where else problem
 
 
 def _required(field: "dataclasses.Field[Any]") -> bool:

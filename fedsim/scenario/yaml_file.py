@@ -31,15 +31,17 @@ class Document:
     flags: dict[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
-        """Return the place of a dotted key: the flag that set it, or the file and the nearest line."""
+        """Return the place of a dotted key: the flag that set it, or file and nearest line with the flags below it."""
         flagged = [set_key for set_key in self.flags if key == set_key or key.startswith(f"{set_key}.")]
         if not flagged and key not in self.lines:
             flagged = [set_key for set_key in self.flags if set_key.startswith(f"{key}.")]
         if flagged:
             return self.flags[max(flagged, key=len)]
+        below = [flag for set_key, flag in self.flags.items() if key and set_key.startswith(f"{key}.")]
         while key and key not in self.lines:
             key = key.rpartition(".")[0]
-        return f"{self.path}, line {self.lines[key]}" if key else str(self.path)
+        file = f"{self.path}, line {self.lines[key]}" if key else str(self.path)
+        return f"{file}, with {' and '.join(below)}" if below else file
 
     def message(self, problems: Sequence[Problem]) -> str:
         """Return one block of text with the first few problems, each with its place."""

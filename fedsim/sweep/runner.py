@@ -162,7 +162,7 @@ class Sweep:
             log.unlink(missing_ok=True)
             return ""
         replace(log, outcome.traceback or f"{outcome.message}\n")
-        return f"{outcome.message} ({log})"
+        return f"{outcome.message} ({outcome.place or log})"
 
     def _whole(self, point: Point, row: Row) -> Row:
         first = {"point": point.id, "status": row.get("status", "done")}
